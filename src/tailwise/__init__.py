@@ -1,0 +1,36 @@
+"""tailwise: planning under risk.
+
+Give a model of a decision problem and an aversion to risk; get the action to take now,
+its whole cost distribution, and how sure the answer is. Names load at first use, so that
+``import tailwise`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "EntropicAccumulator": "risk",
+    "erm": "risk",
+}
+_LAYERS = ("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners")
+_LAYERS += ("report", "risk", "search", "theory")
+
+__version__ = "0.1.0"
+__all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"tailwise.{_HOMES[name]}"), name)
+    elif name in _LAYERS:
+        value = importlib.import_module(f"tailwise.{name}")
+    else:
+        raise AttributeError(f"module 'tailwise' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
