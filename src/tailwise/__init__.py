@@ -12,6 +12,8 @@ from typing import Any
 
 _HOMES = {
     "EntropicAccumulator": "risk",
+    "TabularMDP": "models",
+    "check_model": "models",
     "erm": "risk",
 }
 _LAYERS = ("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners")

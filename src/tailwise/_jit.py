@@ -23,5 +23,7 @@ def kernel(function: _F) -> _F:
 
 def inlined(function: _F) -> _F:
     """Like :func:`kernel`, for small functions that must vanish into their callers."""
-    compiled: _F = njit(cache=True, nogil=True, error_model="numpy", inline="never", forceinline=True)(function)
+    compiled: _F = njit(cache=True, nogil=True, error_model="numpy", inline="never", forceinline=True)(
+        function
+    )
     return compiled

@@ -1,0 +1,161 @@
+"""``check_model``: everything that is wrong with a model, at once, with where and how to fix it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.models.tabular import TabularMDP
+from tailwise.models.tabular_build import _SUM_TOLERANCE
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule: where, what is wrong, and how to fix it."""
+
+    where: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}; {self.fix}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`check_model` found.
+
+    Attributes
+    ----------
+    name : str
+        Name of the model.
+    violations : tuple of Violation
+        What must be fixed.
+    warnings : tuple of Violation
+        What deserves a look.
+    """
+
+    name: str
+    violations: tuple[Violation, ...]
+    warnings: tuple[Violation, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no violation."""
+        return not self.violations
+
+    def raise_for_errors(self) -> None:
+        """Raise one ``ModelError`` that lists the violations, if there are any."""
+        if self.violations:
+            shown = "\n  ".join(str(item) for item in self.violations[:_SHOWN])
+            more = len(self.violations) - _SHOWN
+            tail = f"\n  and {more} more" if more > 0 else ""
+            raise ModelError(f"the model {self.name!r} breaks its contract:\n  {shown}{tail}")
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {'ok' if self.ok else f'{len(self.violations)} violations'}"]
+        lines += [f"  error    {item}" for item in self.violations]
+        lines += [f"  warning  {item}" for item in self.warnings]
+        return "\n".join(lines)
+
+
+def check_model(model: Any) -> Report:
+    """Report every violation of the model contract.
+
+    Parameters
+    ----------
+    model : TabularMDP
+        The model to check. Nothing is raised: see ``report.raise_for_errors()``.
+
+    Returns
+    -------
+    Report
+        ``report.ok``, ``report.violations`` and ``report.warnings``; prints as a list.
+
+    Raises
+    ------
+    ModelError
+        If ``model`` is no model at all.
+
+    Examples
+    --------
+    >>> from tailwise import TabularMDP, check_model
+    >>> broken = TabularMDP.from_arrays([[[0.5, 0.4], [1, 0]], [[0, 1], [0, 1]]], order="SAS",
+    ...                                 costs=[[0, 1], [2, 2]], horizon=3, validate=False)
+    >>> print(check_model(broken))
+    table: 1 violations
+      error    state 0, action 0: probabilities sum to 0.9; they must sum to 1
+    """
+    if isinstance(model, TabularMDP):
+        return check_table(model)
+    raise ModelError(f"{type(model).__name__} is not a model; expected a TabularMDP")
+
+
+def check_table(mdp: TabularMDP) -> Report:
+    """Check a table; O(outcomes)."""
+    return Report(mdp.name, tuple(_violations(mdp)), tuple(_warnings(mdp)))
+
+
+def _violations(mdp: TabularMDP) -> Iterator[Violation]:
+    offsets, rows = mdp.outcome_offsets, mdp.row_states
+
+    def place(row: int) -> str:
+        return f"state {mdp.state_name(int(rows[row]))}, action {mdp.action_name(int(mdp.action_ids[row]))}"
+
+    def row_of(outcome: int) -> int:
+        return int(np.searchsorted(offsets, outcome, side="right")) - 1
+
+    bad = ~((mdp.probabilities >= 0) & (mdp.probabilities <= 1 + _SUM_TOLERANCE))
+    for k in np.flatnonzero(bad).tolist():
+        yield Violation(place(row_of(k)), f"probability {mdp.probabilities[k]:g}", "it must lie in [0, 1]")
+    sums = np.add.reduceat(mdp.probabilities, offsets[:-1])
+    wrong = ~(np.abs(sums - 1.0) <= _SUM_TOLERANCE)
+    wrong &= ~np.logical_or.reduceat(bad, offsets[:-1])
+    for row in np.flatnonzero(wrong).tolist():
+        yield Violation(place(row), f"probabilities sum to {sums[row]:.9g}", "they must sum to 1")
+    for k in np.flatnonzero(~np.isfinite(mdp.costs)).tolist():
+        yield Violation(
+            f"{place(row_of(k))}, next state {mdp.state_name(int(mdp.next_states[k]))}",
+            f"{mdp.sense} {mdp.signed(mdp.costs[k])}",
+            "it must be a finite number; leave illegal actions out",
+        )
+    for h, row in np.argwhere(~np.isfinite(mdp.step_costs)).tolist():
+        value = mdp.signed(mdp.step_costs[h, row])
+        yield Violation(f"step {h}, {place(row)}", f"{mdp.sense} {value}", "it must be a finite number")
+    for state in np.flatnonzero(~np.isfinite(mdp.terminal_costs)).tolist():
+        value = mdp.signed(mdp.terminal_costs[state])
+        yield Violation(
+            f"state {mdp.state_name(state)}", f"terminal {mdp.sense} {value}", "it must be a finite number"
+        )
+    for state in np.flatnonzero(_stuck(mdp)).tolist():
+        yield Violation(
+            f"state {mdp.state_name(state)}",
+            "no action is allowed here, though an episode can get here before the horizon",
+            "give it an action (a self-loop of cost 0 for an absorbing state), or end the episode with done",
+        )
+
+
+def _stuck(mdp: TabularMDP) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """States without an action that some outcome enters before the horizon, or that are the start."""
+    empty = np.diff(mdp.action_offsets) == 0
+    if not empty.any():
+        return empty
+    entered = np.zeros(mdp.num_states, dtype=np.bool_)
+    if mdp.horizon > 1:
+        entered[mdp.next_states[~mdp.done]] = True
+    entered[mdp.start] = True
+    return empty & entered
+
+
+def _warnings(mdp: TabularMDP) -> Iterator[Violation]:
+    largest = float(np.abs(mdp.costs).max(initial=0.0))
+    if np.isfinite(largest) and largest > 1e12:
+        yield Violation(
+            "costs", f"the largest is {largest:g}", "rescale them: double precision has 16 digits"
+        )

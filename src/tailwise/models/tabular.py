@@ -1,0 +1,494 @@
+"""Finite decision problems as sparse tables.
+
+Layout (all arrays are read-only). State ``s`` owns the rows ``action_offsets[s]`` to
+``action_offsets[s + 1]``, one per allowed action; row ``r`` owns the outcomes
+``outcome_offsets[r]`` to ``outcome_offsets[r + 1]``. Two outcomes with the same next state and
+different costs stay two: merging them keeps the mean and falsifies every other risk.
+
+Everything inside is a cost; a model built from rewards says ``sense="reward"``, and its rewards
+were negated once, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tailwise.errors import ModelError, StateError
+from tailwise.models import tabular_build
+from tailwise.models.contract import Outcome, Sense
+from tailwise.models.table_data import TableData
+
+if TYPE_CHECKING:
+    from tailwise.models.check import Report
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TabularMDP:
+    """A finite-horizon MDP held as a sparse table.
+
+    Build one with :meth:`from_arrays`, :meth:`from_outcomes` or :meth:`from_gymnasium`, or load it
+    from a file with :func:`tailwise.load`.
+
+    Attributes
+    ----------
+    action_offsets : ndarray of int64, shape (S + 1,)
+        First row of each state.
+    action_ids : ndarray of int64, shape (rows,)
+        The action's id (0 to A - 1) of each row; increasing within a state.
+    outcome_offsets : ndarray of int64, shape (rows + 1,)
+        First outcome of each row.
+    probabilities : ndarray of float64, shape (outcomes,)
+        Positive; they sum to 1 within a row.
+    next_states : ndarray of int32, shape (outcomes,)
+        Where the outcome leads.
+    costs : ndarray of float64, shape (outcomes,)
+        Cost of the outcome, the same at every step (in costs, whatever the sense).
+    done : ndarray of bool, shape (outcomes,)
+        Whether the outcome ends the episode.
+    step_costs : ndarray of float64, shape (H, rows) or (0, 0)
+        Cost of each row that depends on the step, added to ``costs``; empty if there is none.
+    terminal_costs : ndarray of float64, shape (S,)
+        Charged once, at step H.
+    horizon : int
+        Number of decisions H.
+    discount : float in (0, 1]
+        Factor per step.
+    start : int
+        Initial state.
+    sense : "cost" or "reward"
+        Whether the user speaks of costs or of rewards.
+    state_labels, action_labels : tuple of str
+        Names; empty if there are none.
+    name : str
+        Name of the problem, for display.
+    notes : tuple of str
+        What a loader or adapter wants the user to know.
+    """
+
+    action_offsets: Ints
+    action_ids: Ints
+    outcome_offsets: Ints
+    probabilities: Floats
+    next_states: NDArray[np.int32]
+    costs: Floats
+    done: NDArray[np.bool_]
+    step_costs: Floats
+    terminal_costs: Floats
+    horizon: int
+    discount: float
+    start: int
+    sense: Sense = "cost"
+    state_labels: tuple[str, ...] = ()
+    action_labels: tuple[str, ...] = ()
+    name: str = "table"
+    notes: tuple[str, ...] = field(default=())
+
+    # ---------------------------------------------------------------- building
+
+    @classmethod
+    def from_arrays(
+        cls,
+        transitions: Any,
+        costs: Any = None,
+        *,
+        rewards: Any = None,
+        order: str | None = None,
+        costs_order: str | None = None,
+        mask: ArrayLike | None = None,
+        horizon: int,
+        discount: float = 1.0,
+        start: int | str = 0,
+        terminal_costs: ArrayLike | None = None,
+        terminal_rewards: ArrayLike | None = None,
+        state_labels: Sequence[str] = (),
+        action_labels: Sequence[str] = (),
+        name: str = "table",
+        validate: bool = True,
+    ) -> Self:
+        """Build a table from transition and cost arrays.
+
+        Parameters
+        ----------
+        transitions : array_like of float, shape (S, A, S) or (A, S, S)
+            Probabilities; or a list of A scipy sparse matrices of shape (S, S) (order "ASS").
+        costs : array_like of float, shape (S,), (S, A), (S, A, S), (A, S, S) or (H, S, A)
+            Costs; a list of A sparse matrices is (A, S, S). In an (S, A) or (H, S, A) array +inf
+            marks an illegal action.
+        rewards : array_like of float
+            Instead of ``costs``, in the same shapes (-inf marks an illegal action); the model then
+            has ``sense="reward"``.
+        order : "SAS" or "ASS", optional
+            Axes of ``transitions``. Needed for a dense array with A == S; told from the shape otherwise.
+        costs_order : "S", "SA", "SAS", "ASS" or "HSA", optional
+            Axes of ``costs`` or ``rewards``, where the shape fits two readings.
+        mask : array_like of bool, shape (S, A), optional
+            True where the action is allowed.
+        horizon : int
+            Number of decisions, at least 1.
+        discount : float in (0, 1], default 1.0
+            Factor per step.
+        start : int or str, default 0
+            Initial state (a label, where there are labels).
+        terminal_costs, terminal_rewards : array_like of float, shape (S,), optional
+            Charged (or earned) once, at step ``horizon``; give one of the two.
+        state_labels, action_labels : sequence of str
+            Names.
+        name : str
+            Name of the problem, for display.
+        validate : bool, default True
+            Raise on a model that :func:`tailwise.check_model` would fault.
+
+        Returns
+        -------
+        TabularMDP
+
+        Raises
+        ------
+        ModelError
+            Naming every state and action whose entries are wrong.
+
+        Examples
+        --------
+        >>> from tailwise import TabularMDP
+        >>> mdp = TabularMDP.from_arrays([[[0.5, 0.5], [1, 0]], [[0, 1], [0, 1]]],
+        ...                              costs=[[0, 1], [2, 2]], order="SAS", horizon=3)
+        >>> mdp.num_states, mdp.num_actions, mdp.num_outcomes
+        (2, 2, 5)
+        """
+        parts = tabular_build.parts_from_arrays(
+            transitions, costs, rewards, order=order, costs_order=costs_order, mask=mask, horizon=horizon
+        )
+        return cls._assemble(
+            parts,
+            horizon,
+            discount,
+            start,
+            terminal_costs,
+            terminal_rewards,
+            state_labels,
+            action_labels,
+            name,
+            validate,
+        )
+
+    @classmethod
+    def from_outcomes(
+        cls,
+        states: ArrayLike,
+        actions: ArrayLike,
+        next_states: ArrayLike,
+        probabilities: ArrayLike,
+        costs: ArrayLike | None = None,
+        *,
+        rewards: ArrayLike | None = None,
+        done: ArrayLike | None = None,
+        num_states: int | None = None,
+        horizon: int,
+        discount: float = 1.0,
+        start: int | str = 0,
+        terminal_costs: ArrayLike | None = None,
+        terminal_rewards: ArrayLike | None = None,
+        state_labels: Sequence[str] = (),
+        action_labels: Sequence[str] = (),
+        name: str = "table",
+        notes: Sequence[str] = (),
+        validate: bool = True,
+    ) -> Self:
+        """Build a table from one entry per outcome, in any order; entries are never merged.
+
+        Parameters
+        ----------
+        states, actions, next_states : array_like of int, shape (n,)
+            From-state, action id and to-state of each outcome.
+        probabilities : array_like of float, shape (n,)
+            They must sum to 1 for each (state, action); entries of probability 0 are dropped.
+        costs, rewards : array_like of float, shape (n,)
+            Give one of the two.
+        done : array_like of bool, shape (n,), optional
+            Whether the outcome ends the episode.
+        num_states : int, optional
+            Number of states; the largest index plus 1 if not given.
+        horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name, validate
+            As in :meth:`from_arrays`.
+        notes : sequence of str
+            What the user should know of how the table came about.
+
+        Returns
+        -------
+        TabularMDP
+
+        Raises
+        ------
+        ModelError
+            Naming every state and action whose entries are wrong.
+
+        Examples
+        --------
+        >>> from tailwise import TabularMDP
+        >>> coin = TabularMDP.from_outcomes([0, 0], [0, 0], [0, 0], [0.5, 0.5], [0.0, 1.0], horizon=2)
+        >>> coin.outcomes(0, 0)[1].cost
+        1.0
+        """
+        parts = tabular_build.parts_from_outcomes(
+            states, actions, next_states, probabilities, costs, rewards, done=done, num_states=num_states
+        )
+        built = cls._assemble(
+            parts,
+            horizon,
+            discount,
+            start,
+            terminal_costs,
+            terminal_rewards,
+            state_labels,
+            action_labels,
+            name,
+            validate,
+        )
+        return replace(built, notes=tuple(notes)) if notes else built
+
+    @classmethod
+    def from_gymnasium(
+        cls, env_or_id: Any, *, horizon: int | None = None, discount: float = 1.0, start: int | None = None
+    ) -> Self:
+        """Build a table from a Gymnasium environment that has a transition table ``P``.
+
+        Parameters
+        ----------
+        env_or_id : gymnasium.Env or str
+            The environment (wrappers are removed) or the id to make it from.
+        horizon : int, optional
+            Number of decisions; the environment's own time limit if not given.
+        discount : float in (0, 1], default 1.0
+            Factor per step.
+        start : int, optional
+            Initial state; the environment's own if it has one, else the state after ``reset(seed=0)``.
+
+        Returns
+        -------
+        TabularMDP
+            With ``sense="reward"``; outcomes flagged as terminated end the episode.
+
+        Raises
+        ------
+        ModelError
+            If the environment has no table, or no horizon is known.
+        UnknownNameError
+            If Gymnasium knows no such id.
+
+        Examples
+        --------
+        >>> from tailwise import TabularMDP
+        >>> TabularMDP.from_gymnasium("FrozenLake-v1").num_states  # doctest: +SKIP
+        16
+        """
+        from tailwise.models.gymnasium_table import read_table
+
+        table = read_table(env_or_id, horizon=horizon, start=start)
+        return cls.from_outcomes(
+            *table.columns, rewards=table.rewards, done=table.done, num_states=table.num_states,
+            horizon=table.horizon, discount=discount, start=table.start, name=table.name, notes=table.notes,
+            action_labels=table.action_labels,
+        )  # fmt: skip
+
+    @classmethod
+    def _assemble(
+        cls,
+        parts: tabular_build.Parts,
+        horizon: int,
+        discount: float,
+        start: int | str,
+        terminal_costs: ArrayLike | None,
+        terminal_rewards: ArrayLike | None,
+        state_labels: Sequence[str],
+        action_labels: Sequence[str],
+        name: str,
+        validate: bool,
+    ) -> Self:
+        num_states = parts.action_offsets.size - 1
+        built = cls(
+            **parts._asdict(),
+            terminal_costs=tabular_build.terminal(terminal_costs, terminal_rewards, num_states),
+            horizon=tabular_build.check_horizon(horizon),
+            discount=tabular_build.check_discount(discount),
+            start=tabular_build.find_start(start, num_states, state_labels),
+            state_labels=tabular_build.labels(state_labels, num_states, "state_labels"),
+            action_labels=tabular_build.labels(
+                action_labels, tabular_build.count_actions(parts), "action_labels"
+            ),
+            name=name,
+        )
+        for array in (built.action_offsets, built.action_ids, built.outcome_offsets, built.probabilities):
+            array.setflags(write=False)
+        for array in (built.next_states, built.costs, built.done, built.step_costs, built.terminal_costs):
+            array.setflags(write=False)
+        if validate:
+            built.check().raise_for_errors()
+        return built
+
+    # ------------------------------------------------------------------- sizes
+
+    @property
+    def num_states(self) -> int:
+        """Number of states S."""
+        return int(self.action_offsets.size - 1)
+
+    @cached_property
+    def num_actions(self) -> int:
+        """Number of action ids A (the largest id plus 1)."""
+        return max(int(self.action_ids.max(initial=-1)) + 1, len(self.action_labels))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of (state, action) pairs."""
+        return int(self.action_ids.size)
+
+    @property
+    def num_outcomes(self) -> int:
+        """Number of outcomes."""
+        return int(self.probabilities.size)
+
+    @cached_property
+    def row_states(self) -> Ints:
+        """State of each row: int64, shape (rows,)."""
+        return np.repeat(np.arange(self.num_states), np.diff(self.action_offsets))
+
+    @cached_property
+    def data(self) -> TableData:
+        """The arrays in the layout that compiled kernels read."""
+        return TableData.build(self)
+
+    # ---------------------------------------------------------------- contract
+
+    def actions(self, state: int) -> Ints:
+        """Return the ids of the actions allowed in ``state``: int64, shape (n,)."""
+        first, last = self._rows(state)
+        return self.action_ids[first:last]
+
+    def outcomes(self, state: int, action: int, h: int = 0) -> list[Outcome]:
+        """Return the outcomes of ``action`` in ``state`` at step ``h``, in the model's own sense."""
+        row = self.row(state, action)
+        kept = slice(int(self.outcome_offsets[row]), int(self.outcome_offsets[row + 1]))
+        costs = self.signed(self.costs[kept] + self._step_cost(row, h))
+        columns = (
+            self.probabilities[kept].tolist(),
+            self.next_states[kept].tolist(),
+            costs.tolist(),
+            self.done[kept].tolist(),
+        )
+        return [Outcome(*fields) for fields in zip(*columns, strict=True)]
+
+    def step(self, state: int, action: int, rng: np.random.Generator, h: int = 0) -> tuple[int, float, bool]:
+        """Draw ``(next_state, cost, done)`` of ``action`` in ``state`` at step ``h``."""
+        row = self.row(state, action)
+        first, last = int(self.outcome_offsets[row]), int(self.outcome_offsets[row + 1])
+        index = first
+        if last - first > 1:  # a certain outcome draws nothing, here as in the compiled kernels
+            index += int(np.searchsorted(self.data.cumulative[first:last], rng.random(), side="right"))
+        cost = float(self.signed(self.costs[index] + self._step_cost(row, h)))
+        return int(self.next_states[index]), cost, bool(self.done[index])
+
+    def terminal_cost(self, state: int) -> float:
+        """Return what reaching step H in ``state`` costs (or earns), in the model's own sense."""
+        self._rows(state)
+        return float(self.signed(self.terminal_costs[state]))
+
+    def row(self, state: int, action: int) -> int:
+        """Return the row of ``action`` in ``state``, or raise ``StateError``."""
+        first, last = self._rows(state)
+        found = np.flatnonzero(self.action_ids[first:last] == action)
+        if not found.size:
+            allowed = ", ".join(map(self.action_name, self.action_ids[first:last].tolist()))
+            raise StateError(
+                f"action {action!r} is not allowed in state {self.state_name(state)}; allowed: {allowed}"
+            )
+        return first + int(found[0])
+
+    def signed(self, cost: Any) -> Any:
+        """Turn an inner cost into the user's sense (costs stay, rewards are negated back)."""
+        return cost if self.sense == "cost" else 0.0 - cost
+
+    def _step_cost(self, row: int, h: int) -> float:
+        if not self.step_costs.size:
+            return 0.0
+        if not 0 <= h < self.horizon:
+            raise StateError(f"step {h} is outside 0..{self.horizon - 1}")
+        return float(self.step_costs[h, row])
+
+    def _rows(self, state: int) -> tuple[int, int]:
+        if isinstance(state, (bool, str)) or not 0 <= int(state) < self.num_states or int(state) != state:
+            raise StateError(f"state {state!r} is not in the table; states are 0..{self.num_states - 1}")
+        return int(self.action_offsets[state]), int(self.action_offsets[state + 1])
+
+    # ------------------------------------------------------------------- names
+
+    def find_state(self, text: int | str) -> int:
+        """Return the index of the state given by index or label, or raise ``StateError``."""
+        try:
+            return tabular_build.find_start(text, self.num_states, self.state_labels)
+        except ModelError as error:
+            raise StateError(str(error).replace("start", "state", 1)) from None
+
+    def state_name(self, state: int) -> str:
+        """Return the label of ``state``, or its index as text."""
+        return self.state_labels[state] if self.state_labels else str(state)
+
+    def action_name(self, action: int) -> str:
+        """Return the label of ``action``, or its id as text."""
+        return self.action_labels[action] if self.action_labels else str(action)
+
+    # ------------------------------------------------------------------- other
+
+    def with_options(
+        self, *, horizon: int | None = None, discount: float | None = None, start: int | str | None = None
+    ) -> Self:
+        """Return a copy with another horizon, discount or start.
+
+        Raises
+        ------
+        ModelError
+            If the table has per-step costs and ``horizon`` is longer than they are.
+        """
+        changed: dict[str, Any] = {}
+        if horizon is not None:
+            changed["horizon"] = tabular_build.check_horizon(horizon)
+            if self.step_costs.size:
+                if horizon > self.step_costs.shape[0]:
+                    raise ModelError(
+                        f"horizon {horizon} is longer than the {self.step_costs.shape[0]} steps with costs"
+                    )
+                changed["step_costs"] = self.step_costs[:horizon]
+        if discount is not None:
+            changed["discount"] = tabular_build.check_discount(discount)
+        if start is not None:
+            changed["start"] = self.find_state(start)
+        return replace(self, **changed)
+
+    def check(self) -> Report:
+        """Report everything that is wrong with the table (see :func:`tailwise.check_model`)."""
+        from tailwise.models.check import check_table
+
+        return check_table(self)
+
+    def equals(self, other: TabularMDP) -> bool:
+        """Whether ``other`` is the same problem, entry by entry (names and notes do not count)."""
+        arrays = ("action_offsets", "action_ids", "outcome_offsets", "probabilities", "next_states")
+        arrays += ("costs", "done", "step_costs", "terminal_costs")
+        plain = ("horizon", "discount", "start", "sense", "state_labels", "action_labels")
+        return all(np.array_equal(getattr(self, key), getattr(other, key)) for key in arrays) and all(
+            getattr(self, key) == getattr(other, key) for key in plain
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"TabularMDP(name={self.name!r}, states={self.num_states}, actions={self.num_actions}, "
+            f"outcomes={self.num_outcomes}, horizon={self.horizon}, discount={self.discount}, sense={self.sense!r})"
+        )
