@@ -13,6 +13,8 @@ from typing import Any
 _HOMES = {
     "EntropicAccumulator": "risk",
     "TabularMDP": "models",
+    "Solution": "planners",
+    "backward_induction": "planners",
     "check_model": "models",
     "erm": "risk",
 }

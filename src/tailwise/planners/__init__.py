@@ -1,1 +1,5 @@
-"""(to come)"""
+"""Planners: exact solvers and thin configurations of the search."""
+
+from tailwise.planners.backward_induction import Solution, backward_induction
+
+__all__ = ["Solution", "backward_induction"]

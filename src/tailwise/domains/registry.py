@@ -1,0 +1,115 @@
+"""The list of domains, by name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tailwise.errors import OptionError, UnknownNameError
+
+# Modules that register their domains when imported; a domain's name says what it is, not where.
+_MODULES = ("paper",)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One entry of the list.
+
+    Attributes
+    ----------
+    name : str
+        What :func:`make` takes.
+    kind : str
+        "table" or "simulator".
+    summary : str
+        One line on what it models.
+    options : tuple of str
+        Keyword options of its builder, with their defaults.
+    build : callable
+        Returns the model.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    options: tuple[str, ...]
+    build: Callable[..., Any]
+
+
+_DOMAINS: dict[str, Domain] = {}
+
+
+def register(name: str, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the builder of a domain; the first line of its docstring is the summary."""
+
+    def add(build: Callable[..., Any]) -> Callable[..., Any]:
+        options = tuple(f"{p.name}={p.default!r}" for p in inspect.signature(build).parameters.values())
+        summary = (inspect.getdoc(build) or "").partition("\n")[0]
+        _DOMAINS[name] = Domain(name, kind, summary, options, build)
+        return build
+
+    return add
+
+
+def list_domains() -> list[Domain]:
+    """Return all domains, by name.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> "grid-mdp" in [domain.name for domain in domains.list_domains()]
+    True
+    """
+    _load()
+    return [_DOMAINS[name] for name in sorted(_DOMAINS)]
+
+
+def make(name: str, **options: Any) -> Any:
+    """Build the domain called ``name``.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`list_domains`.
+    **options
+        The domain's own options (see ``Domain.options``).
+
+    Returns
+    -------
+    TabularMDP or Simulator
+        The model.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such domain; the message names the nearest ones.
+    OptionError
+        If the domain has no such option.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> domains.make("mdp-4").horizon
+    20
+    """
+    _load()
+    if name not in _DOMAINS:
+        close = difflib.get_close_matches(str(name), _DOMAINS, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(_DOMAINS))}"
+        raise UnknownNameError(f"no domain is called {name!r}; {hint}")
+    domain = _DOMAINS[name]
+    known = {option.partition("=")[0] for option in domain.options}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        has = ", ".join(domain.options) or "none"
+        raise OptionError(f"domain {name!r} has no option {unknown[0]!r}; its options are: {has}")
+    return domain.build(**options)
+
+
+def _load() -> None:
+    for module in _MODULES:
+        importlib.import_module(f"tailwise.domains.{module}")

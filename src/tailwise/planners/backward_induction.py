@@ -1,0 +1,173 @@
+"""ERM-BI: the exact solver for tables.
+
+The entropic risk measure is the one law-invariant risk measure with a dynamic programming
+decomposition (Hau et al., 2023; paper, eq. ``erm_bellman_optimality equations``)::
+
+    V_H(s) = c_H(s)
+    Q_h(s, a) = ERM_{beta_h}(c_h(s, a, s') + discount V_{h+1}(s')),   beta_h = beta discount^h
+    V_h(s) = min_a Q_h(s, a)
+
+A deterministic Markov policy is optimal, but it depends on the step even where the model does
+not: ``beta_h`` fades with depth. :mod:`tailwise.planners.sweep_kernels` says how a sweep stays about
+as cheap as a risk-neutral one and exact at every beta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._validate import real
+from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.models import TabularMDP
+from tailwise.planners import sweep_kernels
+
+Floats = NDArray[np.float64]
+
+TIE_TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The exact optimum of a table at one risk level. All numbers are in the model's own sense.
+
+    Attributes
+    ----------
+    mdp : TabularMDP
+        The problem.
+    beta : float
+        Risk level at step 0.
+    values : ndarray of float64, shape (H + 1, S)
+        Optimal risk-to-go ``V_h(s)``; +inf (costs) or -inf (rewards) where no action is allowed.
+    policy : ndarray of int32, shape (H, S)
+        Optimal action id: the lowest of those that tie; -1 where no action is allowed.
+    """
+
+    mdp: TabularMDP
+    beta: float
+    values: Floats
+    policy: NDArray[np.int32]
+    _uniform: NDArray[np.bool_] = field(repr=False)
+
+    @property
+    def value(self) -> float:
+        """Optimal risk of the whole episode, from the start state."""
+        return float(self.values[0, self.mdp.start])
+
+    @property
+    def action(self) -> int:
+        """Optimal first action, from the start state."""
+        return int(self.policy[0, self.mdp.start])
+
+    def action_values(self, h: int) -> Floats:
+        """Return ``Q_h``, shape (S, A), in the model's sense; inf (-inf for rewards) = illegal."""
+        if not 0 <= h < self.mdp.horizon:
+            raise StateError(f"step {h} is outside 0..{self.mdp.horizon - 1}")
+        costs_to_go = np.ascontiguousarray(self.mdp.signed(self.values[h + 1]))
+        flat = np.empty(self.mdp.num_rows)
+        spare = np.empty(self.mdp.num_states)
+        _sweep(self.mdp, self._uniform, self.beta, h, costs_to_go, flat, spare, np.empty(spare.size, np.int32))
+        full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
+        full[self.mdp.row_states, self.mdp.action_ids] = flat
+        return np.asarray(self.mdp.signed(full))
+
+    @cached_property
+    def q_values(self) -> Floats:
+        """All action values, shape (H, S, A); inf (-inf for rewards) = illegal. Computed at first use."""
+        return np.stack([self.action_values(h) for h in range(self.mdp.horizon)])
+
+    def optimal_actions(self, h: int, state: int, *, tolerance: float = TIE_TOLERANCE) -> NDArray[np.int64]:
+        """Return every action id whose value ties with the best: int64, shape (k,)."""
+        row = self.mdp.signed(self.action_values(h)[state])
+        best = row.min()
+        return np.flatnonzero(row <= best + tolerance * max(1.0, abs(best))) if best < math.inf else np.empty(0, np.int64)
+
+    def act(self, state: int, h: int) -> int:
+        """Return the optimal action id in ``state`` at step ``h``."""
+        if not (0 <= h < self.mdp.horizon and 0 <= state < self.mdp.num_states):
+            raise StateError(f"no decision at step {h} in state {state!r}")
+        return int(self.policy[h, state])
+
+
+def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
+    """Solve a table exactly for the entropic risk measure (the paper's ERM-BI).
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The problem.
+    beta : float
+        Finite risk level at step 0, in 1/cost: positive averse, 0 risk-neutral, negative seeking.
+
+    Returns
+    -------
+    Solution
+        Values, policy and action values for every step and state.
+
+    Raises
+    ------
+    OptionError
+        If ``beta`` is not a finite number.
+    ModelError
+        If ``mdp`` is not a table.
+
+    Notes
+    -----
+    O(H * outcomes) time, O(H * S) memory. Source: paper, eq. ``erm_bellman_optimality equations``.
+
+    Examples
+    --------
+    >>> from tailwise import backward_induction, domains
+    >>> solution = backward_induction(domains.make("mdp-4"), beta=0.5)
+    >>> round(solution.value, 9), solution.action
+    (1.779207373, 1)
+    """
+    if not isinstance(mdp, TabularMDP):
+        raise ModelError(f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts")
+    level = real(beta, "beta", hint="for the worst case, use a large finite value")
+    horizon, size = mdp.horizon, mdp.num_states
+    if (horizon + 1) * size * 12 > 2**36:
+        raise OptionError(f"values for {horizon} steps x {size} states would need more than 64 GiB; shorten the horizon")
+    values, policy = np.empty((horizon + 1, size)), np.empty((horizon, size), np.int32)
+    values[horizon] = mdp.terminal_costs
+    uniform = _uniform_rows(mdp)
+    for h in range(horizon - 1, -1, -1):
+        _sweep(mdp, uniform, level, h, values[h + 1], np.empty(0), values[h], policy[h])
+    if mdp.sense == "reward":
+        np.negative(values, out=values)
+        values += 0.0
+    values.setflags(write=False)
+    policy.setflags(write=False)
+    return Solution(mdp, level, values, policy, uniform)
+
+
+def _sweep(
+    mdp: TabularMDP,
+    uniform: NDArray[np.bool_],
+    beta: float,
+    h: int,
+    values: Floats,
+    q_out: Floats,
+    v_out: Floats,
+    policy_out: NDArray[np.int32],
+) -> None:
+    level = beta * mdp.discount**h
+    finite = np.where(np.isfinite(values), values, 0.0) if not np.isfinite(values).all() else values
+    transformed = np.empty(values.size)
+    mode, shift = sweep_kernels.transform(finite, level * mdp.discount, transformed)
+    table = (mdp.action_offsets, mdp.action_ids, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, mdp.costs, mdp.done)
+    step_cost = mdp.step_costs[h] if mdp.step_costs.size else np.empty(0)
+    sweep_kernels.sweep(
+        table, uniform, step_cost, finite, transformed, mode, shift, level, mdp.discount, q_out, v_out, policy_out, TIE_TOLERANCE
+    )
+
+
+def _uniform_rows(mdp: TabularMDP) -> NDArray[np.bool_]:
+    """Rows whose outcomes all go on and share one cost: these take the fast product."""
+    starts = mdp.outcome_offsets[:-1]
+    low, high = np.minimum.reduceat(mdp.costs, starts), np.maximum.reduceat(mdp.costs, starts)
+    return np.asarray((low == high) & ~np.logical_or.reduceat(mdp.done, starts))
