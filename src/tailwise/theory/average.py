@@ -1,0 +1,301 @@
+r"""The bandit theorem for the average estimator (paper, theorem ``non-stationary-bandit-results``).
+
+Each arm's estimator concentrates with (theta, xi, eta) (assumption ``non-stationary-bandit-assumption``),
+arms are chosen by eq. ``ucb_erm_algorithm`` with alpha. Then ``rho_bar_n``, the average of the arms'
+estimates weighted by their pulls, concentrates with (theta', xi', eta'): with gap D = Delta_min,
+
+    eta'  = alpha / (xi (1 - eta)),     xi' = alpha - 1
+    c     = (2 theta^(1/xi) / D)^(1/(1-eta)),     A(t) = ceil(c t^eta')            eq. A(t)_def
+    N_p   = min {t : t >= A(t)}                                                    eq. Np_definition
+    R'    = R + (exp(2 beta R) - 1) / (2 beta)
+    N_p'  = min {t : t >= A(t), 2 R' A(t) >= t^eta + 2 R' (4K - 3)}
+    c_1   = 2 R' K c,     c_2 = 2 R (N_p' - 1)^(1 - eta')
+    theta' = max {c_2, 2 c_1^(alpha-1) max(theta, 2 (K-1) / ((alpha-1) (1 + A(N_p'))^(alpha-1)))}
+
+``corrected`` repairs two steps. For n < N_p' the bound must be at least 1 for every z up to c_2, so theta'
+needs ``c_2^(alpha-1)``, not c_2. And with ``y = (1 + A) x`` the proof bounds the sum of t^-alpha from
+floor(y) + 1 on by ``y^(1-alpha) / (alpha-1)``, which fails just below an integer y; ``floor(y) >= A x``
+gives the same with A in place of 1 + A. ``tight`` also uses ``lambda + u(x - lambda)
+<= -R + (exp(2 beta R) - 1) / beta`` for x, lambda in [-R, R] (the proof adds |lambda| <= R instead), hence
+``R' = (exp(2 beta R) - 1) / (2 beta)``; the sum of the two terms instead of twice their maximum; and
+4K - 4 in N_p' with c t^eta' for A(t), which is what the proof uses. (Where the corrected constants happen
+to be smaller, because a smaller R' makes N_p' later, ``tight`` returns those: they are just as valid.)
+
+As the proof says, theta may be raised: it is raised to (D/2)^xi where it is smaller, so that c >= 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from tailwise._validate import integer, real
+from tailwise.theory._first_time import log_first_time, log_minus_one
+from tailwise.theory._logs import as_float, ln, log_ceiling, log_expm1, log_sum, precise
+from tailwise.theory.conditions import (
+    check_alpha,
+    check_arms,
+    check_beta,
+    check_eta,
+    check_form,
+    check_gap,
+    check_radius,
+    check_xi,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactAverage:
+    """The constants of the theorem as 60-digit decimals (see :class:`AverageConstants`)."""
+
+    form: str
+    alpha: Decimal
+    xi: Decimal
+    eta: Decimal
+    arms: int
+    radius: Decimal
+    beta: Decimal
+    eta_prime: Decimal
+    log_theta: Decimal
+    log_coefficient: Decimal
+    log_radius_prime: Decimal
+    log_n_p: Decimal
+    log_n_p_prime: Decimal
+    log_c1: Decimal
+    log_c2: Decimal
+    log_theta_prime: Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageConstants:
+    """Constants of theorem ``non-stationary-bandit-results``; every ``log_`` field is a natural logarithm.
+
+    Attributes
+    ----------
+    form : str
+        "printed", "corrected" or "tight".
+    alpha, xi, eta : float
+        The parameters that went in.
+    eta_prime, xi_prime : float
+        Exponents of the conclusion: eta' = alpha / (xi (1 - eta)) in [1/2, 1), xi' = alpha - 1 > 1.
+    log_theta : float
+        theta as used, raised to (gap/2)^xi if it was smaller.
+    log_bonus_constant : float
+        ln theta^(1/xi), the constant of the exploration bonus.
+    log_coefficient : float
+        ln c, where A(t) = ceil(c t^eta').
+    log_n_p, log_n_p_prime : float
+        N_p and N_p', numbers of pulls.
+    log_c1, log_c2 : float
+        c_1 and c_2 as in the module's docstring; c_2 is 0 (minus infinity) where N_p' = 1.
+    log_theta_prime : float
+        theta', in cost^xi'.
+    """
+
+    form: str
+    alpha: float
+    xi: float
+    eta: float
+    eta_prime: float
+    xi_prime: float
+    log_theta: float
+    log_bonus_constant: float
+    log_coefficient: float
+    log_n_p: float
+    log_n_p_prime: float
+    log_c1: float
+    log_c2: float
+    log_theta_prime: float
+    exact: ExactAverage
+
+    @precise
+    def log_a(self, time: int) -> float:
+        """``ln A(time)`` (eq. ``A(t)_def``): pulls after which a bad arm's bonus is at most half its gap."""
+        steps = Decimal(integer(time, "time", low=1))
+        return as_float(log_ceiling(self.exact.log_coefficient + self.exact.eta_prime * ln(steps)))
+
+    def log_bias_bound(self, count: int) -> float:
+        """``ln`` of the bound on ``|mu* - E[rho_bar_n]|`` at n = ``count`` (part 1 of the theorem)."""
+        return log_average_bias(self.exact, count)
+
+    def log_tail(self, deviation: float) -> float:
+        """``ln(theta' / z^xi')`` at z = ``deviation`` >= 1 (part 2); positive values say nothing."""
+        return self.log_theta_prime - self.xi_prime * math.log(real(deviation, "deviation", low=1.0))
+
+
+@precise
+def average_constants(
+    *,
+    log_theta: float,
+    alpha: float,
+    xi: float,
+    eta: float,
+    arms: int,
+    gap: float,
+    beta: float,
+    radius: float,
+    form: str = "corrected",
+) -> AverageConstants:
+    """Constants of the concentration of the average estimator.
+
+    Parameters
+    ----------
+    log_theta : float
+        Natural logarithm of theta >= 1, the constant of each arm's concentration.
+    alpha, xi, eta : float
+        ``alpha > 2``, ``xi > 1``, ``1/2 <= eta < 1``, ``xi eta (1 - eta) <= alpha < xi (1 - eta)``.
+    arms : int
+        K >= 2.
+    gap : float
+        Delta_min in (0, 2 radius].
+    beta : float
+        Risk level, > 0.
+    radius : float
+        R > 0: costs lie in [-R, R].
+    form : {"printed", "corrected", "tight"}, default "corrected"
+        See :mod:`tailwise.theory.average`.
+
+    Returns
+    -------
+    AverageConstants
+        All constants of the theorem, as logarithms.
+
+    Raises
+    ------
+    ConditionError
+        If a condition of the theorem fails; the message names it.
+
+    Examples
+    --------
+    >>> from tailwise.theory import average_constants
+    >>> constants = average_constants(
+    ...     log_theta=0.0, alpha=3.0, xi=12.0, eta=0.5, arms=2, gap=0.2, beta=1.0, radius=0.5)
+    >>> round(constants.log_n_p, 6)  # N_p = 10^4
+    9.21034
+    >>> round(constants.log_a(10_000), 6)  # A(10^4) = 100 * 10^2
+    9.21034
+    >>> round(constants.log_theta_prime, 4)
+    13.2898
+    """
+    check_alpha(alpha, xi, eta)
+    bound = check_radius(radius)
+    exact = exact_average(
+        log_theta=Decimal(real(log_theta, "log_theta", low=0.0)),
+        alpha=Decimal(float(alpha)),
+        xi=Decimal(check_xi(xi)),
+        eta=Decimal(check_eta(eta)),
+        arms=check_arms(arms),
+        gap=Decimal(check_gap(gap, bound)),
+        beta=Decimal(check_beta(beta)),
+        radius=Decimal(bound),
+        form=check_form(form),
+    )
+    return as_average_constants(exact)
+
+
+def exact_average(
+    *,
+    log_theta: Decimal,
+    alpha: Decimal,
+    xi: Decimal,
+    eta: Decimal,
+    arms: int,
+    gap: Decimal,
+    beta: Decimal,
+    radius: Decimal,
+    form: str,
+) -> ExactAverage:
+    """:func:`average_constants` on decimals, without checks."""
+    options = (log_theta, alpha, xi, eta, arms, gap, beta, radius)
+    found = _average(*options, form)
+    if form == "tight":
+        other = _average(*options, "corrected")
+        if other.log_theta_prime < found.log_theta_prime:
+            return replace(other, form=form)
+    return found
+
+
+def _average(
+    log_theta: Decimal,
+    alpha: Decimal,
+    xi: Decimal,
+    eta: Decimal,
+    arms: int,
+    gap: Decimal,
+    beta: Decimal,
+    radius: Decimal,
+    form: str,
+) -> ExactAverage:
+    """Evaluate the theorem's formulas in one form."""
+    eta_prime = alpha / (xi * (1 - eta))
+    theta = max(log_theta, xi * (ln(gap) - ln(2)))
+    coefficient = (ln(2) - ln(gap) + theta / xi) / (1 - eta)
+    log_growth = log_expm1(2 * beta * radius) - ln(2 * beta)
+    radius_prime = log_growth if form == "tight" else log_sum(ln(radius), log_growth)
+    n_p = log_ceiling(coefficient / (1 - eta_prime))
+    n_p_prime = log_first_time(
+        log_n_p=n_p,
+        log_coefficient=coefficient,
+        log_slope=ln(2) + radius_prime,
+        eta=eta,
+        eta_prime=eta_prime,
+        offset=4 * arms - 4 if form == "tight" else 4 * arms - 3,
+        smooth=form == "tight",
+    )
+    c1 = ln(2) + radius_prime + ln(arms) + coefficient
+    c2 = ln(2 * radius) + (1 - eta_prime) * log_minus_one(n_p_prime)
+    pulls = log_ceiling(coefficient + eta_prime * n_p_prime)
+    base = log_sum(Decimal(0), pulls) if form == "printed" else pulls
+    rest = ln(2 * (arms - 1)) - ln(alpha - 1) - (alpha - 1) * base
+    both = log_sum(theta, rest) if form == "tight" else ln(2) + max(theta, rest)
+    small = c2 if form == "printed" else (alpha - 1) * c2
+    return ExactAverage(
+        form=form,
+        alpha=alpha,
+        xi=xi,
+        eta=eta,
+        arms=arms,
+        radius=radius,
+        beta=beta,
+        eta_prime=eta_prime,
+        log_theta=theta,
+        log_coefficient=coefficient,
+        log_radius_prime=radius_prime,
+        log_n_p=n_p,
+        log_n_p_prime=n_p_prime,
+        log_c1=c1,
+        log_c2=c2,
+        log_theta_prime=max(small, (alpha - 1) * c1 + both),
+    )
+
+
+def as_average_constants(exact: ExactAverage) -> AverageConstants:
+    """Round decimals to the floats that people read."""
+    return AverageConstants(
+        form=exact.form,
+        alpha=as_float(exact.alpha),
+        xi=as_float(exact.xi),
+        eta=as_float(exact.eta),
+        eta_prime=as_float(exact.eta_prime),
+        xi_prime=as_float(exact.alpha - 1),
+        log_theta=as_float(exact.log_theta),
+        log_bonus_constant=as_float(exact.log_theta / exact.xi),
+        log_coefficient=as_float(exact.log_coefficient),
+        log_n_p=as_float(exact.log_n_p),
+        log_n_p_prime=as_float(exact.log_n_p_prime),
+        log_c1=as_float(exact.log_c1),
+        log_c2=as_float(exact.log_c2),
+        log_theta_prime=as_float(exact.log_theta_prime),
+        exact=exact,
+    )
+
+
+@precise
+def log_average_bias(exact: ExactAverage, count: int) -> float:
+    """``ln`` of part 1 of the theorem: estimator's own error plus 2 R' times the bad pulls, over n."""
+    log_n = ln(integer(count, "count", low=1))
+    own = (exact.eta - 1) * log_n + log_sum(Decimal(0), ln(2) + exact.log_theta - ln(exact.xi - 1))
+    pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (exact.alpha - 2) + 1))
+    bad = ln(2) + exact.log_radius_prime + ln(exact.arms - 1) + pulls - log_n
+    return as_float(log_sum(own, bad))

@@ -1,0 +1,123 @@
+"""Rates of convergence: the theorems' exponent, and the one that data show.
+
+Both estimators approach mu* like ``n^(alpha / (xi (1 - eta)) - 1)``: ``n^(eta - 1)`` for the schedule's
+``alpha = xi eta (1 - eta)``, that is ``n^(-1/2)`` at eta = 1/2. The paper writes the factor in front as
+exp(2 beta R); that leaves theta out, which for independent costs holds exp(4 beta R xi), so that
+the pulls of bad arms, of order ``theta^(1/(xi (1-eta)))``, add a factor exp(4 beta R / (1 - eta)).
+
+:func:`fit_exponent` measures an exponent from independent batches: a line through (ln n, ln error) in
+each batch, and Student's t interval over the batches' slopes. Checkpoints of one run depend on each
+other, so the scatter around one line would say nothing honest about the slope.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailwise._validate import real
+from tailwise.errors import OptionError
+from tailwise.theory.conditions import check_alpha
+
+
+def convergence_exponent(alpha: float, xi: float, eta: float) -> float:
+    """Exponent of n in the bounds on the bias: ``alpha / (xi (1 - eta)) - 1``.
+
+    Parameters
+    ----------
+    alpha, xi, eta : float
+        Parameters that satisfy the conditions of theorem ``non-stationary-bandit-results``.
+
+    Returns
+    -------
+    float
+        In [-1/2, 0): the error at n is O(n^exponent).
+
+    Examples
+    --------
+    >>> from tailwise.theory import convergence_exponent
+    >>> convergence_exponent(alpha=3.0, xi=12.0, eta=0.5)
+    -0.5
+    """
+    check_alpha(alpha, xi, eta)
+    return float(alpha) / (float(xi) * (1.0 - float(eta))) - 1.0
+
+
+@dataclass(frozen=True)
+class ExponentFit:
+    """A measured exponent.
+
+    Attributes
+    ----------
+    slope : float
+        Mean over batches of the slope of ln error against ln n.
+    low, high : float
+        Confidence interval of the slope.
+    confidence : float
+        Its nominal coverage.
+    batches : int
+        Number of independent batches.
+    """
+
+    slope: float
+    low: float
+    high: float
+    confidence: float
+    batches: int
+
+
+def fit_exponent(sizes: ArrayLike, errors: ArrayLike, *, confidence: float = 0.95) -> ExponentFit:
+    """Measure with which power of n an error decays.
+
+    Parameters
+    ----------
+    sizes : array_like of float, shape (m,)
+        The values of n, at least two different ones, positive.
+    errors : array_like of float, shape (batches, m)
+        Positive errors at these n in independent batches, at least two.
+    confidence : float in (0, 1), default 0.95
+        Coverage of the interval.
+
+    Returns
+    -------
+    ExponentFit
+        Slope and interval. -1/2 means that the error decays like n^(-1/2).
+
+    Raises
+    ------
+    OptionError
+        If shapes do not match, or an error is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailwise.theory import fit_exponent
+    >>> n = np.array([100.0, 1000.0, 10000.0])
+    >>> fit = fit_exponent(n, np.outer([1.0, 2.0, 3.0], n**-0.5))
+    >>> round(fit.slope, 12), round(fit.high - fit.low, 12)
+    (-0.5, 0.0)
+    """
+    counts = np.asarray(sizes, dtype=np.float64)
+    values = np.asarray(errors, dtype=np.float64)
+    level = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    if counts.ndim != 1 or values.ndim != 2 or values.shape[1] != counts.size:
+        raise OptionError(
+            f"errors must have shape (batches, {counts.size}) for {counts.size} sizes, not {values.shape}"
+        )
+    if values.shape[0] < 2 or np.unique(counts).size < 2:
+        raise OptionError("an exponent with an interval needs at least two batches and two different sizes")
+    if not (np.isfinite(counts).all() and (counts > 0).all()):
+        raise OptionError("sizes must be positive and finite")
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        raise OptionError("errors must be positive and finite; pool more replications into a batch")
+    from scipy.special import stdtrit  # keeps the import of this layer light
+
+    centred = np.log(counts) - np.log(counts).mean()
+    slopes = np.log(values) @ centred / float(centred @ centred)
+    slope, batches = float(slopes.mean()), int(slopes.size)
+    error = float(slopes.std(ddof=1)) / math.sqrt(batches)
+    width = float(stdtrit(batches - 1, 0.5 + level / 2)) * error
+    return ExponentFit(slope, slope - width, slope + width, level, batches)
