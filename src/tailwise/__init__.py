@@ -13,6 +13,11 @@ from typing import Any
 _HOMES = {
     "EntropicAccumulator": "risk",
     "TabularMDP": "models",
+    "ErmMcts": "planners",
+    "LogBonus": "search",
+    "Plan": "search",
+    "PolynomialBonus": "search",
+    "SearchOptions": "search",
     "Solution": "planners",
     "backward_induction": "planners",
     "check_model": "models",

@@ -99,7 +99,11 @@ def make(name: str, **options: Any) -> Any:
     _load()
     if name not in _DOMAINS:
         close = difflib.get_close_matches(str(name), _DOMAINS, n=3)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(_DOMAINS))}"
+        hint = (
+            f"did you mean {' or '.join(map(repr, close))}?"
+            if close
+            else f"there are {', '.join(sorted(_DOMAINS))}"
+        )
         raise UnknownNameError(f"no domain is called {name!r}; {hint}")
     domain = _DOMAINS[name]
     known = {option.partition("=")[0] for option in domain.options}

@@ -70,7 +70,9 @@ class Solution:
         costs_to_go = np.ascontiguousarray(self.mdp.signed(self.values[h + 1]))
         flat = np.empty(self.mdp.num_rows)
         spare = np.empty(self.mdp.num_states)
-        _sweep(self.mdp, self._uniform, self.beta, h, costs_to_go, flat, spare, np.empty(spare.size, np.int32))
+        _sweep(
+            self.mdp, self._uniform, self.beta, h, costs_to_go, flat, spare, np.empty(spare.size, np.int32)
+        )
         full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
         full[self.mdp.row_states, self.mdp.action_ids] = flat
         return np.asarray(self.mdp.signed(full))
@@ -84,7 +86,11 @@ class Solution:
         """Return every action id whose value ties with the best: int64, shape (k,)."""
         row = self.mdp.signed(self.action_values(h)[state])
         best = row.min()
-        return np.flatnonzero(row <= best + tolerance * max(1.0, abs(best))) if best < math.inf else np.empty(0, np.int64)
+        return (
+            np.flatnonzero(row <= best + tolerance * max(1.0, abs(best)))
+            if best < math.inf
+            else np.empty(0, np.int64)
+        )
 
     def act(self, state: int, h: int) -> int:
         """Return the optimal action id in ``state`` at step ``h``."""
@@ -127,11 +133,15 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
     (1.779207373, 1)
     """
     if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts")
+        raise ModelError(
+            f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts"
+        )
     level = real(beta, "beta", hint="for the worst case, use a large finite value")
     horizon, size = mdp.horizon, mdp.num_states
     if (horizon + 1) * size * 12 > 2**36:
-        raise OptionError(f"values for {horizon} steps x {size} states would need more than 64 GiB; shorten the horizon")
+        raise OptionError(
+            f"values for {horizon} steps x {size} states would need more than 64 GiB; shorten the horizon"
+        )
     values, policy = np.empty((horizon + 1, size)), np.empty((horizon, size), np.int32)
     values[horizon] = mdp.terminal_costs
     uniform = _uniform_rows(mdp)
@@ -159,10 +169,30 @@ def _sweep(
     finite = np.where(np.isfinite(values), values, 0.0) if not np.isfinite(values).all() else values
     transformed = np.empty(values.size)
     mode, shift = sweep_kernels.transform(finite, level * mdp.discount, transformed)
-    table = (mdp.action_offsets, mdp.action_ids, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, mdp.costs, mdp.done)
+    table = (
+        mdp.action_offsets,
+        mdp.action_ids,
+        mdp.outcome_offsets,
+        mdp.probabilities,
+        mdp.next_states,
+        mdp.costs,
+        mdp.done,
+    )
     step_cost = mdp.step_costs[h] if mdp.step_costs.size else np.empty(0)
     sweep_kernels.sweep(
-        table, uniform, step_cost, finite, transformed, mode, shift, level, mdp.discount, q_out, v_out, policy_out, TIE_TOLERANCE
+        table,
+        uniform,
+        step_cost,
+        finite,
+        transformed,
+        mode,
+        shift,
+        level,
+        mdp.discount,
+        q_out,
+        v_out,
+        policy_out,
+        TIE_TOLERANCE,
     )
 
 

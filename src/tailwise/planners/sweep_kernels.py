@@ -92,7 +92,19 @@ def _row_product(first, last, probabilities, next_states, transformed, values, l
 
 @kernel
 def sweep(  # type: ignore[no-untyped-def]
-    table, uniform, step_cost, values, transformed, mode, shift, beta, discount, q_out, v_out, policy_out, tolerance
+    table,
+    uniform,
+    step_cost,
+    values,
+    transformed,
+    mode,
+    shift,
+    beta,
+    discount,
+    q_out,
+    v_out,
+    policy_out,
+    tolerance,
 ):
     """One step of backward induction over all states.
 
@@ -114,7 +126,9 @@ def sweep(  # type: ignore[no-untyped-def]
             first, last = outcome_offsets[row], outcome_offsets[row + 1]
             risk = math.nan
             if uniform[row]:
-                future = _row_product(first, last, probabilities, next_states, transformed, values, level, mode, shift)
+                future = _row_product(
+                    first, last, probabilities, next_states, transformed, values, level, mode, shift
+                )
                 risk = costs[first] + discount * future
             if math.isnan(risk):
                 risk = _row_erm(first, last, probabilities, next_states, costs, done, values, discount, beta)

@@ -1,0 +1,183 @@
+"""The tree as flat arrays.
+
+The arena is one buffer of 16-byte units, seen as two doubles or as four 32-bit ints each. Unit 0
+is the null link. A *decision node* is a header, followed, once it is visited a second time, by one
+unit per action (its *chance nodes*); until then it is a leaf and the header is all there is.
+
+    header   ints: [state, left, right, num_actions]     num_actions = 0 while a leaf
+    action   floats: [value, -]   ints: [-, -, count, child]
+
+``value`` is the ERM of the ``count`` costs-to-go sampled through the action. ``child`` is the root of
+a binary trie over the next states seen: a node's ``left`` and ``right`` lead to its
+siblings, by the bits of the state's hash. So a step down the tree reads one or two cache lines, and
+a node costs 16 bytes as a leaf and 16 (1 + A) in full.
+
+Invariants: a node's visits are 1 + the sum of its actions' counts; a full node has been visited at
+least twice (or is the root); a state occurs at most once below an action.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import inlined, kernel
+
+UNIT_BYTES = 16
+LEFT, RIGHT, NUM_ACTIONS = 1, 2, 3  # header, after the state at 0
+COUNT, CHILD = 2, 3  # action unit, after the value
+
+# Entries of ``book``.
+USED, NODES, FREE_LEAF, ROOT, DEPTH, MAX_NODES = 0, 1, 2, 3, 4, 5
+BOOK_SIZE = 6
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_32 = np.uint64(32)
+
+
+class Arena(NamedTuple):
+    """The tree's memory; ``floats`` and ``ints`` are views of one buffer."""
+
+    floats: NDArray[np.float64]  # (2 * capacity,)
+    ints: NDArray[np.int32]  # (4 * capacity,)
+    book: NDArray[np.int64]  # (BOOK_SIZE,) counters, see above
+
+
+def allocate(capacity: int, max_nodes: int) -> Arena:
+    """Return an empty arena of ``capacity`` units."""
+    buffer = np.empty(2 * capacity, dtype=np.float64)
+    book = np.zeros(BOOK_SIZE, dtype=np.int64)
+    book[USED], book[MAX_NODES] = 1, max_nodes
+    return Arena(buffer, buffer.view(np.int32), book)
+
+
+def grow(arena: Arena, capacity: int) -> Arena:
+    """Return an arena of ``capacity`` units that holds the same tree."""
+    larger = allocate(capacity, int(arena.book[MAX_NODES]))
+    used = 2 * int(arena.book[USED])
+    larger.floats[:used] = arena.floats[:used]
+    larger.book[:] = arena.book
+    return larger
+
+
+def capacity(arena: Arena) -> int:
+    """Number of units the arena can hold."""
+    return arena.floats.size // 2
+
+
+@inlined
+def reserve(arena, units):  # type: ignore[no-untyped-def]
+    """Take ``units`` from the end of the arena; 0 when it is full."""
+    first = arena.book[USED]
+    if 2 * (first + units) > arena.floats.size:
+        return 0
+    arena.book[USED] = first + units
+    return first
+
+
+@inlined
+def new_leaf(arena, state, link):  # type: ignore[no-untyped-def]
+    """Make a leaf for ``state`` and hang it at the int at ``link``; 0 when the arena is full."""
+    unit = arena.book[FREE_LEAF]
+    if unit != 0:
+        arena.book[FREE_LEAF] = arena.ints[4 * unit + LEFT]
+    else:
+        unit = reserve(arena, 1)
+        if unit == 0:
+            return unit
+    header = 4 * unit
+    arena.ints[header] = state
+    arena.ints[header + LEFT] = 0
+    arena.ints[header + RIGHT] = 0
+    arena.ints[header + NUM_ACTIONS] = 0
+    arena.ints[link] = unit
+    arena.book[NODES] += 1
+    return unit
+
+
+@inlined
+def open_leaf(arena, leaf, num_actions, link):  # type: ignore[no-untyped-def]
+    """Give a leaf its action units, which moves it; returns its new unit, 0 when the arena is full."""
+    unit = reserve(arena, 1 + num_actions)
+    if unit == 0:
+        return unit
+    for k in range(3):
+        arena.ints[4 * unit + k] = arena.ints[4 * leaf + k]
+    arena.ints[4 * unit + NUM_ACTIONS] = num_actions
+    for a in range(num_actions):
+        arena.floats[2 * (unit + 1 + a)] = 0.0
+        arena.ints[4 * (unit + 1 + a) + COUNT] = 0
+        arena.ints[4 * (unit + 1 + a) + CHILD] = 0
+    arena.ints[link] = unit
+    arena.ints[4 * leaf + LEFT] = arena.book[FREE_LEAF]
+    arena.book[FREE_LEAF] = leaf
+    return unit
+
+
+@inlined
+def find_child(ints, action_unit, state):  # type: ignore[no-untyped-def]
+    """Return (unit of the child for ``state`` or 0, index of the int that holds or would hold it)."""
+    link = 4 * action_unit + CHILD
+    child = ints[link]
+    if child == 0 or ints[4 * child] == state:
+        return child, link
+    bits = (np.uint64(state) * _GOLDEN) >> _32
+    while child != 0 and ints[4 * child] != state:
+        link = 4 * child + LEFT + np.int64(bits & np.uint64(1))
+        bits >>= np.uint64(1)
+        child = ints[link]
+    return child, link
+
+
+@kernel
+def headers(arena):  # type: ignore[no-untyped-def]
+    """Return the units of all decision nodes in the tree: int64, shape (nodes,)."""
+    found = np.empty(arena.book[NODES], dtype=np.int64)
+    pending = [arena.book[ROOT]]
+    count = 0
+    while len(pending) > 0:
+        unit = pending.pop()
+        found[count] = unit
+        count += 1
+        for side in (LEFT, RIGHT):
+            if arena.ints[4 * unit + side] != 0:
+                pending.append(np.int64(arena.ints[4 * unit + side]))
+        for a in range(arena.ints[4 * unit + NUM_ACTIONS]):
+            child = arena.ints[4 * (unit + 1 + a) + CHILD]
+            if child != 0:
+                pending.append(np.int64(child))
+    return found[:count]
+
+
+@kernel
+def copy_subtree(source, root, target):  # type: ignore[no-untyped-def]
+    """Copy the tree below ``root`` into the empty arena ``target``, which must be large enough.
+
+    Siblings of ``root`` (the other states of its chance node) stay behind. Returns the new root.
+    """
+    pending = [(root, np.int64(0))]  # (unit in source, index of the int in target that links to it)
+    new_root = np.int64(0)
+    while len(pending) > 0:
+        unit, link = pending.pop()
+        num_actions = source.ints[4 * unit + NUM_ACTIONS]
+        copy = reserve(target, 1 + num_actions)
+        for k in range(2 * (1 + num_actions)):
+            target.floats[2 * copy + k] = source.floats[2 * unit + k]
+        target.book[NODES] += 1
+        if link == 0:
+            new_root = copy
+            target.ints[4 * copy + LEFT] = 0
+            target.ints[4 * copy + RIGHT] = 0
+        else:
+            target.ints[link] = copy
+            for side in (LEFT, RIGHT):
+                if source.ints[4 * unit + side] != 0:
+                    pending.append((np.int64(source.ints[4 * unit + side]), 4 * copy + side))
+        for a in range(num_actions):
+            child = source.ints[4 * (unit + 1 + a) + CHILD]
+            if child != 0:
+                pending.append((np.int64(child), 4 * (copy + 1 + a) + CHILD))
+    target.book[ROOT] = new_root
+    return new_root

@@ -1,0 +1,115 @@
+"""From a model to what the kernel runs on, and back to the user's states and actions."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.models import TabularMDP
+
+
+class Binding(Protocol):
+    """A model bound to the kernel. A *handle* is the integer that stands for a state in the tree."""
+
+    data: Any
+    """NamedTuple registered with :func:`tailwise.search.world.register_world`."""
+
+    def handle(self, state: Any) -> int:
+        """Return the handle of a user's state, or raise ``StateError``."""
+        ...
+
+    def state(self, handle: int) -> Any:
+        """Return the user's state of a handle."""
+        ...
+
+    def actions(self, handle: int) -> list[Any]:
+        """Return the user's actions in a state, in the kernel's order."""
+        ...
+
+    def action_name(self, action: Any) -> str:
+        """Return the name to show for an action."""
+        ...
+
+    def state_name(self, state: Any) -> str:
+        """Return the name to show for a state."""
+        ...
+
+    def fail(self, handle: int, position: int, step: int) -> NoReturn:
+        """Raise the error behind a failed iteration; position -1: no action was involved."""
+        ...
+
+    def make_room(self) -> bool:
+        """Enlarge whatever the model's own storage ran out of; False if nothing did."""
+        ...
+
+    def retain(self, handles: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """Forget all states but these; return their new handles, or None if handles never change."""
+        ...
+
+
+class TableBinding:
+    """A table: handles are state indices."""
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        self.mdp = mdp
+        self.data = mdp.data
+
+    def handle(self, state: Any) -> int:
+        """Return the state's index."""
+        return self.mdp.find_state(state)
+
+    def state(self, handle: int) -> int:
+        """Return the state's index."""
+        return int(handle)
+
+    def actions(self, handle: int) -> list[Any]:
+        """Return the ids of the actions allowed in a state."""
+        return [int(action) for action in self.mdp.actions(handle)]
+
+    def action_name(self, action: Any) -> str:
+        """Return the action's label or id."""
+        return self.mdp.action_name(action)
+
+    def state_name(self, state: Any) -> str:
+        """Return the state's label or index."""
+        return self.mdp.state_name(state)
+
+    def fail(self, handle: int, position: int, step: int) -> NoReturn:
+        """Raise: a checked table fails only where a state has no action."""
+        raise SimulatorError(
+            f"no action is allowed in state {self.mdp.state_name(handle)}, reached at step {step}"
+        )
+
+    def make_room(self) -> bool:
+        """Tables never run out of room."""
+        return False
+
+    def retain(self, handles: np.ndarray[Any, Any]) -> None:
+        """Table handles never change."""
+
+
+def bind(model: Any, rng: np.random.Generator) -> Binding:
+    """Bind ``model`` to the kernel; ``rng`` is the search's own stream, shared with simulators.
+
+    Raises
+    ------
+    ModelError
+        If ``model`` is of no known kind.
+    """
+    if isinstance(model, TabularMDP):
+        return TableBinding(model)
+    raise ModelError(f"cannot plan on {model!r} of type {type(model).__name__}; expected a TabularMDP")
+
+
+def position_of(binding: Binding, handle: int, action: Any) -> int:
+    """Return the kernel's position of a user's action, or raise ``StateError``."""
+    allowed = binding.actions(handle)
+    for position, candidate in enumerate(allowed):
+        if candidate == action or (isinstance(action, str) and binding.action_name(candidate) == action):
+            return position
+    names = ", ".join(map(binding.action_name, allowed))
+    raise StateError(
+        f"action {action!r} is not allowed in state {binding.state_name(binding.state(handle))}; allowed: {names}"
+    )

@@ -1,0 +1,130 @@
+"""Interned states: one integer handle for each distinct tuple of 64-bit words.
+
+The tree knows a state by one integer. Models whose states are tuples keep them here: an open
+hash table from words to handles, in flat arrays, so that compiled models can intern while they
+step. Floats enter by their bits (``float_bits``), so that equal means equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import config, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from tailwise._jit import inlined, kernel
+
+FULL_STORE = -1
+_EMPTY = -1
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_32 = np.uint64(32)
+
+
+class InternStore(NamedTuple):
+    """Distinct states of ``width`` words. Invariant: at most half of the slots are taken."""
+
+    words: NDArray[np.int64]  # (capacity, width) row = handle
+    slots: NDArray[np.int32]  # (2**k,) handle or -1; 2**k >= 2 * capacity
+    used: NDArray[np.int64]  # (1,) number of handles
+
+
+def new_store(width: int, capacity: int = 1024) -> InternStore:
+    """Return an empty store for ``capacity`` states of ``width`` words."""
+    size = 1 << (2 * capacity - 1).bit_length()
+    return InternStore(
+        np.empty((capacity, width), np.int64), np.full(size, _EMPTY, np.int32), np.zeros(1, np.int64)
+    )
+
+
+@inlined
+def _hash(words):  # type: ignore[no-untyped-def]
+    mixed = np.uint64(0)
+    for k in range(words.size):
+        mixed = (mixed ^ np.uint64(words[k])) * _MULTIPLIER
+        mixed ^= mixed >> _32
+    return mixed
+
+
+@inlined
+def intern(store, words):  # type: ignore[no-untyped-def]
+    """Return the handle of ``words`` (int64, shape (width,)), new or old; FULL_STORE if there is no room."""
+    mask = np.uint64(store.slots.size - 1)
+    slot = _hash(words) & mask
+    while True:
+        handle = store.slots[slot]
+        if handle == _EMPTY:
+            break
+        same = True
+        for k in range(words.size):
+            same = same and store.words[handle, k] == words[k]
+        if same:
+            return np.int64(handle)
+        slot = (slot + np.uint64(1)) & mask
+    fresh = store.used[0]
+    if fresh == store.words.shape[0]:
+        return np.int64(FULL_STORE)
+    for k in range(words.size):
+        store.words[fresh, k] = words[k]
+    store.slots[slot] = fresh
+    store.used[0] = fresh + 1
+    return np.int64(fresh)
+
+
+@kernel
+def intern_rows(store, rows):  # type: ignore[no-untyped-def]
+    """Intern every row; return their handles (the store must have room)."""
+    handles = np.empty(rows.shape[0], dtype=np.int64)
+    for k in range(rows.shape[0]):
+        handles[k] = intern(store, rows[k])
+    return handles
+
+
+def grown(store: InternStore) -> InternStore:
+    """Return a store of twice the capacity with the same handles."""
+    used = int(store.used[0])
+    larger = new_store(store.words.shape[1], 2 * store.words.shape[0])
+    intern_rows(larger, store.words[:used])
+    return larger
+
+
+def retained(store: InternStore, handles: NDArray[np.integer]) -> tuple[InternStore, NDArray[np.int64]]:
+    """Return a store that holds only the states of ``handles``, and their new handles."""
+    kept, inverse = np.unique(np.asarray(handles, dtype=np.int64), return_inverse=True)
+    smaller = new_store(store.words.shape[1], max(1024, 2 * kept.size))
+    fresh = intern_rows(smaller, store.words[kept])
+    return smaller, fresh[inverse]
+
+
+def float_word(value: float) -> int:
+    """The 64 bits of ``value`` as an int; -0.0 counts as 0.0."""
+    return int(np.float64(value + 0.0).view(np.int64))
+
+
+def word_float(word: int) -> float:
+    """The inverse of :func:`float_word`."""
+    return float(np.int64(word).view(np.float64))
+
+
+if config.DISABLE_JIT:
+    float_bits, bits_float = float_word, word_float
+else:
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def float_bits(typing_context, value):  # type: ignore[no-untyped-def]
+        """The bits of a double as an int64, inside a kernel (pass ``x + 0.0``: -0.0 is then 0.0)."""
+
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.bitcast(args[0], context.get_value_type(types.int64))
+
+        return types.int64(types.float64), codegen
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def bits_float(typing_context, value):  # type: ignore[no-untyped-def]
+        """The inverse of :func:`float_bits`, inside a kernel."""
+
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.bitcast(args[0], context.get_value_type(types.float64))
+
+        return types.float64(types.int64), codegen

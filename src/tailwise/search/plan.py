@@ -1,0 +1,190 @@
+"""What a search found: a frozen result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.models.contract import Sense
+from tailwise.risk.entropic import oce_utility
+from tailwise.risk.intervals import Interval
+
+CONFIDENCE = 0.9
+
+
+class StopReason(str, Enum):
+    """Why a search stopped. All of these are outcomes, none is an error."""
+
+    ITERATIONS = "iterations"
+    SECONDS = "seconds"
+    UNTIL = "until"
+    MAX_NODES = "max_nodes"
+    MAX_MEMORY = "max_memory"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def message(self) -> str:
+        """The reason in words."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    StopReason.ITERATIONS: "all iterations were run",
+    StopReason.SECONDS: "the time was used up",
+    StopReason.UNTIL: "the caller's condition was met",
+    StopReason.MAX_NODES: "the tree reached max_nodes",
+    StopReason.MAX_MEMORY: "the tree reached max_memory",
+    StopReason.INTERRUPTED: "interrupted from the keyboard",
+}
+
+
+@dataclass(frozen=True)
+class ActionRow:
+    """What is known of one action at the root. Costs (or rewards) are in the model's sense.
+
+    Attributes
+    ----------
+    action : object
+        The action, as the model names it.
+    label : str
+        Its name.
+    visits : int
+        How often the search took it, over the whole life of the node.
+    share : float in [0, 1]
+        Its part of all visits.
+    erm : float
+        ERM estimate of the discounted total from here on (the paper's estimator); NaN if unvisited.
+    mean, std, minimum, maximum : float
+        Of the totals sampled since the last re-root; NaN if there are none.
+    interval : Interval
+        Asymptotic 90 % interval of ``erm``, as if the sampled totals were independent. The
+        search improves while it samples and knows only what it saw: read it as a scale of noise.
+    """
+
+    action: Any
+    label: str
+    visits: int
+    share: float
+    erm: float
+    mean: float
+    std: float
+    minimum: float
+    maximum: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome of one call of ``plan``.
+
+    Attributes
+    ----------
+    action : object
+        The recommended action.
+    label : str
+        Its name.
+    value : float
+        ERM of all totals sampled at the root (the paper's ``V_n``), in the model's sense.
+    rows : tuple of ActionRow
+        One per action allowed at the root, in the model's order.
+    state : object
+        The root's state.
+    step : int
+        The root's step h.
+    beta : float
+        Risk level at step 0.
+    root_beta : float
+        Risk level at the root, ``beta * discount**step``.
+    sense : "cost" or "reward"
+        What the numbers are.
+    iterations, simulator_steps : int
+        Done in this call.
+    nodes : int
+        Decision nodes in the tree.
+    bytes : int
+        Memory held by the tree.
+    seconds : float
+        Wall time of this call.
+    stopped : StopReason
+        Why the call ended.
+    """
+
+    action: Any
+    label: str
+    value: float
+    rows: tuple[ActionRow, ...]
+    state: Any
+    step: int
+    beta: float
+    root_beta: float
+    sense: Sense
+    iterations: int
+    simulator_steps: int
+    nodes: int
+    bytes: int
+    seconds: float
+    stopped: StopReason
+    _samples: tuple[NDArray[np.float64], ...] = field(repr=False, default=())
+
+    def row(self, action: Any) -> ActionRow:
+        """Return the row of ``action`` (as the model names it, or by label)."""
+        for row in self.rows:
+            if row.action == action or row.label == action:
+                return row
+        raise LookupError(
+            f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}"
+        )
+
+    def samples(self, action: Any) -> NDArray[np.float64]:
+        """Return the latest totals sampled through ``action``: float64, shape (k,), k at most 65,536."""
+        return self._samples[self.rows.index(self.row(action))]
+
+    def __str__(self) -> str:
+        better = "lower" if self.sense == "cost" else "higher"
+        lines = [
+            f"take {self.label}: ERM {self.value:.6g} at beta {self.root_beta:.6g} ({self.sense}s, {better} is better)",
+            f"{self.iterations} iterations, {self.simulator_steps} steps, {self.nodes} nodes, {self.seconds:.3g} s; "
+            f"{self.stopped.message}",
+        ]
+        for row in self.rows:
+            lines.append(f"  {row.label:>12}  visits {row.visits:>9}  ERM {row.erm:.6g}  mean {row.mean:.6g}")
+        return "\n".join(lines)
+
+
+def make_row(
+    action: Any,
+    label: str,
+    visits: int,
+    total_visits: int,
+    erm: float,
+    beta: float,
+    sampled: tuple[int, float, float, float, float],
+    samples: NDArray[np.float64],
+    sense: Sense,
+) -> ActionRow:
+    """Assemble a row from inner costs; ``sampled`` is (count, mean, squared deviations, min, max)."""
+    count, mean, spread, low, high = sampled
+    if not visits:
+        erm = math.nan
+    if not count:
+        mean = low = high = math.nan
+    std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
+    interval = _interval(erm, visits, beta, samples)
+    if sense == "reward":
+        erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
+        interval = Interval(0.0 - interval.high, 0.0 - interval.low)
+    share = visits / total_visits if total_visits else 0.0
+    return ActionRow(action, label, visits, share, erm, mean, std, low, high, interval)
+
+
+def _interval(erm: float, visits: int, beta: float, samples: NDArray[np.float64]) -> Interval:
+    if samples.size < 2 or not math.isfinite(erm):
+        return Interval(-math.inf, math.inf)
+    error = float(np.std(oce_utility(samples - erm, beta), ddof=1)) / math.sqrt(max(visits, samples.size))
+    width = 1.6448536269514722 * error  # the normal 95 % quantile: a two-sided 90 % interval
+    return Interval(erm - width, erm + width)
