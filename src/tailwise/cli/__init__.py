@@ -1,1 +1,1 @@
-"""(to come)"""
+"""The command line, ``tailwise ...``: one module per command."""

@@ -1,0 +1,77 @@
+# The front door. Everything below sets up what it needs in .venv; only Python >= 3.11 and make are assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.py')
+# numba does not notice an edit in another file: the cache is keyed on a hash of all sources.
+CACHE_KEY := $(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(CACHE_KEY)
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench check clean
+
+help: ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
+
+plan: $(VENV)/package.stamp ## a risk-averse decision: where to go first in grid-mdp
+	@$(BIN)/tailwise plan grid-mdp --beta 0.1 --seed 0
+
+test: $(VENV)/dev.stamp $(VENV)/package.stamp ## the whole test suite, on the installed package
+	$(PYTEST) -n 2 -q -m "not slow"
+	$(PYTEST) -n 2 -q --doctest-modules src/tailwise --import-mode=importlib -p no:cacheprovider
+
+test-interpreted: $(VENV)/dev.stamp $(VENV)/package.stamp ## the fast part without compilation, with coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow and not compiled"
+	$(BIN)/python -m coverage report --skip-covered --sort=cover | tail -40
+
+test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds checks
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) -q -m "not slow" tests/risk tests/search tests/planners tests/bandits
+
+test-slow: $(VENV)/dev.stamp $(VENV)/package.stamp ## long studies
+	$(PYTEST) -q -m slow
+
+lint: $(VENV)/dev.stamp ## style and spelling
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/codespell src tests docs benchmarks README.md CHANGELOG.md CONTRIBUTING.md
+
+format: $(VENV)/dev.stamp ## rewrite in house style
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+types: $(VENV)/dev.stamp $(VENV)/package.stamp ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(VENV)/dev.stamp $(VENV)/package.stamp ## imports point one way
+	$(BIN)/lint-imports
+
+docs: $(VENV)/dev.stamp $(VENV)/package.stamp ## build the documentation, strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+
+docs-serve: $(VENV)/dev.stamp $(VENV)/package.stamp ## documentation on localhost
+	$(BIN)/mkdocs serve
+
+bench: $(VENV)/dev.stamp $(VENV)/package.stamp ## measure speed; JSON into .cache/bench
+	$(BIN)/python benchmarks/run.py --out .cache/bench
+
+check: lint types layers docs test test-interpreted test-bounds ## everything that CI runs
+
+clean: ## remove what make built
+	rm -rf $(VENV) .cache site build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/base.stamp: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tailwise needs Python >= 3.11, this is " + sys.version.split()[0] + "; say make PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing tailwise and what it needs into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/base.stamp
+	@echo "installing the development tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ".[dev]"
+	@touch $@
+
+$(VENV)/package.stamp: $(VENV)/base.stamp $(SOURCES)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	@rm -rf .cache/numba
+	@touch $@

@@ -1,0 +1,5 @@
+"""``python -m tailwise``."""
+
+from tailwise.cli.app import main
+
+main()

@@ -1,0 +1,32 @@
+"""From a MODEL argument to a model."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tailwise.errors import StateError
+
+
+def load_model(spec: str, *, horizon: int | None = None, discount: float | None = None) -> Any:
+    """Load a MODEL argument, with the horizon and discount of the command line where given."""
+    from tailwise.formats import load
+
+    options: dict[str, Any] = {}
+    if horizon is not None:
+        options["horizon"] = horizon
+    if discount is not None:
+        options["discount"] = discount
+    return load(spec, **options)
+
+
+def find_state(model: Any, text: str | None) -> Any:
+    """Turn the text of ``--state`` into a state of the model; None stays None (the start)."""
+    if text is None:
+        return None
+    if hasattr(model, "find_state"):
+        return model.find_state(text)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise StateError(f"state {text!r} is not a Python literal such as 3 or (0, 1.5)") from None
