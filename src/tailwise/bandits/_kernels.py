@@ -1,0 +1,176 @@
+"""The compiled bandit loop.
+
+Notation: arm i, outcome o (arm i owns those from ``outcome_start[i]`` on), law l (owns a slice of
+the pieces). ``counts`` = T_i, ``values`` = rho_i at beta, ``means`` and ``squares`` = mean and sum of squared
+deviations, ``scales`` = T_i^-(1-eta).
+
+A pull draws, in this order: a uniform for the outcome if the arm has several, then one for the cost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import inlined, kernel
+from tailwise._random import next_double
+from tailwise.risk.accumulator import push_value
+
+POLYNOMIAL, LOGARITHMIC, NEUTRAL, THOMPSON = 0, 1, 2, 3
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Tables(NamedTuple):
+    """A bandit as flat arrays."""
+
+    outcome_start: Ints  # (K + 1,)
+    cost: Floats  # (K,) immediate cost
+    outcome_cumulative: Floats  # (O,) within each arm
+    limit_law: Ints  # (O,)
+    start_law: Ints  # (O,)
+    amplitude: Floats  # (O,)
+    decay: Floats  # (O,)
+    law_start: Ints  # (L + 1,)
+    cumulative: Floats  # (P,) within each law
+    left: Floats  # (P,)
+    width: Floats  # (P,)
+    discount: float
+
+
+@inlined
+def quantile(tables, law, level):  # type: ignore[no-untyped-def]
+    """Cost of ``law`` at the cumulative probability ``level`` in [0, 1)."""
+    first, last = tables.law_start[law], tables.law_start[law + 1] - 1
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if level < tables.cumulative[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    if tables.width[low] == 0.0:
+        return tables.left[low]
+    before = tables.cumulative[low - 1] if low > first else 0.0
+    share = (level - before) / (tables.cumulative[low] - before)
+    return tables.left[low] + tables.width[low] * share
+
+
+@kernel
+def draw_cost(tables, arm, visits, words):  # type: ignore[no-untyped-def]
+    """Pull ``arm``: draw its outcome and cost; ``visits`` (O,) counts the costs drawn per outcome."""
+    outcome, last = tables.outcome_start[arm], tables.outcome_start[arm + 1] - 1
+    if outcome < last:
+        level = next_double(words)
+        while outcome < last and level >= tables.outcome_cumulative[outcome]:
+            outcome += 1
+    visits[outcome] += 1
+    law, level = tables.limit_law[outcome], next_double(words)
+    if tables.amplitude[outcome] > 0.0:
+        share = tables.amplitude[outcome] * float(visits[outcome]) ** -tables.decay[outcome]
+        if level < share:
+            law, level = tables.start_law[outcome], level / share
+        else:
+            level = (level - share) / (1.0 - share)
+    return tables.cost[arm] + tables.discount * quantile(tables, law, level)
+
+
+@inlined
+def next_normal(words):  # type: ignore[no-untyped-def]
+    """Draw a standard normal by Box and Muller's transform (two uniforms)."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - next_double(words)))
+    return radius * math.cos(2.0 * math.pi * next_double(words))
+
+
+@kernel
+def next_gamma(shape, words):  # type: ignore[no-untyped-def]
+    """Gamma(shape, 1) by Marsaglia and Tsang's method; shape < 1 by the boost with a uniform power."""
+    boost = 1.0
+    if shape < 1.0:
+        boost = (1.0 - next_double(words)) ** (1.0 / shape)
+        shape = shape + 1.0
+    scale = shape - 1.0 / 3.0
+    slope = 1.0 / math.sqrt(9.0 * scale)
+    while True:
+        normal = next_normal(words)
+        cube = (1.0 + slope * normal) ** 3
+        if cube <= 0.0:
+            continue
+        level = 1.0 - next_double(words)
+        if math.log(level) < 0.5 * normal * normal + scale * (1.0 - cube + math.log(cube)):
+            return boost * scale * cube
+
+
+@kernel
+def choose(kind, parameters, time, counts, values, means, squares, scales, words):  # type: ignore[no-untyped-def]
+    """Arm of least index after ``time`` pulls; the first of equals."""
+    best, least = 0, math.inf
+    if kind == POLYNOMIAL:
+        growth = parameters[0] * float(time) ** parameters[1]
+    else:
+        growth = parameters[0] * math.sqrt(2.0 * math.log(float(time)))
+    for arm in range(counts.shape[0]):
+        if kind == POLYNOMIAL:
+            index = values[arm] - growth * scales[arm]
+        elif kind == LOGARITHMIC:
+            index = values[arm] - growth / math.sqrt(counts[arm])
+        elif kind == NEUTRAL:
+            index = means[arm] - growth / math.sqrt(counts[arm])
+        else:
+            precision = next_gamma(parameters[0] + 0.5 * counts[arm], words)
+            precision /= parameters[1] + 0.5 * squares[arm]
+            index = means[arm] + next_normal(words) / math.sqrt(counts[arm]) + 0.5 * parameters[2] / precision
+        if index < least:
+            best, least = arm, index
+    return best
+
+
+@kernel
+def run_one(tables, kind, parameters, beta, checkpoints, words, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+    """One replication up to the last checkpoint; writes counts, rho_bar and rho_stream at each."""
+    arms = tables.cost.shape[0]
+    counts, visits = np.zeros(arms, np.int64), np.zeros(tables.decay.shape[0], np.int64)
+    values, means, squares, scales = np.zeros(arms), np.zeros(arms), np.zeros(arms), np.zeros(arms)
+    stream, row = 0.0, 0
+    for time in range(checkpoints[-1]):
+        arm = time
+        if time >= arms:
+            arm = choose(kind, parameters, time, counts, values, means, squares, scales, words)
+        cost = draw_cost(tables, arm, visits, words)
+        counts[arm] += 1
+        count = counts[arm]
+        values[arm] = push_value(values[arm], count, cost, beta)
+        gap = cost - means[arm]
+        means[arm] += gap / count
+        squares[arm] += gap * (cost - means[arm])
+        if kind == POLYNOMIAL:
+            scales[arm] = float(count) ** -parameters[2]
+        stream = push_value(stream, time + 1, cost, beta)
+        if time + 1 == checkpoints[row]:
+            total = 0.0
+            for one in range(arms):
+                total += counts[one] * values[one]
+                counts_out[row, one] = counts[one]
+            average_out[row], stream_out[row] = total / (time + 1), stream
+            row += 1
+
+
+@kernel
+def run_many(tables, kind, parameters, beta, checkpoints, words, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+    """Replications r = 0..R-1, each with its own generator state ``words[r]``."""
+    for r in range(words.shape[0]):
+        run_one(
+            tables,
+            kind,
+            parameters,
+            beta,
+            checkpoints,
+            words[r],
+            counts_out[r],
+            average_out[r],
+            stream_out[r],
+        )

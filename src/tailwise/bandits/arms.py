@@ -1,0 +1,177 @@
+r"""Arms and bandits: stationary, drifting, and with random next states.
+
+One description covers the paper's three settings. An arm has an immediate cost c and *outcomes* (next
+states) s' with probabilities P(s'); pulling it draws an outcome and pays ``c + discount x``, with x the next
+cost of that outcome's own stream. A stationary arm has one outcome, c = 0 and discount 1.
+
+A stream drifts: its t-th cost comes from ``start`` with probability ``amplitude t^-decay`` and
+from the limit law otherwise. Its estimator's limit is the limit law's ERM, and its bias decays like n^-decay,
+so assumption ``non-stationary-bandit-assumption`` holds for every eta >= 1 - decay.
+
+The limits are exact: ``mu_i = ERM_beta(c_i + discount mu_i^s')`` with ``mu_i^s'`` the ERM at beta discount of
+the outcome's limit law (lemma ``non-deterministic-bandit-convergence-and-concentration``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._validate import real
+from tailwise.bandits.laws import CostLaw
+from tailwise.errors import OptionError
+from tailwise.risk.entropic import clean, weighted_erm
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A stream's start: its t-th cost comes from ``start`` with probability ``amplitude t^-decay``.
+
+    Attributes
+    ----------
+    start : CostLaw
+        The law that fades out.
+    decay : float
+        Positive; at least 1 - eta for the theorems at eta.
+    amplitude : float
+        In [0, 1].
+    """
+
+    start: CostLaw
+    decay: float = 0.5
+    amplitude: float = 1.0
+
+    def __post_init__(self) -> None:
+        real(self.decay, "decay", low=0.0, low_open=True)
+        real(self.amplitude, "amplitude", low=0.0, high=1.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A next state of an arm: how likely, and the costs from there on."""
+
+    probability: float
+    law: CostLaw
+    drift: Drift | None = None
+
+    def __post_init__(self) -> None:
+        real(self.probability, "probability", low=0.0, high=1.0)
+        if not isinstance(self.law, CostLaw):
+            raise OptionError(
+                f"an outcome's law must be a CostLaw, not {self.law!r}; see tailwise.bandits.uniform"
+            )
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm: an immediate cost and outcomes whose probabilities sum to 1.
+
+    Examples
+    --------
+    >>> from tailwise.bandits import Arm, Drift, Outcome, bernoulli, uniform
+    >>> stationary = Arm.of(bernoulli(0.3))
+    >>> drifting = Arm.of(bernoulli(0.3), drift=Drift(uniform(0.0, 1.0)))
+    >>> branching = Arm((Outcome(0.9, uniform(0.0, 0.5)), Outcome(0.1, bernoulli(0.5))), cost=0.1)
+    >>> round(branching.erm(1.0, discount=0.9), 6)
+    0.369725
+    """
+
+    outcomes: tuple[Outcome, ...]
+    cost: float = 0.0
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        real(self.cost, "cost")
+        if not self.outcomes:
+            raise OptionError("an arm needs at least one outcome")
+        total = math.fsum(outcome.probability for outcome in self.outcomes)
+        if abs(total - 1.0) > 1e-9:
+            raise OptionError(f"an arm's outcome probabilities must sum to 1, not {total!r}")
+
+    @classmethod
+    def of(cls, law: CostLaw, *, drift: Drift | None = None, name: str = "") -> Arm:
+        """Make an arm with one cost stream and no immediate cost."""
+        return cls((Outcome(1.0, law, drift),), name=name or law.name)
+
+    def erm(self, beta: float, discount: float = 1.0) -> float:
+        """Limit mu_i of the arm's estimator, at the finite risk level ``beta``."""
+        level = real(beta, "beta")
+        values = [self.cost + discount * outcome.law.erm(level * discount) for outcome in self.outcomes]
+        costs, shares = clean(values, [outcome.probability for outcome in self.outcomes])
+        return weighted_erm(costs, level, shares)
+
+
+@dataclass(frozen=True)
+class Bandit:
+    """Two or more arms, and the discount of what follows an immediate cost.
+
+    Parameters
+    ----------
+    arms : tuple of Arm
+        At least two.
+    discount : float in (0, 1], default 1
+        Multiplies the cost that an outcome gives.
+
+    Examples
+    --------
+    >>> from tailwise.bandits import Arm, Bandit, bernoulli, uniform
+    >>> bandit = Bandit((Arm.of(uniform(0.4, 0.6)), Arm.of(bernoulli(0.4))))
+    >>> bandit.risks(0.0).round(3).tolist()  # risk-neutral: the gamble
+    [0.5, 0.4]
+    >>> bandit.best(3.0)  # risk-averse: the safe arm
+    0
+    """
+
+    arms: tuple[Arm, ...]
+    discount: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(self.arms) < 2:
+            raise OptionError(f"a bandit needs at least two arms, not {len(self.arms)}")
+        if not all(isinstance(arm, Arm) for arm in self.arms):
+            raise OptionError("arms must be Arm objects; wrap a law with Arm.of(law)")
+        real(self.discount, "discount", low=0.0, high=1.0, low_open=True)
+
+    @property
+    def low(self) -> float:
+        """Smallest possible cost of a pull."""
+        return min(arm.cost + self.discount * law.low for arm, law in self._laws())
+
+    @property
+    def high(self) -> float:
+        """Largest possible cost of a pull."""
+        return max(arm.cost + self.discount * law.high for arm, law in self._laws())
+
+    @property
+    def radius(self) -> float:
+        """R of the theorems: half the range of the costs.
+
+        The theorems speak of [-R, R]. ERM is translation invariant, so costs may be centred first.
+        """
+        return 0.5 * (self.high - self.low)
+
+    def risks(self, beta: float) -> NDArray[np.float64]:
+        """Limit mu_i of every arm's estimator, shape (K,)."""
+        return np.array([arm.erm(beta, self.discount) for arm in self.arms])
+
+    def best(self, beta: float) -> int:
+        """Index of the optimal arm (the first, if several)."""
+        return int(np.argmin(self.risks(beta)))
+
+    def gap(self, beta: float) -> float:
+        """Delta_min: how much worse the second-best arm is; 0 if the best is not unique."""
+        first, second = np.sort(self.risks(beta))[:2]
+        return float(second - first)
+
+    def _laws(self) -> list[tuple[Arm, CostLaw]]:
+        """Each arm with every law it may draw from."""
+        pairs = []
+        for arm in self.arms:
+            for outcome in arm.outcomes:
+                pairs.append((arm, outcome.law))
+                if outcome.drift is not None and outcome.drift.amplitude > 0.0:
+                    pairs.append((arm, outcome.drift.start))
+        return pairs

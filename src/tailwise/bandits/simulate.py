@@ -1,0 +1,277 @@
+r"""Run an algorithm on a bandit, many times over, and compare its estimators with mu*.
+
+Two estimators of the root (paper, Sec. "Risk-aware multi-armed bandits")::
+
+    rho_bar_n    = sum_i T_i(n)/n rho_i                           the average
+    rho_stream_n = ln(sum_i T_i(n)/n exp(beta rho_i)) / beta      the ERM of all n costs
+
+By Jensen's inequality rho_stream >= rho_bar for beta > 0, and <= for beta < 0; they agree at beta = 0.
+Every replication draws from its own SFC64 stream, spawned from the seed: the result depends neither on the
+number of threads nor on how many replications run beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._random import Seed, seed_sequence
+from tailwise._validate import choice, integer, real
+from tailwise.bandits._kernels import Tables, run_many
+from tailwise.bandits.algorithms import BanditAlgorithm
+from tailwise.bandits.arms import Bandit
+from tailwise.bandits.laws import CostLaw, cumulative_of
+from tailwise.errors import OptionError
+from tailwise.theory.rates import ExponentFit, fit_exponent
+
+Floats = NDArray[np.float64]
+ESTIMATORS = ("average", "stream")
+
+
+@dataclass(frozen=True, eq=False)
+class BanditRun:
+    """What :func:`simulate` found; n ranges over the checkpoints.
+
+    Attributes
+    ----------
+    bandit, algorithm : Bandit, BanditAlgorithm
+        What was run.
+    checkpoints : ndarray of int64, shape (m,)
+        Numbers of pulls n at which the state was recorded.
+    counts : ndarray of int64, shape (replications, m, K)
+        T_i(n).
+    average, stream : ndarray of float64, shape (replications, m)
+        rho_bar_n and rho_stream_n.
+    risks : ndarray of float64, shape (K,)
+        Exact limit mu_i of each arm at the algorithm's beta.
+    """
+
+    bandit: Bandit
+    algorithm: BanditAlgorithm
+    checkpoints: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    average: Floats
+    stream: Floats
+    risks: Floats
+
+    @property
+    def optimum(self) -> float:
+        """mu*, the least of the arms' limits."""
+        return float(self.risks.min())
+
+    def errors(self, estimator: str = "stream") -> Floats:
+        """Estimate minus mu*, shape (replications, m)."""
+        name = choice(estimator, "estimator", ESTIMATORS)
+        return (self.average if name == "average" else self.stream) - self.optimum
+
+    def bias(self, estimator: str = "stream") -> tuple[Floats, Floats]:
+        """Mean error at each n, and its standard error."""
+        errors = self.errors(estimator)
+        return errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(errors.shape[0])
+
+    def regret(self) -> Floats:
+        """Mean of ``sum_i (mu_i - mu*) T_i(n)``, shape (m,)."""
+        return np.asarray((self.counts @ (self.risks - self.optimum)).mean(axis=0))
+
+    def exponent(
+        self,
+        estimator: str = "stream",
+        *,
+        measure: str = "absolute",
+        start: int = 1,
+        batches: int = 20,
+        confidence: float = 0.95,
+    ) -> ExponentFit:
+        """Measured power of n with which the error decays.
+
+        Parameters
+        ----------
+        estimator : {"average", "stream"}
+            Which estimator.
+        measure : {"absolute", "bias"}
+            The mean of the absolute error (what the proofs bound), or the absolute mean error.
+        start : int
+            First n that counts.
+        batches : int
+            Independent groups of replications, one line each.
+        confidence : float in (0, 1)
+            Coverage of the interval.
+
+        Returns
+        -------
+        ExponentFit
+            Slope of ln error against ln n, with its interval.
+        """
+        errors = self.errors(estimator)[:, self.checkpoints >= start]
+        number = integer(batches, "batches", low=2, high=errors.shape[0])
+        kind = choice(measure, "measure", ("absolute", "bias"))
+        groups = np.array_split(errors, number)
+        pooled = [np.abs(g).mean(axis=0) if kind == "absolute" else np.abs(g.mean(axis=0)) for g in groups]
+        return fit_exponent(self.checkpoints[self.checkpoints >= start], pooled, confidence=confidence)
+
+    def tail_frequency(
+        self, deviation: float, eta: float, estimator: str = "stream"
+    ) -> tuple[Floats, Floats]:
+        """Share of replications with ``n error >= n^eta z`` and ``<= -n^eta z``, each of shape (m,).
+
+        Parameters
+        ----------
+        deviation : float
+            z >= 1 (any positive number is allowed).
+        eta : float
+            The exponent eta' of the bound.
+        estimator : {"average", "stream"}
+            Which estimator.
+
+        Returns
+        -------
+        tuple of two ndarray of float64
+            Upper and lower tail frequencies.
+        """
+        far = real(deviation, "deviation", low=0.0, low_open=True)
+        scaled = self.errors(estimator) * self.checkpoints ** (1.0 - real(eta, "eta"))
+        return (scaled >= far).mean(axis=0), (scaled <= -far).mean(axis=0)
+
+
+def simulate(
+    bandit: Bandit,
+    algorithm: BanditAlgorithm,
+    *,
+    pulls: int,
+    replications: int = 100,
+    checkpoints: Sequence[int] | None = None,
+    seed: Seed = None,
+    threads: int = 1,
+) -> BanditRun:
+    """Run ``algorithm`` on ``bandit``, ``replications`` times independently.
+
+    Parameters
+    ----------
+    bandit : Bandit
+        The arms.
+    algorithm : BanditAlgorithm
+        The rule, with its risk level.
+    pulls : int
+        Pulls of each replication, at least the number of arms.
+    replications : int, default 100
+        Independent repetitions.
+    checkpoints : sequence of int, optional
+        Numbers of pulls at which to record, ascending, at most ``pulls``; by default about 6 per decade.
+    seed : None, int, SeedSequence or Generator
+        Replication r uses the r-th child of its seed sequence.
+    threads : int, default 1
+        Does not change the result.
+
+    Returns
+    -------
+    BanditRun
+        Counts and both estimators at every checkpoint.
+
+    Raises
+    ------
+    OptionError
+        If an argument is out of range.
+
+    Notes
+    -----
+    O(pulls K) per replication, O(K) memory besides the record.
+
+    Examples
+    --------
+    >>> from tailwise.bandits import Arm, Bandit, ErmUcb, bernoulli, simulate, uniform
+    >>> bandit = Bandit((Arm.of(uniform(0.3, 0.5)), Arm.of(bernoulli(0.35))))
+    >>> run = simulate(bandit, ErmUcb(beta=3.0), pulls=1000, replications=20, seed=1)
+    >>> run.counts[:, -1].mean(axis=0).argmax() == bandit.best(3.0)
+    np.True_
+    >>> bool((run.stream >= run.average - 1e-12).all())
+    True
+    """
+    if not isinstance(bandit, Bandit) or not isinstance(algorithm, BanditAlgorithm):
+        raise OptionError(f"simulate takes a Bandit and a BanditAlgorithm, not {bandit!r} and {algorithm!r}")
+    arms = len(bandit.arms)
+    total = integer(pulls, "pulls", low=arms, hint="every arm is pulled once first")
+    number = integer(replications, "replications", low=1)
+    points = _checkpoints(checkpoints, arms, total)
+    words = _stream_states(seed, number)
+    counts = np.zeros((number, points.size, arms), dtype=np.int64)
+    average, stream = np.zeros((number, points.size)), np.zeros((number, points.size))
+    tables = compile_tables(bandit)
+    parameters = np.array(algorithm.parameters(bandit.high - bandit.low))
+    level = float(algorithm.beta)
+
+    def work(part: slice) -> None:
+        outputs = counts[part], average[part], stream[part]
+        run_many(tables, algorithm.kind, parameters, level, points, words[part], *outputs)
+
+    workers = min(integer(threads, "threads", low=1), number)
+    edges = np.linspace(0, number, workers + 1).astype(int)
+    parts = [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+    if workers == 1:
+        work(parts[0])
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, parts))
+    return BanditRun(bandit, algorithm, points, counts, average, stream, bandit.risks(level))
+
+
+def compile_tables(bandit: Bandit) -> Tables:
+    """Flatten a bandit into the arrays of the compiled loop."""
+    laws: list[CostLaw] = []
+
+    def index(law: CostLaw) -> int:
+        for number, known in enumerate(laws):
+            if known is law:
+                return number
+        laws.append(law)
+        return len(laws) - 1
+
+    starts, cumulative, limit, first, amplitude, decay = [0], [], [], [], [], []
+    for arm in bandit.arms:
+        shares = np.cumsum([outcome.probability for outcome in arm.outcomes])
+        shares[-1] = 1.0
+        cumulative.extend(shares.tolist())
+        for outcome in arm.outcomes:
+            drift = outcome.drift
+            limit.append(index(outcome.law))
+            first.append(limit[-1] if drift is None else index(drift.start))
+            amplitude.append(0.0 if drift is None else float(drift.amplitude))
+            decay.append(0.0 if drift is None else float(drift.decay))
+        starts.append(len(limit))
+    return Tables(
+        outcome_start=np.array(starts, dtype=np.int64),
+        cost=np.array([float(arm.cost) for arm in bandit.arms]),
+        outcome_cumulative=np.array(cumulative),
+        limit_law=np.array(limit, dtype=np.int64),
+        start_law=np.array(first, dtype=np.int64),
+        amplitude=np.array(amplitude),
+        decay=np.array(decay),
+        law_start=np.cumsum([0, *(law.left.size for law in laws)]).astype(np.int64),
+        cumulative=np.concatenate([cumulative_of(law) for law in laws]),
+        left=np.concatenate([law.left for law in laws]),
+        width=np.concatenate([law.width for law in laws]),
+        discount=float(bandit.discount),
+    )
+
+
+def _checkpoints(given: Sequence[int] | None, arms: int, pulls: int) -> NDArray[np.int64]:
+    """Return checked or default checkpoints, ascending."""
+    if given is None:
+        number = max(2, int(6 * np.log10(pulls / arms)) + 1)
+        return np.unique(np.geomspace(arms, pulls, number).round().astype(np.int64))
+    points = np.array([integer(point, "checkpoint", low=1, high=pulls) for point in given], dtype=np.int64)
+    if points.size == 0 or (np.diff(points) <= 0).any():
+        raise OptionError(f"checkpoints must be ascending and not empty, not {list(given)!r}")
+    return points
+
+
+def _stream_states(seed: Seed, number: int) -> NDArray[np.uint64]:
+    """Return the initial SFC64 state of each replication, shape (number, 4)."""
+    words = np.empty((number, 4), dtype=np.uint64)
+    for row, child in enumerate(seed_sequence(seed).spawn(number)):
+        words[row] = np.random.SFC64(child).state["state"]["state"]
+    return words
