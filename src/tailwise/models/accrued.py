@@ -1,0 +1,211 @@
+"""The accrued-cost view: a utility of the total cost as a model of its own.
+
+A utility u of the whole discounted total, ``min E[u(sum_h discount^h c_h)]``, has no dynamic
+programming over states, since what is past still matters. It has one over pairs (state, cost
+accrued so far), where each step is free and the end charges u of the total (Hayes et al., 2023; paper,
+appendix "Risk-aware MCTS"). :class:`AccruedTable` is that view of a table; a planner for the mean on
+the view is a planner for u on the table.
+
+For ``u(x) = exp(beta x)`` this is the entropic risk. The raw form overflows once ``beta x > 709``, and its
+scale says nothing about costs, so that no exploration constant fits. The rescaled form
+
+    u(x) = (exp(beta (x - m)) - 1) / beta
+
+is an increasing affine map of it: the same decisions, but u has the unit of the costs and
+slope 1 at the reference m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from tailwise._validate import real
+from tailwise.errors import ModelError, OptionError
+from tailwise.models.contract import Sense
+from tailwise.models.tabular import TabularMDP
+
+EXP_LIMIT = 709.0  # exp overflows a little above
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialUtility:
+    """The utility whose certainty equivalent is the entropic risk.
+
+    Parameters
+    ----------
+    beta : float
+        Finite risk level.
+    reference : float, optional
+        The point m of the rescaled form ``(exp(beta (x - m)) - 1) / beta``. None is the raw form
+        ``exp(beta x)`` (``-exp(beta x)`` for a negative beta, since utilities are minimised).
+
+    Examples
+    --------
+    >>> from tailwise.models import ExponentialUtility
+    >>> ExponentialUtility(beta=0.5, reference=2.0)(2.0)
+    0.0
+    >>> round(ExponentialUtility(beta=0.5).inverse(ExponentialUtility(beta=0.5)(3.0)), 12)
+    3.0
+    """
+
+    beta: float
+    reference: float | None = None
+
+    def __post_init__(self) -> None:
+        real(self.beta, "beta")
+        if self.reference is not None:
+            real(self.reference, "reference", hint="it is a total cost at which the utility has slope 1")
+        elif self.beta == 0.0:
+            raise OptionError("the raw utility exp(beta x) is constant at beta = 0; use the rescaled form")
+
+    @property
+    def form(self) -> str:
+        """``"raw"`` or ``"rescaled"``."""
+        return "raw" if self.reference is None else "rescaled"
+
+    def __call__(self, total: float) -> float:
+        """Return the utility of a total cost; inf where it overflows."""
+        if self.reference is None:
+            exponent = self.beta * total
+            return math.copysign(math.exp(exponent) if exponent <= EXP_LIMIT else math.inf, self.beta)
+        gap = total - self.reference
+        if self.beta * gap > EXP_LIMIT:
+            return math.copysign(math.inf, self.beta)
+        return gap if abs(self.beta * gap) < 1e-17 else math.expm1(self.beta * gap) / self.beta
+
+    def inverse(self, value: float) -> float:
+        """Return the certainty equivalent: the total cost whose utility is ``value``.
+
+        NaN if there is none; minus infinity (for beta > 0) where rounding has lost it, which happens to
+        totals more than ``37 / beta`` below the reference.
+        """
+        if self.reference is None:
+            size = value if self.beta > 0 else -value
+            return math.log(size) / self.beta if size > 0 else math.nan
+        scaled = self.beta * value
+        if scaled <= -1.0:
+            return math.copysign(math.inf, -self.beta) if scaled == -1.0 else math.nan
+        return self.reference + (value if abs(scaled) < 1e-17 else math.log1p(scaled) / self.beta)
+
+    def __str__(self) -> str:
+        if self.reference is None:
+            return f"exp({self.beta:g} x), raw" if self.beta > 0 else f"-exp({self.beta:g} x), raw"
+        return f"(exp({self.beta:g} (x - {self.reference:.6g})) - 1) / {self.beta:g}, rescaled"
+
+
+Utility: TypeAlias = "ExponentialUtility | Callable[[float], float]"
+
+
+@dataclass(frozen=True, eq=False)
+class AccruedTable:
+    """A table seen as (state, accrued discounted cost), with a utility of the total at the end.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+    utility : ExponentialUtility or callable
+        An :class:`ExponentialUtility` takes the total *cost*. Any other callable float -> float takes the
+        total in the table's own sense: minimised for costs, maximised for rewards.
+    slip : bool, default False
+        Negate the utility where the search reaches the end inside its tree (not in a rollout): the slip of
+        the experiments' original code, kept so that its numbers can be reproduced. It plans wrongly.
+
+    Raises
+    ------
+    ModelError
+        If ``mdp`` is not a table.
+    OptionError
+        If ``utility`` cannot be called.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.models import AccruedTable, ExponentialUtility
+    >>> view = AccruedTable(domains.make("mdp-4"), ExponentialUtility(beta=0.5, reference=2.0))
+    >>> view.start, view.discount
+    ((0, 0.0), 1.0)
+    """
+
+    mdp: TabularMDP
+    utility: Utility
+    slip: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mdp, TabularMDP):
+            raise ModelError(f"the accrued-cost view needs a TabularMDP, not a {type(self.mdp).__name__}")
+        if not callable(self.utility):
+            raise OptionError(f"utility must be a function of the total, not {self.utility!r}")
+
+    @property
+    def horizon(self) -> int:
+        """Number of decisions H."""
+        return self.mdp.horizon
+
+    @property
+    def discount(self) -> float:
+        """1: the discount is inside the accrued cost already."""
+        return 1.0
+
+    @property
+    def sense(self) -> Sense:
+        """The table's own."""
+        return self.mdp.sense
+
+    @property
+    def start(self) -> tuple[int, float]:
+        """The table's start, with nothing accrued."""
+        return self.mdp.start, 0.0
+
+    @cached_property
+    def powers(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """``discount**h`` of the table: float64, shape (H + 1,)."""
+        return np.asarray(self.mdp.discount ** np.arange(self.mdp.horizon + 1, dtype=np.float64))
+
+    def actions(self, state: tuple[int, float]) -> list[int]:
+        """Return the ids of the actions allowed in a (state, accrued) pair."""
+        return [int(action) for action in self.mdp.actions(state[0])]
+
+    def step(
+        self, state: tuple[int, float], action: int, rng: np.random.Generator, h: int
+    ) -> tuple[tuple[int, float], float, bool]:
+        """Draw ((next state, accrued), cost, done); the accrued part is in the table's own sense.
+
+        The cost is 0 but for the last step, which charges the utility of the total.
+        """
+        target, cost, done = self.mdp.step(state[0], action, rng, h)
+        accrued = state[1] + float(self.powers[h]) * cost
+        if not done and h + 1 < self.horizon:
+            return (target, accrued), 0.0, False
+        total = accrued if done else accrued + float(self.powers[h + 1]) * self.mdp.terminal_cost(target)
+        return (target, accrued), self.utility_of(total), done
+
+    def utility_of(self, total: float) -> float:
+        """Return the utility of a total in the table's own sense, in that sense."""
+        if isinstance(self.utility, ExponentialUtility):
+            return float(self.mdp.signed(self.utility(self.mdp.signed(total))))
+        return float(self.utility(total))
+
+
+def total_bounds(mdp: TabularMDP) -> tuple[float, float]:
+    """Return bounds (low, high) on the discounted total cost of every episode of a table (in costs)."""
+    low = high = 0.0
+    for h in range(mdp.horizon):
+        costs = mdp.costs
+        if mdp.step_costs.size:
+            costs = costs + np.repeat(mdp.step_costs[h], np.diff(mdp.outcome_offsets))
+        least, most = float(costs.min()), float(costs.max())
+        if mdp.done.any():  # an episode that is over costs nothing more
+            least, most = min(least, 0.0), max(most, 0.0)
+        low, high = low + mdp.discount**h * least, high + mdp.discount**h * most
+    last = mdp.discount**mdp.horizon
+    ends = (float(mdp.terminal_costs.min()), float(mdp.terminal_costs.max()))
+    if mdp.done.any():
+        ends = (min(ends[0], 0.0), max(ends[1], 0.0))
+    return low + last * ends[0], high + last * ends[1]

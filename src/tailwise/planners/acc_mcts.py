@@ -1,0 +1,140 @@
+"""Acc-MCTS: the entropic risk by way of accrued costs.
+
+The paper's adaptation of Hayes et al. (2023): the state is extended with the discounted cost accrued so
+far, steps are free, and the end charges ``u(total)`` with ``u(x) = exp(beta x)``; a search for the mean on
+that view minimises the entropic risk (paper, appendix "Risk-aware MCTS"). The bonus is the
+polynomial one with constant sqrt(2), as in the paper's experiments.
+
+Two forms of u. ``form="raw"`` is the paper's; its scale runs from 1 to ``exp(beta * total)``, beside which
+sqrt(2) is anything from everything to nothing, and it overflows once ``beta * total > 709``. The default,
+``form="rescaled"``, is ``(exp(beta (x - m)) - 1) / beta``: the same decisions, but in the unit of the costs,
+with slope 1 at the reference m. If none is given, m is the entropic risk of uniformly random
+episodes (a fixed sample of 256), raised where that is needed to rule out overflow. (For a
+negative beta: lowered.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailwise._jit import kernel
+from tailwise._random import Seed, generator, stream_words
+from tailwise._validate import choice, real
+from tailwise.errors import ModelError, OptionError
+from tailwise.models import TabularMDP
+from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility, total_bounds
+from tailwise.planners.utility_search import UtilitySearch
+from tailwise.risk import erm
+from tailwise.search import Bonus, PolynomialBonus, SearchOptions
+from tailwise.search.world import roll_out
+
+_PILOTS = 256
+
+
+class AccMcts(UtilitySearch):
+    """Monte Carlo tree search for the entropic risk measure on accrued costs (the paper's Acc-MCTS).
+
+    Parameters
+    ----------
+    model : TabularMDP
+        The problem.
+    beta : float
+        Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
+    form : "rescaled" or "raw", default "rescaled"
+        The utility: ``(exp(beta (x - m)) - 1) / beta``, or the paper's ``exp(beta x)``.
+    reference : float, optional
+        The point m of the rescaled form, a total cost (an inner cost: for rewards, minus the reward).
+    slip : bool, default False
+        Reproduce the sign slip of the original experiments (see :class:`tailwise.models.AccruedTable`).
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness.
+    bonus, expansion, recommend, max_nodes, max_memory
+        As for :class:`tailwise.ErmMcts`.
+
+    Raises
+    ------
+    ModelError
+        If ``model`` is not a table.
+    OptionError
+        If an option is out of range.
+
+    Examples
+    --------
+    >>> from tailwise import AccMcts, domains
+    >>> search = AccMcts(domains.make("mdp-4"), beta=0.5, seed=0)
+    >>> plan = search.plan(iterations=2000)
+    >>> plan.label, plan.utility.endswith("rescaled"), 1.5 < plan.certainty_equivalent < 3.0
+    ('safe', True, True)
+    >>> search.advance(plan.action, state=1)
+    >>> search.step, search.accrued
+    (1, 0.0)
+    """
+
+    def __init__(
+        self,
+        model: TabularMDP,
+        beta: float,
+        *,
+        form: str = "rescaled",
+        reference: float | None = None,
+        slip: bool = False,
+        seed: Seed = None,
+        bonus: Bonus | None = None,
+        expansion: str = "leaf",
+        recommend: str = "visits",
+        max_nodes: int | None = None,
+        max_memory: int | None = None,
+    ) -> None:
+        if not isinstance(model, TabularMDP):
+            raise ModelError(f"AccMcts plans on a TabularMDP, not on {type(model).__name__}; use ErmMcts")
+        level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
+        if choice(form, "form", ("rescaled", "raw")) == "raw":
+            if reference is not None:
+                raise OptionError('reference belongs to form="rescaled"; the raw form has none')
+            utility = ExponentialUtility(beta=level)
+        else:
+            point = pilot_reference(model, level) if reference is None else reference
+            utility = ExponentialUtility(beta=level, reference=point)
+        options = SearchOptions(
+            beta=0.0,
+            bonus=PolynomialBonus() if bonus is None else bonus,
+            expansion=expansion,
+            recommend=recommend,
+            max_nodes=max_nodes,
+            max_memory=max_memory,
+        )
+        super().__init__(AccruedTable(model, utility, slip), options, seed=seed)
+
+
+def pilot_reference(mdp: TabularMDP, beta: float) -> float:
+    """Return the reference of the rescaled utility: the ERM of random episodes, safe from overflow.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+    beta : float
+        Finite risk level.
+
+    Returns
+    -------
+    float
+        A total cost; the same for the same table and level, whatever the planner's seed.
+    """
+    rng = generator(0)
+    totals = np.empty(_PILOTS)
+    _random_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream_words(rng), totals)
+    point = erm(totals, beta)
+    low, high = total_bounds(mdp)
+    if beta > 0:
+        return max(point, high - (EXP_LIMIT - 1.0) / beta)
+    if beta < 0:
+        return min(point, low - (EXP_LIMIT - 1.0) / beta)
+    return point
+
+
+@kernel
+def _random_episodes(table, start, horizon, discount, stream, totals):  # type: ignore[no-untyped-def]
+    """Fill ``totals`` with the discounted costs of uniformly random episodes."""
+    for k in range(totals.size):
+        totals[k], _, _ = roll_out(table, start, 0, horizon, discount, stream)

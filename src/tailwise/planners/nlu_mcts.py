@@ -1,0 +1,86 @@
+"""NLU-MCTS: the mean of any utility of the total (Hayes et al., 2023).
+
+    min over policies of  E[u(sum_h discount^h c_h)]
+
+for any function u of the whole episode's discounted total: an S-shaped one, a target to stay below,
+a power. Such a problem has no dynamic programming over states, since what was paid so far still
+matters; on pairs (state, accrued cost) it has, and the search runs there. As in the source the bonus
+is UCT's. The constant is in the unit of u: scale it to the differences that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tailwise._random import Seed
+from tailwise.errors import ModelError, OptionError
+from tailwise.models import TabularMDP
+from tailwise.models.accrued import AccruedTable
+from tailwise.planners.utility_search import UtilitySearch
+from tailwise.search import Bonus, LogBonus, SearchOptions
+
+
+class NluMcts(UtilitySearch):
+    """Monte Carlo tree search for the mean of a nonlinear utility of the total.
+
+    Parameters
+    ----------
+    model : TabularMDP
+        The problem.
+    utility : callable float -> float
+        Utility of the discounted total, in the model's own sense: of the total *cost*, and minimised; or,
+        for a model with rewards, of the total *reward*, and maximised. It must be finite on every total
+        that can occur. Compiled where numba can, else called back (about a microsecond an episode).
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness.
+    bonus : PolynomialBonus or LogBonus, optional
+        Exploration; ``LogBonus()`` if not given, in the unit of the utility.
+    expansion, recommend, max_nodes, max_memory
+        As for :class:`tailwise.ErmMcts`.
+
+    Raises
+    ------
+    ModelError
+        If ``model`` is not a table.
+    OptionError
+        If ``utility`` cannot be called.
+
+    Examples
+    --------
+    Probability that the total exceeds 2, made as small as can be:
+
+    >>> from tailwise import NluMcts, domains
+    >>> def above_two(total):
+    ...     return 1.0 if total > 2.0 else 0.0
+    >>> search = NluMcts(domains.make("mdp-4"), above_two, seed=0)
+    >>> search.plan(iterations=3000).label
+    'safe'
+    """
+
+    def __init__(
+        self,
+        model: TabularMDP,
+        utility: Callable[[float], float],
+        *,
+        seed: Seed = None,
+        bonus: Bonus | None = None,
+        expansion: str = "leaf",
+        recommend: str = "visits",
+        max_nodes: int | None = None,
+        max_memory: int | None = None,
+    ) -> None:
+        if not isinstance(model, TabularMDP):
+            raise ModelError(f"NluMcts plans on a TabularMDP, not on {type(model).__name__}")
+        if not callable(utility):
+            raise OptionError(
+                f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts"
+            )
+        options = SearchOptions(
+            beta=0.0,
+            bonus=LogBonus() if bonus is None else bonus,
+            expansion=expansion,
+            recommend=recommend,
+            max_nodes=max_nodes,
+            max_memory=max_memory,
+        )
+        super().__init__(AccruedTable(model, utility), options, seed=seed)

@@ -1,0 +1,63 @@
+"""UCT: risk-neutral tree search, the baseline that every risk-averse planner is held against.
+
+At each decision node it takes the action of least
+
+    mean(s, a) - constant sqrt(ln N(s) / N(s, a))        ``LogBonus``, Kocsis & Szepesvári (2006)
+    mean(s, a) - constant N(s)^(1/4) / N(s, a)^(1/2)     ``PolynomialBonus``, Shah et al. (2020)
+
+The logarithmic bonus is the classic; the proof of convergence at a polynomial rate is for the
+other, as the logarithm is too small for the means of a tree, which drift while they converge. It is
+the search of :class:`tailwise.ErmMcts` at beta = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailwise._random import Seed
+from tailwise.search import Bonus, LogBonus, SearchOptions, TreeSearch
+
+
+class Uct(TreeSearch):
+    """Monte Carlo tree search for the mean.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem.
+    bonus : LogBonus or PolynomialBonus, optional
+        Exploration; ``LogBonus()`` if not given. The constant is in the unit of the costs.
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness.
+    expansion, recommend, max_nodes, max_memory
+        As for :class:`tailwise.ErmMcts`.
+
+    Examples
+    --------
+    >>> from tailwise import PolynomialBonus, Uct, domains
+    >>> Uct(domains.make("mdp-4"), seed=0).plan(iterations=2000).label
+    'risky'
+    >>> Uct(domains.make("mdp-4"), bonus=PolynomialBonus(), seed=0).plan(iterations=2000).label
+    'risky'
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        bonus: Bonus | None = None,
+        seed: Seed = None,
+        expansion: str = "leaf",
+        recommend: str = "visits",
+        max_nodes: int | None = None,
+        max_memory: int | None = None,
+    ) -> None:
+        options = SearchOptions(
+            beta=0.0,
+            bonus=LogBonus() if bonus is None else bonus,
+            expansion=expansion,
+            recommend=recommend,
+            max_nodes=max_nodes,
+            max_memory=max_memory,
+        )
+        super().__init__(model, options, seed=seed)

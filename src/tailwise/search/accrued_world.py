@@ -1,0 +1,304 @@
+"""The accrued-cost view of a table as one more kind of world for the one kernel.
+
+In the tree a state is the handle of the interned pair (state, bits of the accrued cost): two
+histories share a node where their accrued costs agree to the last bit. Inside, everything is a
+cost; the utility is charged by the step that ends the episode, and ``end_cost`` is 0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numba import cfunc, config, float64, njit, types
+from numba.core.errors import NumbaError, NumbaWarning
+from numpy.typing import NDArray
+
+from tailwise._jit import inlined
+from tailwise.errors import OptionError, SimulatorError
+from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
+from tailwise.models.table_data import TableData
+from tailwise.search.intern import (
+    FULL_STORE,
+    InternStore,
+    bits_float,
+    float_bits,
+    float_word,
+    grown,
+    intern,
+    intern_rows,
+    new_store,
+    retained,
+    word_float,
+)
+from tailwise.search.world import DONE, FAILED, FULL, GO_ON, draw_index, draw_outcome, register_world
+
+RAW, RESCALED, CUSTOM = 0, 1, 2
+
+
+class AccruedData(NamedTuple):
+    """A table, the pairs met so far, and a utility of the total cost."""
+
+    table: TableData
+    store: InternStore  # of (state, accrued bits)
+    words: NDArray[np.int64]  # (2,) scratch
+    powers: NDArray[np.float64]  # (H + 1,) discount ** h
+    horizon: int
+    kind: int
+    beta: float
+    reference: float
+    sign: float  # of a custom utility: -1 where the model has rewards
+    tree_sign: float  # of utilities reached inside the tree; -1 reproduces a slip
+    custom: Any  # first-class function float64(float64)
+
+
+@inlined
+def _utility(model, total):  # type: ignore[no-untyped-def]
+    """Return the utility of a total cost, to be minimised; NaN where it overflows or the function fails."""
+    if model.kind == CUSTOM:
+        return model.sign * model.custom(model.sign * total)
+    exponent = model.beta * (total - model.reference)
+    if exponent > EXP_LIMIT:
+        return math.nan
+    if model.kind == RAW:
+        return math.copysign(math.exp(exponent), model.beta)
+    if abs(exponent) < 1e-17:
+        return total - model.reference
+    return math.expm1(exponent) / model.beta
+
+
+def _count_actions(model, state):  # type: ignore[no-untyped-def]
+    index = model.store.words[state, 0]
+    return model.table.action_offsets[index + 1] - model.table.action_offsets[index]
+
+
+def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+    row = model.table.action_offsets[model.store.words[state, 0]] + action
+    k = draw_outcome(model.table, row, stream)
+    cost = model.table.costs[k]
+    if model.table.step_costs.size:
+        cost += model.table.step_costs[h, row]
+    accrued = bits_float(model.store.words[state, 1]) + model.powers[h] * cost
+    target = model.table.targets[k]
+    over = target < 0
+    if over:
+        target = -1 - target
+    status, charged = GO_ON, 0.0
+    if over or h + 1 == model.horizon:
+        total = accrued
+        if not over:
+            total += model.powers[h + 1] * model.table.terminal_costs[target]
+        charged = model.tree_sign * _utility(model, total)
+        if not abs(charged) < math.inf:
+            return np.int64(state), charged, FAILED
+        if over:
+            status = DONE
+    model.words[0] = target
+    model.words[1] = float_bits(accrued + 0.0)
+    fresh = intern(model.store, model.words)
+    if fresh == FULL_STORE:
+        return np.int64(state), 0.0, FULL
+    return fresh, charged, status
+
+
+def _end_cost(model, state):  # type: ignore[no-untyped-def]
+    return 0.0
+
+
+def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+    table = model.table
+    index = model.store.words[state, 0]
+    total = bits_float(model.store.words[state, 1])
+    steps, status = 0, GO_ON
+    while h < horizon:
+        row = table.action_offsets[index]
+        row += draw_index(stream, table.action_offsets[index + 1] - row)
+        k = draw_outcome(table, row, stream)
+        cost = table.costs[k]
+        if table.step_costs.size:
+            cost += table.step_costs[h, row]
+        total += model.powers[h] * cost
+        steps += 1
+        h += 1
+        target = table.targets[k]
+        if target < 0:
+            status = DONE
+            break
+        index = target
+    if status == GO_ON:
+        total += model.powers[h] * table.terminal_costs[index]
+    value = _utility(model, total)
+    if not abs(value) < math.inf:
+        return value, steps, FAILED
+    return value, steps, status
+
+
+register_world(AccruedData, _count_actions, _take_step, _end_cost, _roll_out)
+
+
+class _Callback:
+    """A Python function that compiled code can call; its first exception is kept."""
+
+    def __init__(self, function: Callable[[float], float]) -> None:
+        self.function = function
+        self.error: BaseException | None = None
+        self._pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(self)
+
+    def __call__(self, total: float) -> float:
+        try:
+            return float(self.function(total))
+        except BaseException as error:  # whatever it is must not cross the compiled frames
+            self.error = self.error or error
+            return math.nan
+
+
+class _FirstClass(types.WrapperAddressProtocol):  # type: ignore[misc]
+    """What numba needs to call a :class:`_Callback` through its address."""
+
+    def __init__(self, callback: _Callback) -> None:
+        self._callback = callback
+
+    def __wrapper_address__(self) -> int:
+        return ctypes.cast(self._callback._pointer, ctypes.c_void_p).value or 0
+
+    def signature(self) -> Any:
+        return float64(float64)
+
+
+def _identity(total: float) -> float:
+    return total
+
+
+_COMPILED: dict[Callable[[float], float], Any] = {}
+
+
+def _first_class(function: Callable[[float], float]) -> Any:
+    """Compile ``function``, or None where numba cannot; remembered by function.
+
+    An exception cannot leave a first-class function, so it becomes NaN, which the kernel reports.
+    """
+    plain = getattr(function, "py_func", function)
+    if plain not in _COMPILED:
+        inner = njit(plain)
+
+        def guarded(total):  # type: ignore[no-untyped-def]
+            try:
+                return inner(total)
+            except Exception:
+                return math.nan
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", NumbaWarning)  # a cast that numba doubts is not compiled
+                _COMPILED[plain] = cfunc(float64(float64))(guarded)
+        except (NumbaError, NumbaWarning, TypeError, AttributeError, NotImplementedError):
+            _COMPILED[plain] = None
+    return _COMPILED[plain]
+
+
+class AccruedBinding:
+    """The accrued-cost view bound to the kernel: handles are interned (state, accrued) pairs."""
+
+    def __init__(self, model: AccruedTable) -> None:
+        self.model = model
+        self._callback: _Callback | None = None
+        mdp, utility = model.mdp, model.utility
+        kind, beta, reference, custom = CUSTOM, 0.0, 0.0, None
+        if isinstance(utility, ExponentialUtility):
+            kind, beta = (RAW, utility.beta) if utility.reference is None else (RESCALED, utility.beta)
+            reference = utility.reference or 0.0
+            custom = _identity if config.DISABLE_JIT else _first_class(_identity)
+        else:
+            custom = self._make_custom(utility)
+        self.data = AccruedData(
+            mdp.data,
+            new_store(2),
+            np.zeros(2, np.int64),
+            model.powers,
+            mdp.horizon,
+            kind,
+            beta,
+            reference,
+            -1.0 if mdp.sense == "reward" else 1.0,
+            -1.0 if model.slip else 1.0,
+            custom,
+        )
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the utility runs compiled (a Python callback costs about a microsecond an episode)."""
+        return self._callback is None
+
+    def _make_custom(self, utility: Callable[[float], float]) -> Any:
+        compiled = None if config.DISABLE_JIT else _first_class(utility)
+        if compiled is not None:
+            return compiled
+        self._callback = _Callback(utility)
+        return self._callback if config.DISABLE_JIT else _FirstClass(self._callback)
+
+    def handle(self, state: Any) -> int:
+        """Return the handle of a (state, accrued) pair; the accrued part is in the table's own sense."""
+        index, accrued = state
+        row = np.array(
+            [[self.model.mdp.find_state(index), float_word(float(self.model.mdp.signed(accrued)))]]
+        )
+        if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
+            self.make_room()
+        return int(intern_rows(self.data.store, row)[0])
+
+    def state(self, handle: int) -> tuple[int, float]:
+        """Return the (state, accrued) pair of a handle."""
+        state, bits = self.data.store.words[handle]
+        return int(state), float(self.model.mdp.signed(word_float(int(bits))))
+
+    def actions(self, handle: int) -> list[Any]:
+        """Return the ids of the actions allowed in a state."""
+        return [int(action) for action in self.model.mdp.actions(int(self.data.store.words[handle, 0]))]
+
+    def action_name(self, action: Any) -> str:
+        """Return the action's label or id."""
+        return self.model.mdp.action_name(action)
+
+    def state_name(self, state: Any) -> str:
+        """Return the state's label or index, with the accrued cost."""
+        return f"{self.model.mdp.state_name(state[0])} (accrued {state[1]:.6g})"
+
+    def fail(self, handle: int, position: int, step: int) -> NoReturn:
+        """Raise the error behind a failed iteration."""
+        where = self.state_name(self.state(handle))
+        if not self.actions(handle):
+            raise SimulatorError(f"no action is allowed in state {where}, reached at step {step}")
+        if self._callback is not None and self._callback.error is not None:
+            error, self._callback.error = self._callback.error, None
+            if not isinstance(error, Exception):
+                raise error
+            raise SimulatorError(
+                f"the utility raised {type(error).__name__}: {error} (below state {where})"
+            ) from error
+        utility = self.model.utility
+        if not isinstance(utility, ExponentialUtility):
+            raise SimulatorError(
+                f"the utility raised an exception or gave NaN or inf for a total reached below state "
+                f"{where}; it must be finite on all totals that the model can produce"
+            )
+        way_out = 'use form="rescaled"' if utility.form == "raw" else "give a larger reference"
+        raise OptionError(
+            f"the utility {utility} overflows on a total reached below state {where}; {way_out}"
+        )
+
+    def make_room(self) -> bool:
+        """Double the store of pairs if it is full."""
+        if int(self.data.store.used[0]) < self.data.store.words.shape[0]:
+            return False
+        self.data = self.data._replace(store=grown(self.data.store))
+        return True
+
+    def retain(self, handles: NDArray[Any]) -> NDArray[np.int64]:
+        """Forget all pairs but these; return their new handles."""
+        store, fresh = retained(self.data.store, handles)
+        self.data = self.data._replace(store=store)
+        return fresh

@@ -1,0 +1,241 @@
+"""Acc-MCTS, NLU-MCTS and UCT against exact enumeration and against each other."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from tailwise.domains import make
+from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
+from tailwise.models import AccruedTable, ExponentialUtility, TabularMDP
+from tailwise.models.accrued import total_bounds
+from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
+from tailwise.planners.acc_mcts import pilot_reference
+from tailwise.search import LogBonus, PolynomialBonus
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Two states, two actions, three steps, two costs on one transition, an ending outcome."""
+    return TabularMDP.from_outcomes(
+        [0, 0, 0, 0, 1, 1, 1],
+        [0, 0, 0, 1, 0, 1, 1],
+        [0, 1, 1, 1, 0, 1, 0],
+        [0.5, 0.25, 0.25, 1.0, 1.0, 0.6, 0.4],
+        [0.0, 1.0, 4.0, 1.5, 0.5, 0.0, 3.0],
+        done=[False, False, False, False, False, False, True],
+        horizon=3,
+        discount=0.8,
+        terminal_costs=[0.25, 1.0],
+    )
+
+
+def best_utility(mdp, utility, state, accrued, h):
+    """min over actions of E[u(total)] by plain recursion: the slow, obvious oracle."""
+    return min(action_utility(mdp, utility, state, accrued, h, a) for a in mdp.actions(state))
+
+
+def action_utility(mdp, utility, state, accrued, h, action):
+    total = 0.0
+    for probability, target, cost, done in mdp.outcomes(state, int(action), h):
+        paid = accrued + mdp.discount**h * cost
+        if done:
+            value = utility(paid)
+        elif h + 1 == mdp.horizon:
+            value = utility(paid + mdp.discount ** (h + 1) * mdp.terminal_cost(target))
+        else:
+            value = best_utility(mdp, utility, target, paid, h + 1)
+        total += probability * value
+    return total
+
+
+def square(total):
+    return total * total
+
+
+def uncompilable(total):
+    return math.fsum([total]) ** 2
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("utility", [square, uncompilable])
+def test_nlu_converges_to_the_enumerated_optimum(small, utility):
+    plan = NluMcts(small, utility, seed=1, bonus=PolynomialBonus(constant=4.0)).plan(iterations=60_000)
+    exact = [action_utility(small, square, 0, 0.0, 0, a) for a in (0, 1)]
+    assert plan.action == int(np.argmin(exact))
+    # The tree mixes exploration into its means: close from above, not equal.
+    assert min(exact) - 0.05 < plan.row(plan.action).erm < min(exact) * 1.05
+
+
+def test_compiled_and_called_back_utilities_give_the_same_search(small):
+    first = NluMcts(small, square, seed=3).plan(iterations=500)
+    second = NluMcts(small, uncompilable, seed=3).plan(iterations=500)
+    assert [row.visits for row in first.rows] == [row.visits for row in second.rows]
+    assert first.value == second.value
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("beta", [-0.7, 0.0, 0.4, 1.0])
+def test_acc_mcts_finds_the_optimal_risk(small, beta):
+    search = AccMcts(small, beta, seed=0)
+    plan = search.plan(iterations=200_000)
+    solution = backward_induction(small, beta)
+    utility = ExponentialUtility(beta=beta, reference=0.5)
+    assert utility.inverse(best_utility(small, utility, 0, 0.0, 0)) == pytest.approx(
+        solution.value, rel=1e-12
+    )
+    assert plan.action == solution.action
+    # Exploration below the root stays in the means: near, and from above but for the noise.
+    assert plan.certainty_equivalents[plan.action] == pytest.approx(solution.value, rel=0.05)
+
+
+@pytest.mark.compiled
+def test_raw_and_rescaled_forms_rank_alike_with_scaled_constants():
+    # u_rescaled = scale * (u_raw - shift): with the constants in that ratio the searches coincide.
+    mdp, beta, reference = make("mdp-4"), 0.5, 1.7
+    scale = math.exp(-beta * reference) / beta
+    raw = AccMcts(mdp, beta, form="raw", seed=5, bonus=PolynomialBonus(constant=1.0))
+    rescaled = AccMcts(mdp, beta, reference=reference, seed=5, bonus=PolynomialBonus(constant=scale))
+    first, second = raw.plan(iterations=3000), rescaled.plan(iterations=3000)
+    assert [row.visits for row in first.rows] == [row.visits for row in second.rows]
+    assert first.certainty_equivalent == pytest.approx(second.certainty_equivalent, rel=1e-9)
+    assert first.utility.endswith("raw")
+    assert second.utility.endswith("rescaled")
+
+
+@pytest.mark.compiled
+def test_the_slip_is_what_makes_the_last_decisions_wrong():
+    # From s0 at step 18 of mdp-4 the risky action is optimal at beta 1: its cost comes too late.
+    mdp = make("mdp-4")
+    assert backward_induction(mdp, 1.0).act(0, 18) == 0
+    chosen = {False: 0, True: 0}
+    for slip, seed in itertools.product(chosen, range(20)):
+        search = AccMcts(mdp, 1.0, form="raw", slip=slip, seed=seed)
+        search.reset(0, 18)
+        chosen[slip] += search.plan(iterations=300).action == 0
+    assert chosen == {False: 20, True: 0}
+
+
+def test_advance_keeps_the_tree_the_accrued_cost_and_the_step():
+    search = AccMcts(make("grid-mdp"), 0.1, seed=0)
+    first = search.plan(iterations=2000)
+    search.advance(first.action, {"right": "(4,1)", "up": "(3,0)"}.get(first.label, "(4,0)"))
+    assert search.step == 1
+    assert search.accrued == 1.0
+    assert sum(row.visits for row in search.plan(iterations=1).rows) > 500
+    search.advance("up", search.state[0], cost=2.0)
+    assert search.accrued == 1.0 + 0.99 * 2.0
+
+
+def test_advance_asks_for_the_cost_where_it_is_ambiguous(small):
+    search = AccMcts(small, 0.5, seed=0)
+    with pytest.raises(OptionError, match="2 possible costs"):
+        search.advance(0, 1)
+    with pytest.raises(StateError, match="no such outcome"):
+        search.advance(1, 0)
+    search.advance(0, 1, cost=4.0)
+    assert search.state == (1, 4.0)
+
+
+@pytest.mark.compiled
+def test_the_same_pair_is_one_state_even_after_the_store_has_grown():
+    search = NluMcts(make("mdp-4"), square, seed=0, expansion="path")
+    plan = search.plan(iterations=20_000)
+    assert int(search._binding.data.store.used[0]) > 1024
+    words = search._binding.data.store.words[: int(search._binding.data.store.used[0])]
+    assert np.unique(words, axis=0).shape == words.shape
+    assert plan.iterations == 20_000
+
+
+def test_rewards_are_shown_as_rewards(small):
+    rewards = TabularMDP.from_outcomes(
+        [0, 0, 0], [0, 0, 1], [0, 0, 0], [0.5, 0.5, 1.0], rewards=[0.0, 4.0, 1.5], horizon=1
+    )
+    plan = AccMcts(rewards, 1.0, seed=0).plan(iterations=4000)
+    assert plan.action == backward_induction(rewards, 1.0).action == 1
+    assert plan.certainty_equivalents[1] == pytest.approx(1.5)
+    seeking = NluMcts(rewards, square, seed=0).plan(iterations=4000)
+    assert seeking.action == 0  # E[R^2] = 8 against 2.25, maximised
+    assert seeking.rows[1].erm == pytest.approx(2.25)
+
+
+def test_same_seed_same_plan():
+    plans = [AccMcts(make("mdp-4"), 0.5, seed=9).plan(iterations=500) for _ in range(2)]
+    assert plans[0].value == plans[1].value
+    search = AccMcts(make("mdp-4"), 0.5, seed=1)
+    search.plan(iterations=50)
+    assert search.fresh(9).plan(iterations=500).value == plans[0].value
+
+
+def test_interned_world_draws_the_stream_of_the_plain_one():
+    # At beta 0 with a discount of 1 the accrued view is the same problem: same draws, same counts.
+    mdp = make("mdp-4").with_options(discount=1.0)
+    view = AccMcts(mdp, 0.0, reference=0.0, seed=4).plan(iterations=40)
+    plain = Uct(mdp, bonus=PolynomialBonus(), seed=4).plan(iterations=40)
+    assert [row.visits for row in view.rows] == [row.visits for row in plain.rows]
+    assert view.value == pytest.approx(plain.value, rel=1e-12)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("bonus", [LogBonus(), PolynomialBonus()])
+def test_uct_is_the_risk_neutral_search(bonus):
+    mdp = make("mdp-4")
+    plan = Uct(mdp, bonus=bonus, seed=0).plan(iterations=20_000)
+    assert plan.action == backward_induction(mdp, 0.0).action
+    assert plan.value == ErmMcts(mdp, 0.0, bonus=bonus, seed=0).plan(iterations=20_000).value
+    assert plan.value == pytest.approx(backward_induction(mdp, 0.0).value, abs=0.1)
+
+
+def test_overflow_is_an_error_in_the_raw_form_and_ruled_out_in_the_other():
+    mdp = make("grid-mdp")
+    with pytest.raises(OptionError, match=r"overflows.*rescaled"):
+        AccMcts(mdp, 50.0, form="raw", seed=0).plan(iterations=1000)
+    assert math.isfinite(AccMcts(mdp, 50.0, seed=0).plan(iterations=1000).value)
+    assert math.isfinite(AccMcts(mdp, -200.0, seed=0).plan(iterations=1000).value)
+
+
+@pytest.mark.parametrize("utility", [lambda total: 1.0 / (total - total), lambda total: {}[total]])
+def test_a_failing_utility_is_reported_and_leaves_the_tree_empty(small, utility):
+    search = NluMcts(small, utility, seed=0)
+    with pytest.raises(SimulatorError, match="utility"):
+        search.plan(iterations=10)
+    assert search._arena.book[1] <= 4  # nodes: nothing but the path that failed
+
+
+def test_bad_arguments_are_named():
+    mdp = make("mdp-4")
+    with pytest.raises(OptionError, match="form"):
+        AccMcts(mdp, 0.5, form="scaled")
+    with pytest.raises(OptionError, match="reference belongs"):
+        AccMcts(mdp, 0.5, form="raw", reference=1.0)
+    with pytest.raises(OptionError, match="constant at beta = 0"):
+        AccMcts(mdp, 0.0, form="raw")
+    with pytest.raises(OptionError, match="function of the total"):
+        NluMcts(mdp, 3.0)
+    with pytest.raises(ModelError, match="TabularMDP"):
+        AccMcts(object(), 0.5)
+
+
+@pytest.mark.parametrize("beta", [-3.0, -1e-9, 1e-9, 0.3, 2.0])
+def test_inverse_undoes_the_utility(beta):
+    for reference in (None, -2.0, 5.0):
+        utility = ExponentialUtility(beta=beta, reference=reference)
+        for total in (0.5, 1.0, 4.0):
+            assert utility.inverse(utility(total)) == pytest.approx(total, rel=1e-6)
+    assert ExponentialUtility(beta=20.0, reference=5.0).inverse(-1 / 20) == -math.inf  # lost to rounding
+
+
+def test_bounds_hold_every_total(small):
+    low, high = total_bounds(small)
+    view = AccruedTable(small, ExponentialUtility(beta=0.3, reference=0.0))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        state, done, h, charged = view.start, False, 0, 0.0
+        while not done and h < view.horizon:
+            state, charged, done = view.step(state, int(rng.choice(view.actions(state))), rng, h)
+            h += 1
+        assert low - 1e-12 <= view.utility.inverse(charged) <= high + 1e-12
+    assert low <= pilot_reference(small, 0.3) <= high
