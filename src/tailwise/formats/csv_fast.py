@@ -1,0 +1,113 @@
+"""The fast CSV readers: pyarrow's if it is installed, else NumPy's.
+
+They accept plain numbers only. Whatever else stands in a file makes them give up, without a verdict:
+the careful reader then reads it, or says what is wrong and where.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tailwise.formats.columns import Columns
+from tailwise.formats.csv_careful import LineFinder
+from tailwise.formats.csv_header import IDS, Header
+
+_EXACT_INTEGERS = 2.0**53
+
+
+def read_fast(path: Path, header: Header) -> Columns | None:
+    """Read a CSV file of plain numbers whose header has been checked.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    header : Header
+        Its columns.
+
+    Returns
+    -------
+    Columns or None
+        None if the file needs the careful reader.
+    """
+    try:
+        csv = importlib.import_module("pyarrow.csv")
+    except ImportError:
+        found = read_numpy(path, header)
+    else:
+        found = _read_arrow(csv, path, header)
+    if found is None or found.size == 0:
+        return None
+    return found if np.isfinite(found.probabilities).all() and np.isfinite(found.values).all() else None
+
+
+def _read_arrow(csv: Any, path: Path, header: Header) -> Columns | None:
+    arrow = importlib.import_module("pyarrow")
+    types = dict.fromkeys((*IDS, "idoutcome"), arrow.int64())
+    types |= dict.fromkeys(("probability", "reward", "cost"), arrow.float64()) | {"done": arrow.bool_()}
+    wanted = [name for name in header.names if name in types]
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(skip_rows=1, column_names=list(header.names)),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                include_columns=wanted,
+                null_values=[],
+                true_values=["1", "true", "True", "TRUE"],
+                false_values=["0", "false", "False", "FALSE"],
+            ),
+        )
+    except (arrow.ArrowException, ValueError, OSError):
+        return None
+    if any(table[name].null_count for name in wanted):
+        return None
+    arrays = {name: table[name].to_numpy() for name in wanted}
+    return _columns(arrays, path, header)
+
+
+def read_numpy(path: Path, header: Header) -> Columns | None:
+    """Read with NumPy alone; as :func:`read_fast`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a file without entries, say
+            cells = np.loadtxt(
+                path, delimiter=",", skiprows=1, quotechar='"', comments=None, encoding="utf-8", ndmin=2
+            )
+    except (ValueError, UserWarning, OverflowError, OSError):
+        return None
+    if cells.shape[1] != len(header.names):
+        return None
+    arrays: dict[str, Any] = {}
+    for name, column in zip(header.names, cells.T, strict=True):
+        if name in IDS or name == "idoutcome":
+            if not ((np.abs(column) < _EXACT_INTEGERS).all() and (column == np.floor(column)).all()):
+                return None
+            arrays[name] = column.astype(np.int64)
+        elif name == "done":
+            if not np.isin(column, (0.0, 1.0)).all():
+                return None
+            arrays[name] = column == 1.0
+        else:
+            arrays[name] = np.ascontiguousarray(column)
+    return _columns(arrays, path, header)
+
+
+def _columns(arrays: dict[str, Any], path: Path, header: Header) -> Columns:
+    return Columns(
+        arrays["idstatefrom"],
+        arrays["idaction"],
+        arrays["idstateto"],
+        arrays.get("idoutcome"),
+        arrays["probability"],
+        arrays[header.sense],
+        arrays.get("done"),
+        header.sense,
+        str(path),
+        LineFinder(path),
+    )

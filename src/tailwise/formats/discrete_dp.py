@@ -1,0 +1,117 @@
+"""QuantEcon's ``DiscreteDP`` objects, in all three forms.
+
+The product form has rewards (S, A), where minus infinity marks an action that is not allowed, and
+probabilities (S, A, S); the state-action form has one entry per allowed pair, with dense or sparse
+probabilities. The library is not needed: any object with the same attributes will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.models import TabularMDP
+
+
+def from_discrete_dp(
+    problem: Any,
+    *,
+    horizon: int,
+    discount: float | None = None,
+    start: int | str = 0,
+    state_labels: Sequence[str] = (),
+    action_labels: Sequence[str] = (),
+    name: str = "DiscreteDP",
+) -> TabularMDP:
+    """Build a table from a ``quantecon.markov.DiscreteDP``.
+
+    Parameters
+    ----------
+    problem : DiscreteDP
+        Read through its attributes ``R``, ``Q``, ``beta``, and in the state-action forms ``s_indices``
+        and ``a_indices``.
+    horizon : int
+        Number of decisions, at least 1.
+    discount : float in (0, 1], optional
+        Factor per step; the problem's own ``beta`` if not given.
+    start : int or str, default 0
+        Initial state: an index, or a label.
+    state_labels, action_labels : sequence of str
+        Names.
+    name : str
+        Name of the problem, for display.
+
+    Returns
+    -------
+    TabularMDP
+        With ``sense="reward"``; pairs with reward minus infinity are left out.
+
+    Raises
+    ------
+    ModelError
+        If the object is no DiscreteDP, or its arrays do not describe a table.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from tailwise.formats import from_discrete_dp
+    >>> problem = SimpleNamespace(R=[[5.0, 10.0], [-1.0, -float("inf")]], beta=0.95,
+    ...                           Q=[[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.5, 0.5]]])
+    >>> mdp = from_discrete_dp(problem, horizon=10)
+    >>> mdp.discount, mdp.actions(0).tolist(), mdp.actions(1).tolist()
+    (0.95, [0, 1], [0])
+    """
+    from scipy import sparse
+
+    lacking = [key for key in ("R", "Q", "beta") if not hasattr(problem, key)]
+    if lacking:
+        raise ModelError(f"{type(problem).__name__} has no attribute {lacking[0]!r}; expected a DiscreteDP")
+    factor = problem.beta if discount is None else discount
+    options: dict[str, Any] = {
+        "horizon": horizon, "discount": factor, "start": start, "state_labels": state_labels,
+        "action_labels": action_labels, "name": name,
+    }  # fmt: skip
+    rewards = _floats(problem.R, "R")
+    if not sparse.issparse(problem.Q) and np.ndim(problem.Q) == 3:
+        return TabularMDP.from_arrays(problem.Q, rewards=rewards, order="SAS", costs_order="SA", **options)
+    states, actions = getattr(problem, "s_indices", None), getattr(problem, "a_indices", None)
+    if states is None or actions is None:
+        raise ModelError("Q has one row per state-action pair, so s_indices and a_indices are needed")
+    if sparse.issparse(problem.Q):
+        entry = problem.Q.tocoo()
+        entry.sum_duplicates()
+        pairs, targets = entry.coords
+        chances, size = entry.data.astype(np.float64), problem.Q.shape[1]
+    else:
+        dense = _floats(problem.Q, "Q")
+        if dense.ndim != 2:
+            raise ModelError(f"Q has shape {dense.shape}; expected (S, A, S), or (L, S) for L pairs")
+        pairs, targets = np.nonzero(dense)
+        chances, size = dense[pairs, targets], dense.shape[1]
+    first, second = np.asarray(states).reshape(-1), np.asarray(actions).reshape(-1)
+    if not rewards.shape == first.shape == second.shape == (problem.Q.shape[0],):
+        raise ModelError(
+            f"R, s_indices and a_indices have shapes {rewards.shape}, {first.shape} and {second.shape}; "
+            f"expected one entry per row of Q: {problem.Q.shape[0]}"
+        )
+    allowed = rewards != -np.inf
+    absent = np.flatnonzero(allowed & (np.bincount(pairs, minlength=rewards.size) == 0))
+    if absent.size:
+        where = f"state {first[absent[0]]}, action {second[absent[0]]}"
+        raise ModelError(f"all probabilities are 0 for {where}; rows of Q must sum to 1")
+    order = np.argsort(pairs, kind="stable")
+    kept = order[allowed[pairs[order]] & (chances[order] != 0.0)]
+    return TabularMDP.from_outcomes(
+        first[pairs[kept]], second[pairs[kept]], targets[kept], chances[kept], rewards=rewards[pairs[kept]],
+        num_states=size, **options,
+    )  # fmt: skip
+
+
+def _floats(values: Any, name: str) -> Any:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name} must be a numeric array: {error}") from None

@@ -1,0 +1,154 @@
+"""Load RDDL instances through pyRDDLGym, from rddlrepository or from files (extra ``rddl``)."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import io
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tailwise._validate import integer, real
+from tailwise.errors import FormatError, TailwiseError, UnknownNameError, require
+from tailwise.formats.rddl_actions import joint_actions
+from tailwise.formats.rddl_simulator import RddlSimulator, verify
+
+MAX_ACTIONS = 1000
+"""Most joint actions that an instance may have, unless the user says otherwise."""
+
+
+def load_rddl(
+    target: str,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    max_actions: int = MAX_ACTIONS,
+    integer_bound: int | None = None,
+) -> RddlSimulator:
+    """Load an RDDL instance with finitely many actions.
+
+    Parameters
+    ----------
+    target : str
+        ``DOMAIN/INSTANCE`` of rddlrepository (``PushYourLuck_ippc2018/1``), or the two files
+        ``domain.rddl,instance.rddl``.
+    horizon : int, optional
+        Number of decisions; the instance's own if not given.
+    discount : float in (0, 1], optional
+        Factor per step; the instance's own if not given.
+    max_actions : int, default 1000
+        Most joint actions to enumerate.
+    integer_bound : int, optional
+        Integer action fluents take values from minus this to this only. Needed where the instance itself
+        does not bound them; actions outside are then not considered, and a note says so.
+
+    Returns
+    -------
+    RddlSimulator
+        Saving and restoring its states has been verified.
+
+    Raises
+    ------
+    UnknownNameError
+        If rddlrepository has no such domain or instance; the message names near ones.
+    FormatError
+        If pyRDDLGym cannot read the instance.
+    ModelError
+        If the actions are not finite, or too many.
+    MissingExtraError
+        If pyRDDLGym or rddlrepository is not installed.
+    """
+    integer(max_actions, "max_actions", low=1)
+    if integer_bound is not None:
+        integer(integer_bound, "integer_bound", low=0)
+    with _quiet():
+        require("pyRDDLGym", "rddl", f"the model rddl:{target}")
+        domain, instance = _files(target)
+        sampler = _sampler(domain, instance, target)
+        rddl = sampler.rddl
+        steps = rddl.horizon if horizon is None else horizon
+        factor = rddl.discount if discount is None else discount
+        simulator = RddlSimulator(
+            sampler,
+            joint_actions(sampler, max_actions, f"rddl:{target}", integer_bound=integer_bound),
+            horizon=integer(steps, "horizon", low=1),
+            discount=real(factor, "discount", low=0.0, high=1.0, low_open=True),
+            name=f"rddl:{target}",
+            reload=(_reload, (target, horizon, discount, max_actions, integer_bound)),
+        )
+        if integer_bound is not None:
+            simulator.notes += (f"integer actions are limited to values of at most {integer_bound} in size",)
+        verify(simulator)
+    return simulator
+
+
+def _reload(
+    target: str, horizon: int | None, discount: float | None, max_actions: int, integer_bound: int | None
+) -> RddlSimulator:
+    return load_rddl(
+        target, horizon=horizon, discount=discount, max_actions=max_actions, integer_bound=integer_bound
+    )
+
+
+def _files(target: str) -> tuple[str, str]:
+    """Paths of the domain and the instance."""
+    if "," in target:
+        paths = [Path(part.strip()) for part in target.split(",")]
+        missing = [path for path in paths if not path.is_file()]
+        if len(paths) != 2 or missing:
+            raise FormatError(
+                f"rddl:{target}: expected two files, domain.rddl,instance.rddl"
+                + (f"; there is no file {missing[0]}" if missing else "")
+            )
+        return str(paths[0]), str(paths[1])
+    name, slash, number = target.partition("/")
+    if not slash or not name or not number:
+        raise UnknownNameError(
+            f"rddl:{target}: expected rddl:DOMAIN/INSTANCE, such as PushYourLuck_ippc2018/1"
+        )
+    module = require("rddlrepository.core.manager", "rddl", f"the model rddl:{target}")
+    manager = module.RDDLRepoManager()
+    problems = list(manager.list_problems())
+    if name not in problems:
+        near = [p for p in problems if p.lower().startswith(name.lower())]
+        near = near or difflib.get_close_matches(name, problems, n=4, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "see rddlrepository for its domains"
+        raise UnknownNameError(f"rddl:{target}: rddlrepository has no domain {name!r}; {hint}")
+    problem = manager.get_problem(name)
+    instances = list(problem.list_instances())
+    if number not in instances:
+        raise UnknownNameError(
+            f"rddl:{target}: {name} has no instance {number!r}; it has {', '.join(instances)}"
+        )
+    return str(problem.get_domain()), str(problem.get_instance(number))
+
+
+def _sampler(domain: str, instance: str, target: str) -> Any:
+    core = "pyRDDLGym.core"
+    reader, parsing, compiler, simulator = (
+        importlib.import_module(f"{core}.{name}")
+        for name in ("parser.reader", "parser.parser", "compiler.model", "simulator")
+    )
+    try:
+        text = reader.RDDLReader(domain, instance).rddltxt
+        parser = parsing.RDDLParser(lexer=None, verbose=False)
+        parser.build()
+        model = compiler.RDDLLiftedModel(parser.parse(text))
+        return simulator.RDDLSimulator(model, keep_tensors=True, objects_as_strings=False)
+    except Exception as error:  # pyRDDLGym raises many types
+        if isinstance(error, TailwiseError):
+            raise
+        said = " ".join(str(error).split())[:300]
+        raise FormatError(f"rddl:{target} ({domain}): pyRDDLGym cannot read it: {said}") from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what pyRDDLGym prints and warns about off the terminal."""
+    sink = io.StringIO()
+    with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,259 @@
+"""An RDDL instance as a simulator.
+
+pyRDDLGym's simulator keeps everything that changes in one dictionary, so saving and restoring a state
+means reading and writing that dictionary. That this is so is verified for each instance when it is
+loaded (:func:`verify`), not assumed.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from tailwise._random import generator
+from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.formats.rddl_actions import JointAction
+
+State = tuple[Any, ...]
+
+_CACHED_STATES = 100_000
+
+
+class RddlSimulator:
+    """A simulator of an RDDL instance; it follows the model contract. Get one from :func:`tailwise.load`.
+
+    States are tuples of the state fluents' values (bool, int or float; objects by number), flattened.
+    An action is the number of a joint action; those that break a precondition are not offered. The
+    episode is over when a termination condition holds, or an invariant fails.
+
+    Parameters
+    ----------
+    sampler : RDDLSimulator
+        pyRDDLGym's simulator, with tensors kept and objects as numbers.
+    joint_actions : tuple of JointAction
+        All joint actions.
+    horizon : int
+        Number of decisions.
+    discount : float in (0, 1]
+        Factor per step.
+    name : str
+        Name of the instance, for display.
+    reload : tuple
+        A function and its arguments that give this simulator again, for pickling.
+
+    Attributes
+    ----------
+    sense : "reward"
+        RDDL instances speak of rewards.
+    start : tuple
+        Initial state.
+    notes : tuple of str
+        What the user should know.
+    """
+
+    sense: Literal["reward"] = "reward"
+
+    def __init__(
+        self,
+        sampler: Any,
+        joint_actions: tuple[JointAction, ...],
+        *,
+        horizon: int,
+        discount: float,
+        name: str,
+        reload: tuple[Callable[..., Any], tuple[Any, ...]],
+    ) -> None:
+        self.horizon = horizon
+        self.discount = discount
+        self.name = name
+        self._sampler = sampler
+        self._joint_actions = joint_actions
+        self._reload = reload
+        self._lock = threading.Lock()
+        self._allowed: dict[State, tuple[int, ...]] = {}
+        rddl = sampler.rddl
+        carried = _carried(sampler)
+        self._fluents = [*rddl.state_fluents, *carried]
+        self.start: State = self._save(sampler.init_values)
+        notes = ["a POMDP: plans assume that the state is seen"] if sampler.is_pomdp else []
+        if carried:
+            notes.append(f"the state holds {', '.join(carried)} as well: preconditions refer to them")
+        self.notes: tuple[str, ...] = tuple(notes)
+
+    @property
+    def num_actions(self) -> int:
+        """Number of joint actions."""
+        return len(self._joint_actions)
+
+    @property
+    def action_labels(self) -> tuple[str, ...]:
+        """Names of the joint actions."""
+        return tuple(action.name for action in self._joint_actions)
+
+    def action_name(self, action: int) -> str:
+        """Return the name of a joint action."""
+        return self._joint_actions[self._index(action)].name
+
+    def state_name(self, state: State) -> str:
+        """Return the fluents of a state that are not false or 0, as text."""
+        values = self._named(state)
+        shown = [
+            name if value is True else f"{name}={value}" for name, value in values if value not in (False, 0)
+        ]
+        return ", ".join(shown) or "all fluents false or 0"
+
+    def actions(self, state: State) -> tuple[int, ...]:
+        """Return the numbers of the joint actions whose preconditions hold in ``state``.
+
+        Raises
+        ------
+        ModelError
+            If there are none.
+        """
+        if not self._sampler.rddl.preconditions:
+            return tuple(range(self.num_actions))
+        with self._lock:
+            found = self._allowed.get(state)
+            if found is None:
+                found = tuple(self._legal(state))
+                if len(self._allowed) >= _CACHED_STATES:
+                    self._allowed.clear()
+                self._allowed[state] = found
+        if not found:
+            raise ModelError(
+                f"{self.name}: no action satisfies the preconditions in {self.state_name(state)}"
+            )
+        return found
+
+    def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool]:
+        """Draw ``(next_state, reward, done)``.
+
+        Parameters
+        ----------
+        state : tuple
+            Where the step starts.
+        action : int
+            One of ``actions(state)``.
+        rng : numpy.random.Generator
+            Where all draws come from.
+
+        Raises
+        ------
+        SimulatorError
+            If the instance's own equations fail, or give a reward that is not finite.
+        StateError
+            If ``state`` or ``action`` is not one of this instance.
+        """
+        values = self._joint_actions[self._index(action)].values
+        with self._lock:
+            self._restore(state)
+            self._sampler.rng = rng
+            try:
+                _, reward, done = self._sampler.step(dict(values))
+                done = bool(done) or not self._sampler.check_state_invariants(silent=True)
+            except Exception as error:  # the instance's equations may fail in many ways
+                raise SimulatorError(
+                    f"{self.name}: action {self.action_name(action)!r} in state {self.state_name(state)} "
+                    f"failed: {type(error).__name__}: {str(error)[:300]}"
+                ) from error
+            following = self._save(self._sampler.subs)
+        if not math.isfinite(reward):
+            raise SimulatorError(
+                f"{self.name}: action {self.action_name(action)!r} in state {self.state_name(state)} gave "
+                f"the reward {reward}; it must be finite"
+            )
+        return following, float(reward), done
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._reload
+
+    def _legal(self, state: State) -> Iterator[int]:
+        for number, action in enumerate(self._joint_actions):
+            self._restore(state)
+            if self._sampler.check_action_preconditions(dict(action.values), silent=True):
+                yield number
+
+    def _index(self, action: int) -> int:
+        if isinstance(action, (bool, str, float)) or not 0 <= action < self.num_actions:
+            raise StateError(f"{self.name}: action {action!r} is not one of 0..{self.num_actions - 1}")
+        return int(action)
+
+    def _save(self, memory: Any) -> State:
+        return tuple(
+            value for fluent in self._fluents for value in np.asarray(memory[fluent]).reshape(-1).tolist()
+        )
+
+    def _restore(self, state: State) -> None:
+        """Put ``state`` into a fresh copy of the simulator's memory."""
+        initial = self._sampler.init_values
+        memory = initial.copy()
+        first = 0
+        if len(state) != len(self.start):
+            raise StateError(f"{self.name}: a state has {len(self.start)} values, not {len(state)}")
+        for fluent in self._fluents:
+            model = np.asarray(initial[fluent])
+            flat = np.array(state[first : first + model.size], dtype=model.dtype)
+            memory[fluent] = flat.reshape(model.shape) if model.shape else flat[0]
+            first += model.size
+        self._sampler.subs = memory
+        self._sampler.state = None
+
+    def _named(self, state: State) -> list[tuple[str, Any]]:
+        rddl, initial = self._sampler.rddl, self._sampler.init_values
+        names = [
+            name
+            for fluent in self._fluents
+            for name, _ in rddl.ground_var_with_values(fluent, initial[fluent])
+        ]
+        return list(zip(names, state, strict=True))
+
+
+def verify(simulator: RddlSimulator) -> None:
+    """Check that a step depends on nothing but state, action and random stream.
+
+    Steps are taken along an episode, then once more from the saved states, in reverse order and from fresh
+    streams; all must come out the same.
+
+    Raises
+    ------
+    ModelError
+        If one differs.
+    """
+    taken: list[tuple[State, int, int, tuple[State, float, bool]]] = []
+    picks, state = generator(0), simulator.start
+    for seed in range(min(simulator.horizon, 8)):
+        allowed = simulator.actions(state)
+        action = int(allowed[int(picks.integers(len(allowed)))])
+        result = simulator.step(state, action, generator(seed))
+        taken.append((state, action, seed, result))
+        if result[2]:
+            break
+        state = result[0]
+    for state, action, seed, before in reversed(taken):
+        if simulator.step(state, action, generator(seed)) != before:
+            raise ModelError(
+                f"{simulator.name}: a step repeated from a saved state came out differently; "
+                "it cannot be planned on"
+            )
+
+
+def _carried(sampler: Any) -> list[str]:
+    """Intermediate fluents that preconditions refer to: they are remembered from step to step."""
+    rddl = sampler.rddl
+    kinds = ("interm-fluent", "derived-fluent")
+    derived = {name for name, kind in rddl.variable_types.items() if kind in kinds}
+    used: set[str] = set()
+    pending: list[Any] = list(rddl.preconditions)
+    while pending:
+        item = pending.pop()
+        if hasattr(item, "etype"):
+            if item.etype[0] == "pvar":
+                used.add(item.args[0])
+            pending.extend(item.args if isinstance(item.args, (tuple, list)) else [item.args])
+        elif isinstance(item, (tuple, list)):
+            pending.extend(item)
+    return sorted(used & derived)

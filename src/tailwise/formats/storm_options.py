@@ -1,0 +1,109 @@
+"""What the user asks of a probabilistic model file, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailwise._validate import choice, integer, real
+from tailwise.errors import OptionError
+from tailwise.formats.settings import Settings, names
+from tailwise.formats.spec import value_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class StormOptions:
+    """Options of PRISM, JANI, DRN and explicit (.tra) files.
+
+    The cost of a step is the sum of what is asked for: the reward structure, ``step_cost``, and
+    ``label_costs`` of the state entered.
+
+    Attributes
+    ----------
+    horizon, discount, start
+        As in :func:`tailwise.load`; a start may also be a label that one state carries.
+    constants : str or mapping
+        Values of undefined constants: ``"N=4,p=0.5"`` or ``{"N": 4, "p": 0.5}``.
+    reward : str, optional
+        The reward structure to use. If there is one only, and no other cost is given, it is used.
+    sense : "cost" or "reward", default "cost"
+        Whether the numbers are costs to be minimised or rewards to be maximised; such files do not say.
+    label_costs : str or mapping
+        Cost of entering a state with a label: ``"crash:10,goal:-1"`` or ``{"crash": 10.0}``.
+    step_cost : float, default 0.0
+        Cost of every step.
+    until : str or sequence of str
+        Labels: entering a state with one of them ends the episode.
+    max_states : int, default 10,000,000
+        Larger models (infinite ones, say) are refused.
+    progress : bool, optional
+        Whether to show a progress line on stderr; by default only if that is a terminal.
+    labels, state_rewards, transition_rewards : str, optional
+        Files that belong to a ``.tra`` file; by default those of the same name.
+    """
+
+    horizon: int | None = None
+    discount: float | None = None
+    start: int | str | None = None
+    constants: str | Mapping[str, Any] = ""
+    reward: str | None = None
+    sense: str = "cost"
+    label_costs: str | Mapping[str, float] = field(default_factory=dict)
+    step_cost: float = 0.0
+    until: Any = ()
+    max_states: int = 10_000_000
+    progress: bool | None = None
+    labels: str | None = None
+    state_rewards: str | None = None
+    transition_rewards: str | None = None
+
+    def __post_init__(self) -> None:
+        Settings(horizon=self.horizon, discount=self.discount, start=self.start)
+        choice(self.sense, "sense", ("cost", "reward"))
+        real(self.step_cost, "step_cost")
+        integer(self.max_states, "max_states", low=1)
+        for name in ("reward", "labels", "state_rewards", "transition_rewards"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise OptionError(f"{name} must be a text, not {value!r}")
+        if self.progress is not None and not isinstance(self.progress, bool):
+            raise OptionError(f"progress must be True, False or None, not {self.progress!r}")
+        object.__setattr__(self, "until", names(self.until, "until"))
+        object.__setattr__(self, "constants", _constants(self.constants))
+        object.__setattr__(self, "label_costs", _label_costs(self.label_costs))
+
+    @property
+    def costs_by_label(self) -> dict[str, float]:
+        """Costs of labels, checked."""
+        assert isinstance(self.label_costs, dict)
+        return self.label_costs
+
+
+def _constants(given: Any) -> str:
+    """Return constants as Storm's text ``name=value,name=value``."""
+    if isinstance(given, Mapping):
+        values = {key: str(v).lower() if isinstance(v, bool) else v for key, v in given.items()}
+        given = ",".join(f"{key}={value}" for key, value in values.items())
+    if not isinstance(given, str):
+        raise OptionError(f"constants must be 'name=value,name=value' or a mapping, not {given!r}")
+    for item in given.split(",") if given.strip() else ():
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not name.isidentifier() or not (value in ("true", "false") or _is_plain(value)):
+            raise OptionError(
+                f"constants: {item.strip()!r} is not name=value, where value is a number or true or false"
+            )
+    return given.replace(" ", "")
+
+
+def _is_plain(value: str) -> bool:
+    return not isinstance(value_of(value), (str, bool)) and value.lower() not in ("nan", "inf", "-inf")
+
+
+def _label_costs(given: Any) -> dict[str, float]:
+    if isinstance(given, str):
+        pairs = [item.rpartition(":") for item in given.split(",") if item.strip()]
+        given = {label.strip(): value_of(value.strip()) for label, _, value in pairs}
+    if not isinstance(given, Mapping) or "" in given:
+        raise OptionError(f"label_costs must be 'label:cost,label:cost' or a mapping, not {given!r}")
+    return {str(label): real(value, f"the cost of label {label!r}") for label, value in given.items()}
