@@ -31,21 +31,19 @@ _TINY = 1e-9  # below this, two terms of the Taylor series are exact
 
 
 @inlined
-def bernoulli_log_mean(scaled, share):  # type: ignore[no-untyped-def]
-    """``ln(1 - p + p exp(y))`` for y = ``scaled`` and p = ``share`` in (0, 1], without overflow."""
-    if scaled > 1.0:
-        return scaled + math.log(share) + math.log1p((1.0 - share) / share * math.exp(-scaled))
-    return math.log1p(share * math.expm1(scaled))
-
-
-@inlined
 def merge_values(value, other, share, beta):  # type: ignore[no-untyped-def]
-    """ERM of a mixture: ``value`` with weight 1 - share, ``other`` with weight ``share``, at ``beta``."""
+    """ERM of a mixture: ``value`` with weight 1 - share, ``other`` with weight ``share`` > 0, at ``beta``.
+
+    Written relative to whichever side decides the result, so that it neither overflows nor
+    rounds at the scale of the side that does not matter.
+    """
     gap = other - value
     scaled = beta * gap
     if abs(scaled) < _TINY:
         return value + share * gap * (1.0 + 0.5 * (1.0 - share) * scaled)
-    return value + bernoulli_log_mean(scaled, share) / beta
+    if scaled > 1.0:
+        return other + (math.log(share) + math.log1p((1.0 - share) / share * math.exp(-scaled))) / beta
+    return value + math.log1p(share * math.expm1(scaled)) / beta
 
 
 @inlined
@@ -70,12 +68,15 @@ def _push(state, costs, beta):  # type: ignore[no-untyped-def]
         count = state[0] + 1.0
         gap = cost - state[1]
         scaled = beta * gap
-        if scaled > _FAR:
+        far = scaled > _FAR
+        if not far:
+            term = gap if abs(scaled) < 1e-17 else math.expm1(scaled) / beta
+            total = state[2] + term
+            far = scaled > 1.0 and beta * total / count > 1.0
+        if far:  # the cost decides the new value: re-base there
             value = merge_values(_value(state, beta), cost, 1.0 / count, beta)
             state[0], state[1], state[2], state[3] = count, value, 0.0, 0.0
             continue
-        term = gap if abs(scaled) < 1e-17 else math.expm1(scaled) / beta
-        total = state[2] + term
         if abs(state[2]) >= abs(term):
             state[3] += (state[2] - total) + term
         else:

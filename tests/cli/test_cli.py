@@ -1,0 +1,115 @@
+"""The commands, as a user types them (in a process of their own where exit codes matter)."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from tailwise import backward_induction, domains
+from tailwise.cli.app import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def shell(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "tailwise", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_plan_shows_the_action_and_the_risk_table():
+    result = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0")
+    assert result.exit_code == 0
+    assert "Take right" in result.output
+    for word in ("visits", "ERM", "90 % interval", "up", "down", "left", "99 %"):
+        assert word in result.output
+
+
+def test_plan_json_is_one_object():
+    result = run("plan", "mdp-4", "--beta", "0.5", "--iterations", "3000", "--seed", "1", "--json")
+    content = json.loads(result.stdout)
+    assert content["label"] == "safe"
+    assert sum(row["visits"] for row in content["rows"]) == content["iterations"] == 3000
+    assert content["stopped"] == "iterations"
+    again = json.loads(
+        run("plan", "mdp-4", "--beta", "0.5", "--iterations", "3000", "--seed", "1", "--json").stdout
+    )
+    assert again["rows"] == content["rows"]
+
+
+def test_plan_elsewhere_and_later():
+    content = json.loads(
+        run("plan", "mdp-4", "-b", "1", "-n", "50", "--state", "s2", "--step", "19", "--json").stdout
+    )
+    assert content["state"] == 2
+    assert content["root_beta"] == pytest.approx(0.9**19)
+    assert content["value"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("beta", [-0.1, 0.0, 0.1, 5.0])
+def test_solve_json(beta):
+    content = json.loads(run("solve", "grid-mdp", "--beta", str(beta), "--json").stdout)
+    solution = backward_induction(domains.make("grid-mdp"), beta)
+    assert content["value"] == solution.value
+    assert content["optimal_actions"] == solution.optimal_actions(0, solution.mdp.start).tolist()
+    assert content["q_values"]["up"] == solution.q_values[0, solution.mdp.start, 0]
+
+
+def test_solve_shows_ties():
+    output = run("solve", "grid-mdp", "--beta", "0.5").output
+    assert "3 actions tie: down, left, right" in output
+
+
+def test_domains():
+    assert "grid-mdp" in run("domains").output
+    names = [d["name"] for d in json.loads(run("domains", "--json").stdout)["domains"]]
+    assert {"mdp-4", "grid-mdp"} <= set(names)
+
+
+def test_gymnasium_models():
+    pytest.importorskip("gymnasium")
+    content = json.loads(
+        run("plan", "gym:FrozenLake-v1", "--beta", "1", "--horizon", "60", "--json", "-n", "500").stdout
+    )
+    assert content["sense"] == "reward"
+    slippery = run(
+        "solve", "gym:CliffWalking-v1?is_slippery=true", "--beta", "0.01", "--horizon", "40", "--json"
+    )
+    assert json.loads(slippery.stdout)["sense"] == "reward"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "grid-mpd", "--beta", "1"], "grid-mdp"),
+        (["plan", "grid-mdp", "--beta", "nan"], "beta"),
+        (["plan", "grid-mdp", "--beta", "much"], "much"),
+        (["plan", "grid-mdp", "--beta", "1", "--iterations", "0"], "iterations must be at least 1"),
+        (["plan", "grid-mdp", "--beta", "1", "--state", "(9,9)"], "(9,9)"),
+        (["plan", "grid-mdp", "--beta", "1", "--horizon", "-2"], "horizon"),
+        (["plan", "grid-mdp", "--beta", "1", "--seed", "-2"], "seed"),
+        (["solve", "grid-mdp", "--beta", "1", "--step", "15"], "step 15"),
+        (["solve", "nothing.csv", "--beta", "1"], "nothing.csv"),
+        (["plan", "grid-mdp"], "beta"),
+        (["fly"], "fly"),
+    ],
+)
+def test_wrong_input_is_one_message_and_exit_code_2(arguments, message):
+    result = shell(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_version_and_help():
+    assert run("--version").output.startswith("tailwise 0.")
+    assert "plan" in run("--help").output

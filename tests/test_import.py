@@ -1,0 +1,38 @@
+"""What ``import tailwise`` brings, and does not bring."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tailwise
+from tailwise import errors
+
+
+def test_every_public_name_loads():
+    for name in tailwise.__all__:
+        assert getattr(tailwise, name) is not None
+    assert set(tailwise.__all__) <= set(dir(tailwise))
+    with pytest.raises(AttributeError, match="nonsense"):
+        tailwise.nonsense  # noqa: B018
+
+
+def test_import_is_light():
+    code = "import sys, tailwise; print([m for m in ('numba', 'scipy', 'numpy', 'rich', 'gymnasium') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "[]"
+
+
+def test_missing_extras_are_named():
+    with pytest.raises(errors.MissingExtraError, match=r"tailwise\[gym\]") as caught:
+        errors.require("no_such_module_at_all", "gym", "the environment 'X'")
+    assert isinstance(caught.value, ImportError)
+
+
+def test_the_error_tree_subclasses_builtins():
+    for name, builtin in (
+        ("ModelError", ValueError), ("OptionError", ValueError), ("StateError", LookupError), ("SimulatorError", RuntimeError),
+        ("UnknownNameError", LookupError), ("FormatError", ValueError), ("ConditionError", ValueError), ("RunError", RuntimeError),
+    ):  # fmt: skip
+        assert issubclass(getattr(errors, name), (errors.TailwiseError,))
+        assert issubclass(getattr(errors, name), builtin)
