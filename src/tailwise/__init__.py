@@ -11,17 +11,26 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "AccMcts": "planners",
     "EntropicAccumulator": "risk",
-    "TabularMDP": "models",
     "ErmMcts": "planners",
     "LogBonus": "search",
+    "NluMcts": "planners",
     "Plan": "search",
     "PolynomialBonus": "search",
+    "Returns": "evaluation",
     "SearchOptions": "search",
+    "Simulator": "models",
     "Solution": "planners",
+    "TabularMDP": "models",
+    "Uct": "planners",
+    "Widening": "search",
     "backward_induction": "planners",
     "check_model": "models",
     "erm": "risk",
+    "load": "formats",
+    "save": "formats",
+    "evaluate": "evaluation",
 }
 _LAYERS = ("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners")
 _LAYERS += ("report", "risk", "search", "theory")

@@ -16,10 +16,13 @@ the scale of the costs' differences.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tailwise._random import Seed
-from tailwise.search import Bonus, PolynomialBonus, SearchOptions, TreeSearch
+from tailwise.search import Bonus, PolynomialBonus, SearchOptions, TreeSearch, Widening
 
 
 class ErmMcts(TreeSearch):
@@ -41,6 +44,8 @@ class ErmMcts(TreeSearch):
         See :class:`tailwise.SearchOptions`.
     max_nodes, max_memory : int, optional
         Bounds on the tree; reaching one ends the call of ``plan`` and is reported.
+    widening, rollout_policy, leaf_value : optional
+        For simulators; see :class:`tailwise.SearchOptions`.
 
     Examples
     --------
@@ -65,6 +70,9 @@ class ErmMcts(TreeSearch):
         recommend: str = "visits",
         max_nodes: int | None = None,
         max_memory: int | None = None,
+        widening: Widening | None = None,
+        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
+        leaf_value: Callable[[Any, int], float] | None = None,
     ) -> None:
         options = SearchOptions(
             beta=beta,
@@ -73,5 +81,8 @@ class ErmMcts(TreeSearch):
             recommend=recommend,
             max_nodes=max_nodes,
             max_memory=max_memory,
+            widening=widening,
+            rollout_policy=rollout_policy,
+            leaf_value=leaf_value,
         )
         super().__init__(model, options, seed=seed)

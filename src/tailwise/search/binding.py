@@ -6,8 +6,9 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tailwise.errors import ModelError, SimulatorError, StateError
-from tailwise.models import TabularMDP
+from tailwise.errors import SimulatorError, StateError
+from tailwise.models import AccruedTable, TabularMDP
+from tailwise.search.options import SearchOptions
 
 
 class Binding(Protocol):
@@ -90,17 +91,24 @@ class TableBinding:
         """Table handles never change."""
 
 
-def bind(model: Any, rng: np.random.Generator) -> Binding:
+def bind(model: Any, rng: np.random.Generator, options: SearchOptions) -> Binding:
     """Bind ``model`` to the kernel; ``rng`` is the search's own stream, shared with simulators.
 
     Raises
     ------
     ModelError
-        If ``model`` is of no known kind.
+        If ``model`` is neither a table nor a simulator: names every method that is missing or wrong.
     """
-    if isinstance(model, TabularMDP):
+    evaluates = options.widening or options.rollout_policy or options.leaf_value  # asks for a simulator
+    if isinstance(model, TabularMDP) and not evaluates:
         return TableBinding(model)
-    raise ModelError(f"cannot plan on {model!r} of type {type(model).__name__}; expected a TabularMDP")
+    if isinstance(model, AccruedTable):
+        from tailwise.search.accrued_world import AccruedBinding
+
+        return AccruedBinding(model)
+    from tailwise.search.simulator_binding import SimulatorBinding
+
+    return SimulatorBinding(model, rng, options)
 
 
 def position_of(binding: Binding, handle: int, action: Any) -> int:

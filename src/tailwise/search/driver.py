@@ -7,12 +7,13 @@ step that was really taken, at the right depth and so at the right risk level ``
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from typing import Any, Self
 
 import numpy as np
 from numba import config
@@ -53,7 +54,7 @@ class TreeSearch:
         self.options = options
         self._rng = generator(seed)
         self._stream = stream_words(self._rng)
-        self._binding = bind(model, self._rng)
+        self._binding = bind(model, self._rng, options)
         self._rules = compile_rules(options, model.horizon, model.discount)
         self._max_units = (options.max_memory or _UNLIMITED) // tree.UNIT_BYTES
         self.reset()
@@ -69,6 +70,15 @@ class TreeSearch:
     def state(self) -> Any:
         """State of the root."""
         return self._binding.state(self._handle)
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return another search of the same model with the same options, a new seed and an empty tree."""
+        other = copy.copy(self)
+        other._rng = generator(seed)
+        other._stream = stream_words(other._rng)
+        other._binding = bind(self.model, other._rng, self.options)
+        other.reset()
+        return other
 
     def reset(self, state: Any = None, step: int = 0) -> None:
         """Forget the tree and start a fresh one.
@@ -214,7 +224,7 @@ class TreeSearch:
         begun = time.perf_counter()
         before = self._trace.totals.copy()
         stopped = StopReason.ITERATIONS
-        chunk = min(64, wanted)
+        chunk = min(getattr(self._binding, "first_chunk", 64), wanted)
         try:
             while True:
                 done = int(self._trace.totals[0] - before[0])
@@ -248,7 +258,8 @@ class TreeSearch:
         target = self._trace.totals[0] + iterations
         while self._trace.totals[0] < target:
             left = int(target - self._trace.totals[0])
-            with _compile_notice(type(self._binding.data)):
+            guard = getattr(self._binding, "running", nullcontext)
+            with _compile_notice(type(self._binding.data)), guard():
                 _, status = kernels.search_chunk(
                     self._binding.data, self._arena, self._rules, self._trace, self._stream, left
                 )

@@ -12,9 +12,9 @@ the first factor is one *constant* per depth. The paper's experiments take eta =
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,37 @@ def _constants(value: float | Sequence[float]) -> float | tuple[float, ...]:
     return real(value, "constant", low=0.0)
 
 
+@dataclass(frozen=True)
+class Widening:
+    """Progressive widening of a simulator's outcomes, for continuous or huge outcome spaces.
+
+    A chance node (a state and an action) that was visited n times keeps at most ``k n^alpha`` different draws:
+    once it holds as many, one of them, chosen evenly, is taken again instead of a new draw (double progressive
+    widening: Couetoux et al., 2011). Without it, where no outcome comes twice, a tree grows no
+    deeper than one step. Estimates are biased until n is large: each rests on a sample of ``k n^alpha`` outcomes.
+
+    Parameters
+    ----------
+    k : float, default 1.0
+        Positive factor.
+    alpha : float in (0, 1), default 0.5
+        Growth exponent.
+
+    Examples
+    --------
+    >>> from tailwise import Widening
+    >>> Widening(k=2.0, alpha=0.25).k
+    2.0
+    """
+
+    k: float = 1.0
+    alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        real(self.k, "k", low=0.0, low_open=True)
+        real(self.alpha, "alpha", low=0.0, high=1.0, low_open=True, high_open=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
     """Everything that shapes a search, besides the model and the seed.
@@ -97,6 +128,13 @@ class SearchOptions:
         Stop when the tree holds this many decision nodes.
     max_memory : int, optional
         Stop when the tree would need more bytes than this.
+    widening : Widening, optional
+        Bound the different outcomes of each action, for simulators with continuous outcomes.
+    rollout_policy : callable, optional
+        ``rollout_policy(state, h, rng) -> action``, followed by rollouts instead of uniform random actions.
+    leaf_value : callable, optional
+        ``leaf_value(state, h) -> float``: the cost-to-go (in the model's sense, discounted to step h) of
+        a new leaf, instead of a rollout. For a compiled simulator this and ``rollout_policy`` are compiled.
     """
 
     beta: float
@@ -105,6 +143,9 @@ class SearchOptions:
     recommend: str = "visits"
     max_nodes: int | None = None
     max_memory: int | None = None
+    widening: Widening | None = None
+    rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None
+    leaf_value: Callable[[Any, int], float] | None = None
 
     def __post_init__(self) -> None:
         real(self.beta, "beta", hint="0 is the mean, positive averse, negative seeking")
@@ -116,6 +157,21 @@ class SearchOptions:
             integer(self.max_nodes, "max_nodes", low=1)
         if self.max_memory is not None:
             integer(self.max_memory, "max_memory", low=4096, hint="it is in bytes")
+        if self.widening is not None and not isinstance(self.widening, Widening):
+            raise OptionError(
+                f"widening must be a Widening, as Widening(k=1, alpha=0.5), not {self.widening!r}"
+            )
+        for name, shape in (
+            ("rollout_policy", "(state, h, rng) -> action"),
+            ("leaf_value", "(state, h) -> float"),
+        ):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise OptionError(f"{name} must be a function {shape}, not {given!r}")
+        if self.rollout_policy is not None and self.leaf_value is not None:
+            raise OptionError(
+                "give rollout_policy or leaf_value, not both: a leaf value replaces the rollout"
+            )
 
 
 class Rules(NamedTuple):

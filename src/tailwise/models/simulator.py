@@ -1,0 +1,252 @@
+"""Models written as plain Python: the ``Simulator`` contract and its cheap checks.
+
+A simulator draws outcomes; it never has to list them. Any object with the right methods will do
+(a *duck type*); :class:`Simulator` only spares writing the defaults. The search drives it from
+its compiled kernel through a callback, with states interned in a dict.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.models.contract import Outcome, Sense
+from tailwise.models.tabular_build import check_discount
+
+MAX_HORIZON = 10_000_000
+
+_REQUIRED = {
+    "actions": (1, "actions(self, state) -> int | Sequence"),
+    "step": (3, "step(self, state, action, rng) -> (next_state, cost, done)"),
+}
+_OPTIONAL = {
+    "terminal_cost": (1, "terminal_cost(self, state) -> float"),
+    "rollout": (3, "rollout(self, state, h, rng) -> float"),
+    "outcomes": (2, "outcomes(self, state, action) -> list of (probability, next_state, cost, done)"),
+    "action_name": (1, "action_name(self, action) -> str"),
+    "state_name": (1, "state_name(self, state) -> str"),
+}
+_ATTRIBUTES = {
+    "horizon": f"an int from 1 to {MAX_HORIZON}",
+    "discount": "a number in (0, 1]",
+    "sense": "'cost' or 'reward'",
+    "start": "a hashable initial state",
+}
+
+
+class Simulator:
+    """Base class of models that draw outcomes in Python.
+
+    Override :meth:`step`, :meth:`actions` and set ``start`` and ``horizon``. States may be any
+    hashable value, and must not be changed in place. All randomness must come from ``rng``: the
+    search's own stream, so that a seed fixes the result.
+
+    Attributes
+    ----------
+    horizon : int
+        Number of decisions H, at least 1. No simulated episode is longer.
+    discount : float in (0, 1], default 1.0
+        Factor per step.
+    sense : "cost" or "reward", default "cost"
+        Whether the numbers of ``step`` are costs (minimised) or rewards (maximised).
+    start : hashable
+        Initial state.
+    name : str
+        Name of the problem, for display; the class's name if not set.
+
+    Notes
+    -----
+    Three optional methods are used where a subclass (or duck type) defines them:
+
+    ``terminal_cost(state) -> float``
+        Charged (in the model's sense) when step H is reached; not after ``done``.
+    ``rollout(state, h, rng) -> float``
+        A sampled cost-to-go from step ``h``, discounted to ``h``, in the model's sense, instead of
+        the uniform random rollout; it may return ``(total, number of steps)`` to have its steps counted.
+        It must end by itself: nothing can be done about a method that never returns.
+    ``outcomes(state, action) -> list of (probability, next_state, cost, done)``
+        For exact planning: see :func:`tailwise.models.tabulate`.
+
+    Examples
+    --------
+    >>> from tailwise import ErmMcts, Simulator
+    >>> class Walk(Simulator):
+    ...     start, horizon = 0, 4
+    ...     def actions(self, state):
+    ...         return ("slow", "fast")
+    ...     def step(self, state, action, rng):
+    ...         slip = action == "fast" and rng.random() < 0.3
+    ...         return state + (2 if action == "fast" else 1), 10.0 if slip else 1.0, state >= 3
+    >>> ErmMcts(Walk(), beta=0.5, seed=0).plan(iterations=500).action
+    'slow'
+    """
+
+    horizon: int
+    discount: float = 1.0
+    sense: Sense = "cost"
+    start: Any
+    name: str = ""
+
+    def actions(self, state: Any) -> int | Sequence[Any]:
+        """Return the actions allowed in ``state``: their ids, or their number n for 0..n-1."""
+        raise NotImplementedError
+
+    def step(self, state: Any, action: Any, rng: np.random.Generator) -> tuple[Hashable, float, bool]:
+        """Draw ``(next_state, cost, done)``; ``done`` ends the episode and nothing more is charged."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{model_name(self)}(horizon={getattr(self, 'horizon', '?')}, discount={self.discount})"
+
+
+def model_name(model: Any) -> str:
+    """Return the name of a model for display."""
+    return str(getattr(model, "name", "") or type(model).__name__)
+
+
+def own_method(model: Any, name: str) -> Any:
+    """Return the method of that name if the model really defines it, else None."""
+    method = getattr(model, name, None)
+    if method is None or getattr(type(model), name, None) is getattr(Simulator, name, None) is not None:
+        return None
+    return method
+
+
+def contract_faults(model: Any) -> list[str]:
+    """Everything that keeps ``model`` from being a simulator, without running it; cheap."""
+    if isinstance(model, type):
+        return [f"it is a class, not an object; pass an instance, as {model.__name__}()"]
+    faults = []
+    for name, (count, signature) in _REQUIRED.items():
+        if own_method(model, name) is None:
+            faults.append(f"{name} is missing; expected {signature}")
+        else:
+            faults += _signature_faults(getattr(model, name), name, count, signature)
+    for name, (count, signature) in _OPTIONAL.items():
+        method = getattr(model, name, None)
+        if method is not None:
+            faults += _signature_faults(method, name, count, signature)
+    for name, expected in _ATTRIBUTES.items():
+        if not hasattr(model, name):
+            faults.append(f"{name} is missing; expected {expected}")
+    horizon = getattr(model, "horizon", 1)
+    if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)):
+        faults.append(
+            f"horizon is {horizon!r}; expected an int from 1 to {MAX_HORIZON} (no endless episodes)"
+        )
+    elif not 1 <= horizon <= MAX_HORIZON:
+        faults.append(f"horizon is {horizon}; expected an int from 1 to {MAX_HORIZON}")
+    try:
+        check_discount(getattr(model, "discount", 1.0))
+    except ModelError as error:
+        faults.append(str(error))
+    if getattr(model, "sense", "cost") not in ("cost", "reward"):
+        faults.append(f"sense is {model.sense!r}; expected 'cost' or 'reward'")
+    if hasattr(model, "start"):
+        fault = state_fault(model.start)
+        if fault:
+            faults.append(f"start: {fault}")
+    return faults
+
+
+def _signature_faults(method: Any, name: str, count: int, signature: str) -> list[str]:
+    if not callable(method):
+        return [f"{name} is {method!r}, not a method; expected {signature}"]
+    try:
+        inspect.signature(method).bind(*range(count))
+    except TypeError:
+        return [f"{name}{inspect.signature(method)} does not fit; expected {signature}"]
+    except ValueError:  # builtins without a signature
+        return []
+    return []
+
+
+def validate_simulator(model: Any) -> None:
+    """Raise one ``ModelError`` that names everything wrong with a simulator's shape.
+
+    Raises
+    ------
+    ModelError
+        Naming every missing or wrong method and attribute, with the signature expected.
+    """
+    faults = contract_faults(model)
+    if faults:
+        listed = "\n  ".join(faults)
+        raise ModelError(
+            f"{model_name(model)} (of type {type(model).__name__}) cannot be planned on:\n  {listed}"
+        )
+
+
+def state_fault(state: Any) -> str:
+    """Say why ``state`` cannot serve as a state; empty if it can."""
+    try:
+        hash(state)
+    except TypeError:
+        if isinstance(state, np.ndarray):
+            return f"{short(state)} is an array, which is not hashable; use tuple(array.tolist()) or array.tobytes()"
+        fix = {list: "use a tuple", dict: "use a tuple of its items", set: "use a frozenset"}.get(type(state))
+        return f"{short(state)} of type {type(state).__name__} is not hashable; " + (
+            fix or "use a tuple or a frozen dataclass"
+        )
+    if type(state).__hash__ is object.__hash__:
+        return (
+            f"{short(state)} of type {type(state).__name__} is compared by identity, so no two states would ever be "
+            "equal; define __eq__ and __hash__, or use a tuple or a frozen dataclass"
+        )
+    return ""
+
+
+def outcome_fault(result: Any) -> str:
+    """Say what is wrong with what ``step`` returned; empty if nothing is."""
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
+        return f"it returned {short(result)}; expected (next_state, cost, done)"
+    state, cost, done = result
+    fault = state_fault(state)
+    if fault:
+        return f"the next state {fault}"
+    fault = cost_fault(cost)
+    if fault:
+        return f"the cost {fault}"
+    if not isinstance(done, (bool, np.bool_, int, np.integer)):
+        return f"done is {short(done)}; expected a bool"
+    return ""
+
+
+def cost_fault(cost: Any) -> str:
+    """Say what is wrong with a cost; empty if nothing is."""
+    if isinstance(cost, np.ndarray) and cost.ndim == 0:
+        cost = cost[()]
+    if not isinstance(cost, (bool, np.bool_, int, float, np.integer, np.floating)):
+        return f"is {short(cost)} of type {type(cost).__name__}; it must be a number"
+    if not math.isfinite(cost):
+        return f"is {cost}; it must be a finite number"
+    return ""
+
+
+def short(value: Any, limit: int = 120) -> str:
+    """Return ``repr(value)``, cut to ``limit`` characters."""
+    try:
+        text = repr(value)
+    except Exception as error:  # a user's own __repr__ may fail while we report another failure
+        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+__all__ = [
+    "MAX_HORIZON",
+    "Outcome",
+    "Simulator",
+    "contract_faults",
+    "cost_fault",
+    "model_name",
+    "outcome_fault",
+    "own_method",
+    "short",
+    "state_fault",
+    "validate_simulator",
+]

@@ -1,0 +1,370 @@
+"""Python simulators bound to the kernel: C callbacks, with states interned in a dict.
+
+The kernel calls back once per step inside the tree and once per rollout. Stream contract (so that
+a table, a compiled and a Python simulator coincide, draw for draw): a uniform random rollout draws its action as
+``int(rng.random() * n)``, nothing where n is 1.
+
+Nothing raised in a callback may reach the kernel: it is kept, the answer is "failed", and ``fail``
+raises it again with the state, the action and the step. Ctrl-C that falls between two
+callbacks is kept the same way (see ``running``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+from numba import config
+from numpy.typing import NDArray
+
+from tailwise.errors import SimulatorError, StateError
+from tailwise.models import TabularMDP
+from tailwise.models.simulator import (
+    cost_fault,
+    model_name,
+    outcome_fault,
+    own_method,
+    short,
+    state_fault,
+    validate_simulator,
+)
+from tailwise.search import simulator_memory as memory
+from tailwise.search import simulator_world as shared
+from tailwise.search.intern import new_store
+from tailwise.search.options import SearchOptions
+from tailwise.search.simulator_world import COST, NEXT, STATUS, STEPS, FunctionModel
+from tailwise.search.world import DONE, FAILED, GO_ON
+
+ROLLOUT_PATIENCE = 60.0  # seconds after which one rollout counts as endless
+_LOOK_AT_CLOCK = 4096  # steps
+_PENDING = object()  # stands for a result that has not come yet
+_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
+
+
+class SimulatorBinding:
+    """A Python simulator: handles are positions in a list of the states seen."""
+
+    first_chunk = 1
+
+    def __init__(self, model: Any, rng: np.random.Generator, options: SearchOptions) -> None:
+        if not isinstance(model, TabularMDP):
+            validate_simulator(model)
+        self.model = model
+        self._rng = rng
+        self._options = options
+        self._states: list[Any] = []
+        self._hashes: list[int] = []
+        self._actions: list[list[Any] | None] = []
+        self._index: dict[Any, int] = {}
+        self._failure: BaseException | None = None
+        self._place: tuple[Any, ...] = ()
+        self._inside = self._interrupted = False
+        self._integers = memory.new_integers(int(model.horizon))
+        self._numbers = memory.new_numbers(float(model.discount))
+        self._to_cost: Callable[[Any], float] = (
+            (lambda value: float(0.0 + value))
+            if model.sense == "cost"
+            else (lambda value: float(0.0 - value))
+        )
+        self._step = self._with_step_index(model)
+        self._terminal = own_method(model, "terminal_cost")
+        functions = (self._guarded(self._count), self._guarded(self._take), self._guarded(self._roll))
+        if not config.DISABLE_JIT:
+            self._callbacks = [_SIGNATURE(function) for function in functions]
+            functions = tuple(ctypes.cast(callback, ctypes.c_void_p).value for callback in self._callbacks)
+        self.data = FunctionModel(
+            *functions,
+            self._integers.ctypes.data,
+            self._integers,
+            self._numbers,
+            np.empty(0, np.int64),
+            new_store(1, 1),
+            memory.new_widened(options.widening),
+        )
+
+    @staticmethod
+    def _with_step_index(model: Any) -> Callable[..., Any]:
+        """``step(state, action, rng, h)`` for every kind of model; only tables have costs per step."""
+        step = model.step
+        if isinstance(model, TabularMDP):
+            return step  # type: ignore[no-any-return]
+        return lambda state, action, rng, h: step(state, action, rng)
+
+    # --------------------------------------------------------- states, actions
+
+    def handle(self, state: Any) -> int:
+        """Return the handle of a state, known or new."""
+        if isinstance(self.model, TabularMDP):
+            state = self.model.find_state(state)
+        fault = state_fault(state)
+        if fault:
+            raise StateError(f"state {fault}")
+        return self._intern(state)
+
+    def _intern(self, state: Any) -> int:
+        handle = self._index.get(state)
+        if handle is None:
+            if type(state).__hash__ is object.__hash__:
+                raise SimulatorError(f"the next state {state_fault(state)}")
+            handle = len(self._states)
+            self._index[state] = handle
+            self._states.append(state)
+            self._hashes.append(hash(state))
+            self._actions.append(None)
+        return handle
+
+    def state(self, handle: int) -> Any:
+        """Return the state of a handle."""
+        return self._states[handle]
+
+    def actions(self, handle: int) -> list[Any]:
+        """Return the actions allowed in a state, as the simulator names them."""
+        try:
+            return self._known_actions(handle)
+        except Exception as error:
+            self._place, self._failure = ("actions", self._states[handle], None, None, _PENDING), error
+            self.fail(handle, -1, 0)
+
+    def _known_actions(self, handle: int) -> list[Any]:
+        allowed = self._actions[handle]
+        if allowed is None:
+            allowed = self._actions[handle] = self._ask_actions(self._states[handle])
+        return allowed
+
+    def _ask_actions(self, state: Any) -> list[Any]:
+        answer = self.model.actions(state)
+        if hasattr(answer, "low") and hasattr(answer, "high"):
+            raise SimulatorError(
+                f"it returned a continuous space, {short(answer)}; the search needs finitely many actions: "
+                "choose them with tailwise.Discretized"
+            )
+        if isinstance(answer, (int, np.integer)) and not isinstance(answer, bool):
+            allowed: list[Any] = list(range(int(answer)))
+        elif isinstance(answer, np.ndarray) and answer.ndim == 1:
+            allowed = answer.tolist()
+        elif (
+            hasattr(answer, "__len__")
+            and hasattr(answer, "__getitem__")
+            and not isinstance(answer, (str, dict))
+        ):
+            allowed = list(answer)
+        else:
+            raise SimulatorError(
+                f"it returned {short(answer)}; expected a number of actions or a sequence of them"
+            )
+        if not allowed:
+            raise SimulatorError(
+                "no action is allowed; give the state one, or end the episode with done=True"
+            )
+        return allowed
+
+    def action_name(self, action: Any) -> str:
+        """Return the simulator's own name for an action, or its text."""
+        name = getattr(self.model, "action_name", None)
+        return str(name(action)) if name is not None else str(action)
+
+    def state_name(self, state: Any) -> str:
+        """Return the simulator's own name for a state, or its text."""
+        name = getattr(self.model, "state_name", None)
+        return str(name(state)) if name is not None else short(state)
+
+    # --------------------------------------------------------------- callbacks
+
+    def _guarded(self, function: Callable[[int, int, int], None]) -> Callable[[int, int, int, int], int]:
+        integers = memoryview(self._integers)
+
+        def callback(context: int, handle: int, position: int, h: int) -> int:
+            try:
+                self._inside = True
+                if self._interrupted:
+                    raise KeyboardInterrupt
+                function(handle, position, h)
+            except BaseException as error:  # nothing may pass through the compiled caller
+                self._failure = error
+                integers[STATUS] = FAILED
+            finally:
+                self._inside = False
+            return 0
+
+        return callback
+
+    def _count(self, handle: int, position: int, h: int) -> None:
+        self._place = ("actions", self._states[handle], None, None, _PENDING)
+        self._integers[NEXT] = len(self._known_actions(handle))
+        self._integers[STATUS] = GO_ON
+
+    def _take(self, handle: int, position: int, h: int) -> None:
+        state = self._states[handle]
+        action = (self._actions[handle] or self._known_actions(handle))[position]
+        self._place = ("step", state, action, h, _PENDING)
+        result = self._step(state, action, self._rng, h)
+        self._place = ("step", state, action, h, result)
+        target, cost, done = result
+        if hash(state) != self._hashes[handle]:
+            raise SimulatorError("it changed the state in place; return a new state instead")
+        cost = self._to_cost(cost)
+        if cost - cost != 0.0:
+            raise SimulatorError(f"the cost {cost_fault(result[1])}")
+        integers = self._integers
+        if done:
+            integers[STATUS] = DONE
+        elif h + 1 == integers[shared.HORIZON]:
+            fault = state_fault(target)
+            if fault:
+                raise SimulatorError(f"the next state {fault}")
+            if self._terminal is not None:
+                cost += self._numbers[shared.DISCOUNT] * self._end(target)
+            integers[STATUS] = DONE
+        else:
+            integers[NEXT] = self._intern(target)
+            integers[STATUS] = GO_ON
+        self._numbers[COST] = cost
+
+    def _end(self, state: Any) -> float:
+        self._place = ("terminal_cost", state, None, self.model.horizon, _PENDING)
+        value = self._terminal(state)
+        fault = cost_fault(value)
+        if fault:
+            raise SimulatorError(f"the terminal cost {fault}")
+        return self._to_cost(value)
+
+    def _roll(self, handle: int, position: int, h: int) -> None:
+        state, options = self._states[handle], self._options
+        steps = 0
+        if options.leaf_value is not None:
+            self._place = ("leaf_value", state, None, h, _PENDING)
+            total = self._checked_total(options.leaf_value(state, h))
+        elif options.rollout_policy is None and own_method(self.model, "rollout") is not None:
+            self._place = ("rollout", state, None, h, _PENDING)
+            answer = self.model.rollout(state, h, self._rng)
+            if isinstance(answer, tuple):
+                answer, steps = answer
+            total = self._checked_total(answer)
+        else:
+            total, steps = self._follow(state, h)
+        if hash(state) != self._hashes[handle]:
+            raise SimulatorError("it changed the state in place; return a new state instead")
+        self._numbers[COST] = total
+        self._integers[STEPS] = steps
+        self._integers[STATUS] = GO_ON
+
+    def _checked_total(self, value: Any) -> float:
+        fault = cost_fault(value)
+        if fault:
+            raise SimulatorError(f"its value {fault}")
+        return self._to_cost(value)
+
+    def _follow(self, state: Any, h: int) -> tuple[float, int]:
+        """Roll out the policy (uniform if none was given) from step ``h``; (cost-to-go, steps)."""
+        step, rng, random = self._step, self._rng, self._rng.random
+        choose, policy, to_cost = self.model.actions, self._options.rollout_policy, self._to_cost
+        discount, horizon = float(self._numbers[shared.DISCOUNT]), int(self._integers[shared.HORIZON])
+        total, factor, first, begun = 0.0, 1.0, h, time.perf_counter()
+        while h < horizon:
+            self._place = ("actions", state, None, h, _PENDING)
+            allowed = choose(state)
+            if policy is not None:
+                self._place = ("rollout_policy", state, None, h, _PENDING)
+                action = self._allowed(policy(state, h, rng), state)
+            elif type(allowed) is int and allowed > 0:
+                action = int(random() * allowed) if allowed > 1 else 0
+            else:
+                if not isinstance(allowed, (tuple, list, range)) or not allowed:
+                    allowed = self._ask_actions(state)
+                size = len(allowed)
+                action = allowed[int(random() * size)] if size > 1 else allowed[0]
+            self._place = ("step", state, action, h, _PENDING)
+            result = step(state, action, rng, h)
+            self._place = ("step", state, action, h, result)
+            state, cost, done = result
+            cost = to_cost(cost)
+            if cost - cost != 0.0:
+                raise SimulatorError(f"the cost {cost_fault(result[1])}")
+            total += factor * cost
+            h += 1
+            if done:
+                return total, h - first
+            factor *= discount
+            if (h - first) % _LOOK_AT_CLOCK == 0 and time.perf_counter() - begun > ROLLOUT_PATIENCE:
+                raise SimulatorError(
+                    f"the rollout from step {first} has not ended after {h - first} steps and {ROLLOUT_PATIENCE:g} s; "
+                    "shorten the horizon, end episodes with done=True, or define rollout or leaf_value"
+                )
+        if self._terminal is not None:
+            total += factor * self._end(state)
+        return total, h - first
+
+    def _allowed(self, action: Any, state: Any) -> Any:
+        allowed = self._ask_actions(state)
+        if action not in allowed:
+            raise SimulatorError(f"it chose {short(action)}, which is not allowed; allowed: {short(allowed)}")
+        return action
+
+    # ------------------------------------------------------------------ errors
+
+    def fail(self, handle: int, position: int, step: int) -> NoReturn:
+        """Raise what a callback raised, with the state, the action and the step."""
+        error, self._failure = self._failure, None
+        interrupted, self._interrupted = self._interrupted, False
+        if error is None or (interrupted and isinstance(error, KeyboardInterrupt)):
+            raise KeyboardInterrupt  # it fell before the callback could keep it
+        if not isinstance(error, Exception):
+            raise error
+        raise SimulatorError(self._message(error)) from (None if isinstance(error, SimulatorError) else error)
+
+    def _message(self, error: Exception) -> str:
+        method, state, action, h, result = self._place
+        shown = ", ".join(short(value) for value in (state, action) if value is not None)
+        where = f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h is not None else "")
+        if isinstance(error, SimulatorError):
+            return f"{where}: {error}"
+        fault = "" if result is _PENDING else outcome_fault(result)
+        return f"{where}: {fault}" if fault else f"{where} raised {type(error).__name__}: {error}"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the kernel runs: keep a Ctrl-C that falls between callbacks for the next one."""
+        standard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not standard or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def keep(number: int, frame: Any) -> None:
+            if self._inside:
+                raise KeyboardInterrupt
+            self._interrupted = True
+
+        signal.signal(signal.SIGINT, keep)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self._interrupted and self._failure is None:
+                self._interrupted = False
+                raise KeyboardInterrupt
+
+    # ------------------------------------------------------------------ memory
+
+    def make_room(self) -> bool:
+        """Enlarge the memory of outcomes, if it is what ran out."""
+        larger = memory.enlarged(self.data.widened)
+        if larger is not None:
+            self.data = self.data._replace(widened=larger)
+        return larger is not None
+
+    def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
+        """Forget all states but these; return their new handles."""
+        kept, inverse = np.unique(np.asarray(handles, dtype=np.int64), return_inverse=True)
+        self._states = [self._states[handle] for handle in kept]
+        self._hashes = [self._hashes[handle] for handle in kept]
+        self._actions = [self._actions[handle] for handle in kept]
+        self._index = {state: handle for handle, state in enumerate(self._states)}
+        fresh = np.arange(kept.size)
+        self.data = self.data._replace(widened=memory.pruned(self.data.widened, kept, fresh))
+        return np.asarray(fresh[inverse])

@@ -1,0 +1,195 @@
+"""Simulators as the compiled kernel sees them: three addresses, and the memory they answer in.
+
+A simulator reaches the kernel as a :class:`FunctionModel`. Its functions are plain addresses with one
+signature, so that the kernel is compiled once for all simulators and cached on disk; a
+compiled simulator supplies machine code, a Python one a C callback. Before each call the kernel marks the
+answer as failed: a function that dies half-way has answered "failed".
+
+Memory shared with the functions: ``integers`` and ``numbers``, whose entries are named below. The
+functions find everything through ``context``, the address of ``integers``. A compiled
+simulator reads its state's words from the store and leaves the next state's in ``scratch``, which the
+kernel interns; a Python one interns for itself and answers with the handle.
+
+Widening (see :class:`tailwise.Widening`): before a step is drawn, the outcomes that the pair (state, action) has
+shown so far are looked up; where they are at least ``k n^alpha`` many, n the pair's visits, one of them is
+drawn again instead.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import config, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from tailwise._jit import inlined
+from tailwise._random import next_double
+from tailwise.search.intern import InternStore, intern
+from tailwise.search.world import DONE, FAILED, FULL, GO_ON, register_world
+
+# Entries of ``integers``.
+STATUS, NEXT, STEPS, HORIZON = 0, 1, 2, 3
+WORDS, SCRATCH, NUMBERS = 4, 5, 6  # addresses
+FAULT, FAULT_ACTION, FAULT_STEP = 7, 8, 9  # what a compiled simulator was doing when it failed
+GENERATOR = 10  # address of the state, state, next_uint64, next_uint32, next_double, bit generator
+SAVED_STREAM = 16  # the generator's state (5 words) before the last step
+INTEGERS_SIZE = 24
+# Entries of ``numbers``.
+COST, DISCOUNT = 0, 1
+NUMBERS_SIZE = 4
+
+
+class Widened(NamedTuple):
+    """Outcomes seen so far, by (state, action); empty arrays while widening is off.
+
+    Record r (the handle of the pair in ``pairs``) owns ``room[r]`` slots from ``first[r]``, of which
+    ``held[r]`` are taken. A record that is full moves to twice the room at the end.
+    """
+
+    limits: NDArray[np.float64]  # (2,) k and alpha
+    pairs: InternStore
+    visits: NDArray[np.int64]  # (R,)
+    held: NDArray[np.int64]  # (R,)
+    room: NDArray[np.int64]  # (R,)
+    first: NDArray[np.int64]  # (R,)
+    targets: NDArray[np.int64]  # (O,) next state's handle, or -1 where the episode ends
+    costs: NDArray[np.float64]  # (O,)
+    used: NDArray[np.int64]  # (1,) slots given away
+
+
+class FunctionModel(NamedTuple):
+    """A simulator's data for the kernel; see the module's docstring."""
+
+    count: Any  # address of (context, state, 0, 0): number of actions to integers[NEXT]
+    step: Any  # address of (context, state, action, h): integers[STATUS, NEXT], numbers[COST]
+    roll: Any  # address of (context, state, 0, h): integers[STATUS, STEPS], numbers[COST]
+    context: int
+    integers: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    scratch: NDArray[np.int64]  # (width,) words of the next state; empty for Python simulators
+    store: InternStore
+    widened: Widened
+
+
+if config.DISABLE_JIT:
+
+    def call(function: Any, context: Any, state: Any, action: Any, h: Any) -> Any:
+        """Call a simulator's function; see the compiled form."""
+        return function(int(context), int(state), int(action), int(h))
+
+else:
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def call(typing_context, function, context, state, action, h):  # type: ignore[no-untyped-def]
+        """Call the C function at the address ``function`` with four int64; returns its int64."""
+
+        def codegen(target, builder, signature, args):  # type: ignore[no-untyped-def]
+            from llvmlite import ir
+
+            word = ir.IntType(64)
+            pointer = builder.inttoptr(args[0], ir.PointerType(ir.FunctionType(word, [word] * 4)))
+            return builder.call(pointer, args[1:])
+
+        return types.int64(*[types.int64] * 5), codegen
+
+
+def _count_actions(model, state):  # type: ignore[no-untyped-def]
+    model.integers[STATUS] = FAILED
+    call(model.count, model.context, state, 0, 0)
+    if model.integers[STATUS] < 0:
+        return np.int64(0)
+    return model.integers[NEXT]
+
+
+@inlined
+def _draw_step(model, state, action, h):  # type: ignore[no-untyped-def]
+    model.integers[STATUS] = FAILED
+    call(model.step, model.context, state, action, h)
+    status = model.integers[STATUS]
+    cost = model.numbers[COST]
+    if status != GO_ON:
+        return np.int64(state), cost, status
+    if model.scratch.size == 0:
+        return model.integers[NEXT], cost, status
+    target = intern(model.store, model.scratch)
+    if target < 0:
+        return np.int64(state), cost, np.int64(FULL)
+    return target, cost, status
+
+
+@inlined
+def _find_record(widened, state, action):  # type: ignore[no-untyped-def]
+    """The record of a pair, made if need be; -1 when there is no room."""
+    pair = np.empty(2, dtype=np.int64)
+    pair[0], pair[1] = state, action
+    before = widened.pairs.used[0]
+    record = intern(widened.pairs, pair)
+    if record == before:
+        widened.visits[record] = widened.held[record] = widened.room[record] = 0
+    return record
+
+
+@inlined
+def _store_outcome(widened, record, target, cost):  # type: ignore[no-untyped-def]
+    """Append an outcome to a record; False when there is no room."""
+    held = widened.held[record]
+    if held == widened.room[record]:
+        room = max(4, 2 * held)
+        start = widened.used[0]
+        if start + room > widened.targets.size:
+            return False
+        old = widened.first[record]
+        for k in range(held):
+            widened.targets[start + k] = widened.targets[old + k]
+            widened.costs[start + k] = widened.costs[old + k]
+        widened.first[record], widened.room[record] = start, room
+        widened.used[0] = start + room
+    slot = widened.first[record] + held
+    widened.targets[slot], widened.costs[slot] = target, cost
+    widened.held[record] = held + 1
+    return True
+
+
+def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+    if model.widened.limits.size == 0:
+        return _draw_step(model, state, action, h)
+    widened = model.widened
+    last = h + 1 == model.integers[HORIZON]  # its outcomes hold the terminal cost: kept apart
+    record = _find_record(widened, state, -1 - action if last else action)
+    if record < 0:
+        return np.int64(state), 0.0, np.int64(FULL)
+    held = widened.held[record]
+    visits = widened.visits[record] + 1
+    if held > 0 and held >= math.ceil(widened.limits[0] * visits ** widened.limits[1]):
+        slot = widened.first[record]
+        if held > 1:
+            slot += np.int64(next_double(stream) * held)
+        target = widened.targets[slot]
+        widened.visits[record] = visits
+        if target < 0:
+            return np.int64(state), widened.costs[slot], np.int64(DONE)
+        return target, widened.costs[slot], np.int64(GO_ON)
+    target, cost, status = _draw_step(model, state, action, h)
+    if status < 0:
+        return target, cost, status
+    kept = np.int64(-1) if status == DONE else target
+    if not _store_outcome(widened, record, kept, cost):
+        return np.int64(state), cost, np.int64(FULL)
+    widened.visits[record] = visits
+    return target, cost, status
+
+
+def _end_cost(model, state):  # type: ignore[no-untyped-def]
+    return 0.0  # step H is charged by the step that reaches it
+
+
+def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+    model.integers[STATUS] = FAILED
+    call(model.roll, model.context, state, 0, h)
+    return model.numbers[COST], model.integers[STEPS], model.integers[STATUS]
+
+
+register_world(FunctionModel, _count_actions, _take_step, _end_cost, _roll_out)
