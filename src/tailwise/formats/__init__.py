@@ -4,5 +4,6 @@ from tailwise.formats.discrete_dp import from_discrete_dp
 from tailwise.formats.loading import load
 from tailwise.formats.mdptoolbox import from_mdptoolbox
 from tailwise.formats.saving import save
+from tailwise.formats.summary import Summary, summarize
 
-__all__ = ["from_discrete_dp", "from_mdptoolbox", "load", "save"]
+__all__ = ["Summary", "from_discrete_dp", "from_mdptoolbox", "load", "save", "summarize"]

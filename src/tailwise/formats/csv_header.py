@@ -66,9 +66,6 @@ def check_header(names: list[str], ignore: tuple[str, ...], where: str) -> Heade
     """
     columns = tuple(name.strip().lower() for name in names)
     ignored = {name.lower() for name in ignore}
-    for name in columns:
-        if columns.count(name) > 1:
-            raise FormatError(f"{where}: the column {name[:40]!r} is there more than once")
     if "domain" in columns and "initstate" in columns:
         raise FormatError(
             f"{where}: this is a list of start states and discounts, not a model; it is read together "
@@ -81,6 +78,9 @@ def check_header(names: list[str], ignore: tuple[str, ...], where: str) -> Heade
             f"{where}: the column {missing[0]!r} is missing; a transition list starts with a line that names "
             f"{', '.join((*IDS, 'probability'))} and reward or cost{hint}"
         )
+    for name in columns:
+        if columns.count(name) > 1:
+            raise FormatError(f"{where}: the column {name[:40]!r} is there more than once")
     values = [name for name in ("reward", "cost") if name in columns]
     if len(values) != 1:
         raise FormatError(

@@ -1,0 +1,59 @@
+"""``tailwise convert``: from one format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailwise.cli.info import StartOption
+from tailwise.cli.options import DiscountOption, HorizonOption, JsonOption, ModelArgument
+from tailwise.cli.output import console, print_json
+from tailwise.errors import FormatError
+
+TargetArgument = Annotated[
+    Path, typer.Argument(metavar="OUT", help="File to write; .npz, .csv or .arrow says the format.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Write over an existing file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+
+    @app.command("convert")
+    def convert(
+        model: ModelArgument,
+        out: TargetArgument,
+        start: StartOption = None,
+        horizon: HorizonOption = None,
+        discount: DiscountOption = None,
+        force: ForceOption = False,
+        json: JsonOption = False,
+    ) -> None:
+        """Read a model and save it as a table in another format."""
+        from rich.text import Text
+
+        from tailwise.formats import load, save
+
+        if out.exists() and not force:
+            raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
+        mdp = load(model, horizon=horizon, discount=discount, start=start)
+        written = save(mdp, out)
+        if json:
+            print_json(
+                {
+                    "model": mdp.name, "out": str(written), "bytes": written.stat().st_size,
+                    "states": mdp.num_states, "actions": mdp.num_actions, "outcomes": mdp.num_outcomes,
+                    "notes": mdp.notes,
+                }
+            )  # fmt: skip
+            return
+        console().print(
+            Text(
+                f"{written}: {mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_outcomes:,} "
+                f"outcomes, {written.stat().st_size:,} bytes"
+            )
+        )
+        for note in mdp.notes:
+            console().print(Text(f"note: {note}", style="dim"))

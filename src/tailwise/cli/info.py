@@ -1,0 +1,83 @@
+"""``tailwise info``: what a model holds, and what was assumed when it was read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tailwise.cli.options import DiscountOption, HorizonOption, JsonOption, ModelArgument
+from tailwise.cli.output import console, print_json
+
+StartOption = Annotated[
+    str | None, typer.Option("--start", help="Start state (an id as the file counts, or a label).")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+
+    @app.command("info")
+    def info(
+        model: ModelArgument,
+        start: StartOption = None,
+        horizon: HorizonOption = None,
+        discount: DiscountOption = None,
+        json: JsonOption = False,
+    ) -> None:
+        """Show states, actions, outcomes, ranges and warnings of a model."""
+        import dataclasses
+
+        from tailwise.formats import load, summarize
+
+        summary = summarize(load(model, horizon=horizon, discount=discount, start=start))
+        if json:
+            print_json(dataclasses.asdict(summary))
+        else:
+            _show(summary)
+
+
+def _show(summary: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    sense = summary.sense
+    no_terminal = "none" if summary.kind == "table" else _UNKNOWN
+    lines = [
+        ("states", _count(summary.states)),
+        ("actions", _count(summary.actions)),
+        ("actions in the start state", _count(summary.start_actions)),
+        ("state-action pairs", _count(summary.pairs)),
+        ("outcomes", _count(summary.outcomes)),
+        (f"{sense} of a step", _range(summary.lowest, summary.highest)),
+        (f"terminal {sense}", _range(summary.lowest_terminal, summary.highest_terminal, no_terminal)),
+        ("horizon", _count(summary.horizon)),
+        ("discount", f"{summary.discount:g}"),
+        ("start", summary.start),
+    ]
+    out = console()
+    out.print(Text(f"{summary.name}  ({summary.kind}; numbers are {sense}s)", style="bold"))
+    grid = Table(show_header=False, box=None, pad_edge=False)
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    for name, value in lines:
+        if value != _UNKNOWN:
+            grid.add_row(Text(name), Text(value))
+    out.print(grid)
+    for note in summary.notes:
+        out.print(Text(f"note: {note}", style="dim"))
+    for warning in summary.warnings:
+        out.print(Text(f"warning: {warning}", style="yellow"))
+
+
+_UNKNOWN = ""  # what a simulator does not tell without being run
+
+
+def _count(value: int | None) -> str:
+    return _UNKNOWN if value is None else f"{value:,}"
+
+
+def _range(low: float | None, high: float | None, nothing: str = _UNKNOWN) -> str:
+    if low is None or high is None:
+        return nothing
+    return f"{low:.10g}" if low == high else f"{low:.10g} .. {high:.10g}"

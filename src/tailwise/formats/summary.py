@@ -1,0 +1,176 @@
+"""What a model holds, in numbers: the content of ``tailwise info``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.models import TabularMDP
+from tailwise.models.contract import Sense
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Sizes and ranges of a model. What a simulator cannot know without being run is None.
+
+    Attributes
+    ----------
+    name : str
+        Name of the problem.
+    kind : "table" or "simulator"
+        Which of the two it is.
+    sense : "cost" or "reward"
+        What the numbers are.
+    states : int or None
+        Number of states.
+    actions : int or None
+        Number of action ids; ``start_actions`` counts those allowed in the start state.
+    start_actions : int
+        Number of actions allowed in the start state.
+    pairs : int or None
+        Number of (state, action) pairs.
+    outcomes : int or None
+        Number of outcomes.
+    lowest, highest : float or None
+        Range of the cost (or reward) of one step, in the model's sense.
+    lowest_terminal, highest_terminal : float or None
+        Range of the terminal cost (or reward); None if there is none.
+    horizon : int
+        Number of decisions.
+    discount : float in (0, 1]
+        Factor per step.
+    start : str
+        Name of the start state.
+    notes, warnings : tuple of str
+        What the loader assumed, and what deserves a look.
+    """
+
+    name: str
+    kind: str
+    sense: Sense
+    states: int | None
+    actions: int | None
+    start_actions: int
+    pairs: int | None
+    outcomes: int | None
+    lowest: float | None
+    highest: float | None
+    lowest_terminal: float | None
+    highest_terminal: float | None
+    horizon: int
+    discount: float
+    start: str
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def summarize(model: Any) -> Summary:
+    """Count what a model holds; O(outcomes) for a table.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The model.
+
+    Returns
+    -------
+    Summary
+
+    Raises
+    ------
+    ModelError
+        If ``model`` is no model.
+
+    Examples
+    --------
+    >>> import tailwise
+    >>> from tailwise.formats import summarize
+    >>> summary = summarize(tailwise.load("mdp-4"))
+    >>> summary.states, summary.actions, summary.outcomes, summary.lowest, summary.highest
+    (4, 2, 15, 0.0, 1.0)
+    """
+    if isinstance(model, TabularMDP):
+        return _of_table(model)
+    lacking = [name for name in ("actions", "step", "start", "horizon") if not hasattr(model, name)]
+    if lacking:
+        raise ModelError(f"{type(model).__name__} is no model: it has no {lacking[0]}")
+    allowed = model.actions(model.start)
+    state_name = getattr(model, "state_name", repr)
+    return Summary(
+        name=str(getattr(model, "name", "") or type(model).__name__),
+        kind="simulator",
+        sense=getattr(model, "sense", "cost"),
+        states=None,
+        actions=getattr(model, "num_actions", None),
+        start_actions=allowed if isinstance(allowed, int) else len(allowed),
+        pairs=None,
+        outcomes=None,
+        lowest=None,
+        highest=None,
+        lowest_terminal=None,
+        highest_terminal=None,
+        horizon=int(model.horizon),
+        discount=float(getattr(model, "discount", 1.0)),
+        start=str(state_name(model.start)),
+        notes=tuple(getattr(model, "notes", ())),
+        warnings=(),
+    )
+
+
+def _of_table(mdp: TabularMDP) -> Summary:
+    bounds = mdp.signed(np.array(_range(mdp)))
+    terminal = mdp.signed(mdp.terminal_costs) if mdp.terminal_costs.any() else None
+    report = mdp.check()
+    warnings = [str(item) for item in (*report.violations, *report.warnings)]
+    unreached = mdp.num_states - _count_reached(mdp)
+    if unreached:
+        warnings.append(f"{unreached} of {mdp.num_states} states cannot be reached from the start")
+    return Summary(
+        name=mdp.name,
+        kind="table",
+        sense=mdp.sense,
+        states=mdp.num_states,
+        actions=mdp.num_actions,
+        start_actions=int(mdp.actions(mdp.start).size),
+        pairs=mdp.num_rows,
+        outcomes=mdp.num_outcomes,
+        lowest=float(bounds.min()),
+        highest=float(bounds.max()),
+        lowest_terminal=None if terminal is None else float(terminal.min()),
+        highest_terminal=None if terminal is None else float(terminal.max()),
+        horizon=mdp.horizon,
+        discount=mdp.discount,
+        start=mdp.state_name(mdp.start),
+        notes=mdp.notes,
+        warnings=tuple(warnings),
+    )
+
+
+def _range(mdp: TabularMDP) -> tuple[float, float]:
+    """Smallest and largest cost of one step."""
+    if not mdp.step_costs.size:
+        return float(mdp.costs.min()), float(mdp.costs.max())
+    first = mdp.outcome_offsets[:-1]
+    low = np.minimum.reduceat(mdp.costs, first) + mdp.step_costs.min(axis=0)
+    high = np.maximum.reduceat(mdp.costs, first) + mdp.step_costs.max(axis=0)
+    return float(low.min()), float(high.max())
+
+
+def _count_reached(mdp: TabularMDP) -> int:
+    """Count the states that outcomes lead to from the start, ends included, whatever the horizon."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    origins = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))
+    goes_on = ~mdp.done
+    shape = (mdp.num_states, mdp.num_states)
+    ones = np.ones(int(goes_on.sum()), dtype=np.int8)
+    graph = sparse.csr_array((ones, (origins[goes_on], mdp.next_states[goes_on])), shape=shape)
+    order = csgraph.breadth_first_order(graph, mdp.start, return_predecessors=False)
+    reached = np.zeros(mdp.num_states, dtype=np.bool_)
+    reached[order] = True
+    reached[mdp.next_states[mdp.done & reached[origins]]] = True
+    return int(reached.sum())

@@ -1,0 +1,263 @@
+"""Saving and loading gives an equal table; damaged and foreign files are named."""
+
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conftest import random_mdp
+from tailwise import TabularMDP, domains
+from tailwise.errors import FormatError, ModelError, UnknownNameError
+from tailwise.formats import load, save
+
+
+def same(tmp_path, mdp, extension):
+    if extension == ".arrow":
+        pytest.importorskip("pyarrow")
+    found = load(save(mdp, tmp_path / f"saved{extension}"))
+    assert found.equals(mdp)
+    assert (found.name, found.notes) == (mdp.name, mdp.notes)
+    return found
+
+
+def labelled():
+    mdp = random_mdp(5, states=5, done=True)
+    return replace(
+        mdp, sense="reward", start=3, discount=1 / 3, name="a 'name', with \"quotes\" and ünïcode",
+        state_labels=("a,b", 'c"d', "e\nf", "", "ß"), action_labels=("left", "right", "stay"), notes=("one", "two"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+@pytest.mark.parametrize("seed", range(5))
+def test_random_tables(tmp_path, extension, seed):
+    same(tmp_path, random_mdp(seed, scale=10.0 ** (3 * seed - 6), done=seed % 2 == 1), extension)
+
+
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+def test_names_notes_and_rewards(tmp_path, extension):
+    same(tmp_path, labelled(), extension)
+
+
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+@pytest.mark.parametrize("name", ["mdp-4", "grid-mdp"])
+def test_domains(tmp_path, extension, name):
+    same(tmp_path, domains.make(name), extension)
+
+
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+def test_a_state_without_actions_at_the_end_keeps_its_terminal_cost(tmp_path, extension):
+    mdp = TabularMDP.from_outcomes(
+        [0, 0], [0, 0], [1, 0], [0.5, 0.5], [1.0, 2.0], horizon=1, terminal_costs=[0.0, 7.0]
+    )
+    assert not same(tmp_path, mdp, extension).done.any()
+
+
+def test_costs_that_depend_on_the_step_fit_npz_only(tmp_path):
+    mdp = random_mdp(1, per_step=True)
+    same(tmp_path, mdp, ".npz")
+    for extension in (".csv", ".arrow"):
+        with pytest.raises(FormatError, match="depend on the step.*save it as .npz"):
+            save(mdp, tmp_path / f"saved{extension}")
+
+
+def test_a_saved_csv_is_the_communitys_dialect(tmp_path):
+    path = save(random_mdp(0), tmp_path / "saved.csv")
+    assert path.read_text().splitlines()[0] == "idstatefrom,idaction,idstateto,probability,cost"
+
+
+def test_options_apply_to_saved_tables(tmp_path):
+    for extension in (".npz", ".csv"):
+        path = save(labelled(), tmp_path / f"saved{extension}")
+        found = load(path, horizon=2, discount=0.5, start="a,b")
+        assert (found.horizon, found.discount, found.start) == (2, 0.5, 0)
+
+
+def test_what_cannot_be_saved(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"saved as .npz, .csv or .arrow, not '.txt'"):
+        save(random_mdp(0), tmp_path / "saved.txt")
+    with pytest.raises(ModelError, match="only tables"):
+        save(object(), tmp_path / "saved.npz")
+    with pytest.raises(FormatError, match="cannot be written"):
+        save(random_mdp(0), tmp_path / "no folder" / "saved.npz")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("version", 2, "version 2 of tailwise-table; this tailwise reads version 1"),
+        ("format", "other", "not metadata of tailwise"),
+        ("horizon", 0, "horizon must be a whole number"),
+        ("discount", 1.5, "discount must be a number"),
+        ("start", 99, "start must be a state of 0..3"),
+        ("sense", "reward", "the values are costs"),
+        ("surprise", 1, "unknown key 'surprise'"),
+        ("state_labels", ["a", "a", "b", "c"], "more than once"),
+        ("num_states", 2, "state 3 in a file that declares 2 states"),
+        ("num_states", 10**9, "1000000000 states are declared"),
+        ("terminal_values", [1.0], "terminal_values must be"),
+        ("state_labels", ["a"], "state_labels has 1 entries for 4 items"),
+    ],
+)
+def test_wrong_metadata_is_named_with_file_and_line(tmp_path, key, value, said):
+    path = save(replace(random_mdp(2), terminal_costs=np.zeros(4)), tmp_path / "saved.csv")
+    beside = tmp_path / "saved.csv.json"
+    fields = json.loads(beside.read_text())
+    fields[key] = value
+    beside.write_text(json.dumps(fields, indent=1))
+    with pytest.raises(FormatError, match=rf"saved\.csv.*, line \d+: .*{said}|line \d+: {said}"):
+        load(path)
+
+
+def rewrite(path, **changes):
+    """Write an .npz file again with some members replaced by raw bytes or arrays, and a right checksum."""
+    from tailwise.formats import npz_table
+
+    with zipfile.ZipFile(path) as archive:
+        members = {name[:-4]: archive.read(name) for name in archive.namelist()}
+    for name, value in changes.items():
+        if isinstance(value, np.ndarray):
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, value, allow_pickle=True)
+            value = buffer.getvalue()
+        members[name] = value
+    arrays = {}
+    for name, content in members.items():
+        try:
+            arrays[name] = np.lib.format.read_array(io.BytesIO(content))
+        except (ValueError, MemoryError):
+            continue
+    if "sha256" not in changes:
+        buffer = io.BytesIO()
+        digest = np.frombuffer(npz_table._checksum(arrays), dtype=np.uint8)
+        np.lib.format.write_array(buffer, digest)
+        members["sha256"] = buffer.getvalue()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def header_only(text):
+    text = text.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+EXECUTED = []
+
+
+class Trap:
+    def __reduce__(self):
+        return (EXECUTED.append, ("unpickled",))
+
+
+HOSTILE = {
+    "pickle": ({"costs": np.array([Trap()], dtype=object)}, "member costs"),
+    "huge": (
+        {"costs": header_only("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }")},
+        "shape",
+    ),
+    "wide": (
+        {"costs": header_only("{'descr': '|V1000000000', 'fortran_order': False, 'shape': (9,), }")},
+        "costs",
+    ),
+    "code": ({"costs": header_only("__import__('os').getpid()")}, "header"),
+    "offsets": ({"outcome_offsets": np.array([0, 10**15])}, "member outcome_offsets"),
+    "targets": ({"next_states": np.full(3, 77, dtype=np.int32)}, "does not fit"),
+    "repeat": ({"action_offsets": np.array([0, 10**15, -5, 3, 4])}, "member action_offsets"),
+    "infinite": ({"terminal_costs": np.array([np.inf, 0, 0, 0])}, "terminal cost"),
+    "checksum": ({"sha256": np.zeros(32, dtype=np.uint8)}, "checksum does not match"),
+    "truth": ({"done": np.frombuffer(b"\x07" * 18, dtype=np.bool_)}, "member done"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_npz_files_are_refused(tmp_path, case):
+    changes, said = HOSTILE[case]
+    mdp = random_mdp(3)
+    if case == "truth":
+        changes = {"done": np.frombuffer(b"\x07" * mdp.num_outcomes, dtype=np.bool_)}
+    path = save(mdp, tmp_path / "saved.npz")
+    rewrite(path, **changes)
+    with pytest.raises(FormatError, match=said):
+        load(path)
+    assert not EXECUTED
+
+
+def test_the_rewriting_itself_does_no_harm(tmp_path):
+    path = save(random_mdp(3), tmp_path / "saved.npz")
+    rewrite(path)
+    assert load(path).equals(random_mdp(3))
+
+
+def test_foreign_and_damaged_npz_files(tmp_path):
+    path = tmp_path / "saved.npz"
+    np.savez(path, x=np.zeros(3))
+    with pytest.raises(FormatError, match="member action_offsets: it is missing"):
+        load(path)
+    np.savez_compressed(path, action_offsets=np.zeros(3))
+    with pytest.raises(FormatError, match="compressed"):
+        load(path)
+    path.write_bytes(b"PK\x03\x04 nonsense")
+    with pytest.raises(FormatError, match=r"not a readable \.npz"):
+        load(path)
+    content = save(random_mdp(3), path).read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(int(rng.integers(1, 4))):
+            damaged[int(rng.integers(len(damaged)))] ^= int(rng.integers(1, 256))
+        path.write_bytes(
+            bytes(damaged[: int(rng.integers(1, len(damaged) + 1))] if rng.random() < 0.3 else damaged)
+        )
+        try:
+            assert load(path).equals(random_mdp(3))  # a byte that nobody reads, such as a time stamp
+        except FormatError as error:
+            assert "saved.npz" in str(error)
+
+
+def test_arrow_files_of_others(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.feather as feather
+    import pyarrow.ipc as ipc
+
+    columns = {
+        "idstatefrom": arrow.array([1, 2], arrow.int32()), "idaction": arrow.array([1, 1], arrow.uint8()),
+        "idstateto": arrow.array([2, 2], arrow.int64()), "probability": arrow.array([1.0, 1.0], arrow.float32()),
+        "reward": arrow.array([3, 0], arrow.int64()),
+    }  # fmt: skip
+    path = tmp_path / "model.arrow"
+    with ipc.new_stream(str(path), arrow.table(columns).schema) as writer:
+        writer.write_table(arrow.table(columns))
+    mdp = load(path, horizon=4)
+    assert (mdp.num_states, mdp.state_labels, mdp.outcomes(0, 0)[0].cost) == (2, ("1", "2"), 3.0)
+    feather.write_feather(arrow.table(columns), str(tmp_path / "model.feather"), compression="lz4")
+    assert load(tmp_path / "model.feather", horizon=4).equals(mdp)
+    for name, column, said in (
+        ("idaction", ["a", "b"], "schema: the column idaction cannot be read as int64"),
+        ("idaction", [1, None], "row 2: idaction is missing"),
+        ("probability", [1.0, 0.5], "row 2: the probabilities of state 2, action 1 sum to 0.5"),
+        ("reward", [0.0, float("nan")], "row 2: reward is nan"),
+        ("reward", [True, False], "schema: the column reward holds bool"),
+    ):
+        table = arrow.table({**columns, name: arrow.array(column)})
+        feather.write_feather(table, str(path), compression="uncompressed")
+        with pytest.raises(FormatError, match=rf"model.arrow, {said}"):
+            load(path, horizon=4)
+    path.write_bytes(b"ARROW1 nonsense")
+    with pytest.raises(FormatError, match=r"model.arrow, row 1: not a readable Arrow"):
+        load(path)
+
+
+def test_the_real_arrow_file_is_its_csv_twin_counted_from_zero(data_folder):
+    pytest.importorskip("pyarrow")
+    arrow, csv = (
+        load(data_folder / "inventory.arrow", horizon=5),
+        load(data_folder / "inventory1.csv", horizon=5),
+    )
+    assert arrow.num_outcomes == csv.num_outcomes == 3476
+    assert np.array_equal(arrow.next_states, csv.next_states)
+    assert np.allclose(arrow.probabilities, csv.probabilities, rtol=0, atol=1e-12)
+    assert np.allclose(arrow.costs, csv.costs, rtol=0, atol=1e-9)
