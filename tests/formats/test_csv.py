@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import pytest
-from formats.small_files import ALTERNATIVES, HEADER, INFO, NUMBERED, ONE_BASED, ZERO_BASED, write
 
+from formats.small_files import ALTERNATIVES, HEADER, INFO, NUMBERED, ONE_BASED, ZERO_BASED, write
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats import csv_fast, load
 from tailwise.formats.csv_careful import read_careful
@@ -53,7 +53,7 @@ def test_ambiguous_ids_need_an_option(tmp_path):
         model(tmp_path, text)
     assert model(tmp_path, text, base=1).num_states == 2
     assert model(tmp_path, text, base=0, start=1).num_states == 3
-    with pytest.raises(FormatError, match="line 2: .*say base"):
+    with pytest.raises(FormatError, match=r"line 2: .*say base"):
         model(tmp_path, HEADER + "5,1,6,1,0\n6,1,6,1,0\n")
 
 

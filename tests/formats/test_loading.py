@@ -43,7 +43,7 @@ def test_what_is_no_specification(text):
 def test_wrong_options_in_specifications():
     with pytest.raises(OptionError, match="'base' must be name=value"):
         parse_spec("x.csv?base")
-    with pytest.raises(UnknownNameError, match="no domain is called 'mdp-5'.*mdp-4"):
+    with pytest.raises(UnknownNameError, match=r"no domain is called 'mdp-5'.*mdp-4"):
         load("mdp-5")
     with pytest.raises(OptionError, match="expected a path"):
         load(17)

@@ -27,7 +27,8 @@ def labelled():
     mdp = random_mdp(5, states=5, done=True)
     return replace(
         mdp, sense="reward", start=3, discount=1 / 3, name="a 'name', with \"quotes\" and ünïcode",
-        state_labels=("a,b", 'c"d', "e\nf", "", "ß"), action_labels=("left", "right", "stay"), notes=("one", "two"),
+        state_labels=("a,b", 'c"d', "e\nf", "", "ß"),
+        action_labels=("left", "right", "stay"), notes=("one", "two"),
     )  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def test_costs_that_depend_on_the_step_fit_npz_only(tmp_path):
     mdp = random_mdp(1, per_step=True)
     same(tmp_path, mdp, ".npz")
     for extension in (".csv", ".arrow"):
-        with pytest.raises(FormatError, match="depend on the step.*save it as .npz"):
+        with pytest.raises(FormatError, match=r"depend on the step.*save it as .npz"):
             save(mdp, tmp_path / f"saved{extension}")
 
 
@@ -212,10 +213,12 @@ def test_foreign_and_damaged_npz_files(tmp_path):
         path.write_bytes(
             bytes(damaged[: int(rng.integers(1, len(damaged) + 1))] if rng.random() < 0.3 else damaged)
         )
+        said = ""
         try:
-            assert load(path).equals(random_mdp(3))  # a byte that nobody reads, such as a time stamp
+            found = load(path)
         except FormatError as error:
-            assert "saved.npz" in str(error)
+            said = str(error)
+        assert "saved.npz" in said or found.equals(random_mdp(3))  # nobody reads a time stamp, for one
 
 
 def test_arrow_files_of_others(tmp_path):
@@ -225,7 +228,8 @@ def test_arrow_files_of_others(tmp_path):
 
     columns = {
         "idstatefrom": arrow.array([1, 2], arrow.int32()), "idaction": arrow.array([1, 1], arrow.uint8()),
-        "idstateto": arrow.array([2, 2], arrow.int64()), "probability": arrow.array([1.0, 1.0], arrow.float32()),
+        "idstateto": arrow.array([2, 2], arrow.int64()),
+        "probability": arrow.array([1.0, 1.0], arrow.float32()),
         "reward": arrow.array([3, 0], arrow.int64()),
     }  # fmt: skip
     path = tmp_path / "model.arrow"

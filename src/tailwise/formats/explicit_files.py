@@ -171,7 +171,7 @@ def _transitions(source: _Lines, width: int) -> tuple[list[_Entry], dict[tuple[i
 
 def _labels(source: _Lines, num_states: int) -> str:
     """Return the label file in Storm's dialect."""
-    number, first = source.lines[0]
+    first = source.lines[0][1]
     if first[0] != "#DECLARATION":
         return _numbered_labels(source, num_states)
     rows = iter(source.lines[1:])
@@ -181,7 +181,7 @@ def _labels(source: _Lines, num_states: int) -> str:
             break
         declared += fields
     else:
-        source.fail(number, "#DECLARATION has no #END")
+        source.fail(source.lines[-1][0], "#DECLARATION has no #END")
     body = list(_label_rows(source, list(rows), set(declared), num_states))
     return "#DECLARATION\n" + " ".join(declared) + "\n#END\n" + "".join(body)
 

@@ -1,0 +1,65 @@
+"""``tailwise convert``: any model in, a table out."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from formats.small_files import ONE_BASED, PRISM_MODEL, write
+from tailwise.cli import convert
+from tailwise.errors import FormatError, ModelError
+from tailwise.formats import load
+
+
+def run(*arguments):
+    app = typer.Typer()
+    convert.register(app)
+    app.callback()(lambda: None)
+    return CliRunner().invoke(app, ["convert", *map(str, arguments)])
+
+
+def test_what_is_written_is_what_was_read(tmp_path):
+    path = write(tmp_path, model__csv=ONE_BASED)
+    for name in ("out.npz", "out.csv"):
+        result = run(path, tmp_path / name, "--horizon", "9", "--start", "3")
+        assert result.exit_code == 0, result.output
+        assert load(tmp_path / name).equals(load(path, horizon=9, start=3))
+        assert "3 states, 2 actions, 7 outcomes" in result.stdout.replace("\n", " ")
+
+
+def test_json_is_one_object(tmp_path):
+    result = run(write(tmp_path, model__csv=ONE_BASED), tmp_path / "out.npz", "--json")
+    found = json.loads(result.stdout)
+    assert (found["states"], found["outcomes"], found["bytes"]) == (
+        3,
+        7,
+        (tmp_path / "out.npz").stat().st_size,
+    )
+
+
+def test_an_existing_file_is_safe(tmp_path):
+    path = write(tmp_path, model__csv=ONE_BASED)
+    before = path.read_bytes()
+    result = run(path, path)
+    assert isinstance(result.exception, FormatError)
+    assert "--force" in str(result.exception)
+    assert path.read_bytes() == before
+    assert run(path, path, "--force").exit_code == 0
+    assert load(path).state_labels == ("1", "2", "3")
+
+
+def test_from_prism_with_options_in_the_specification(tmp_path):
+    pytest.importorskip("stormpy")
+    path = write(tmp_path, model__prism=PRISM_MODEL)
+    result = run(f"{path}?constants=N=4&reward=energy&until=goal", tmp_path / "out.npz")
+    assert result.exit_code == 0, result.output
+    assert load(tmp_path / "out.npz").equals(load(path, constants="N=4", reward="energy", until="goal"))
+
+
+def test_simulators_cannot_be_converted(tmp_path):
+    pytest.importorskip("pyRDDLGym")
+    pytest.importorskip("rddlrepository")
+    result = run("rddl:Option_or/0", tmp_path / "out.npz")
+    assert isinstance(result.exception, ModelError)
+    assert not (tmp_path / "out.npz").exists()

@@ -1,0 +1,58 @@
+"""Damaged files load, or fail with our error that names file and line; nothing else happens."""
+
+import re
+import resource
+import time
+
+import pytest
+
+from formats.mutations import generator, subjects, try_one
+from tailwise.errors import TailwiseError
+
+NAMES = [
+    "csv from 0", "csv from 1", "csv alternatives", "csv numbered", "csv saved", "domains_info", "metadata",
+    "storm tra", "storm lab", "storm srew", "storm trew", "prism tra", "prism lab", "prism srew",
+    "prism trew",
+]  # fmt: skip
+_WHERE = re.compile(r"(model|domains_info)\.[a-z.]+, line \d+")
+
+
+def run(name, folder, count):
+    """Damage ``count`` copies; return how many were refused and the longest time of one."""
+    subject, refused, longest = subjects(folder)[name], 0, 0.0
+    for index in range(count):
+        began = time.process_time()
+        error, data = try_one(subject, folder, generator(name, index))
+        longest = max(longest, time.process_time() - began)
+        if error is not None:
+            assert isinstance(error, TailwiseError), (index, data, repr(error))
+            assert _WHERE.search(str(error)), (index, data, str(error))
+            refused += 1
+    return refused, longest
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_all_formats_are_fuzzed(tmp_path):
+    assert sorted(subjects(tmp_path)) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_copies(tmp_path, name):
+    before = peak()
+    refused, _ = run(name, tmp_path, 150)
+    assert refused > 0  # the damage does something
+    assert peak() - before < 200e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_damaged_copies(tmp_path, name):
+    before = peak()
+    refused, longest = run(name, tmp_path, 10_000)
+    print(f"{name}: {refused} of 10,000 refused, longest {1000 * longest:.0f} ms of processor time")
+    assert 0 < refused < 10_000
+    assert longest < 1.0
+    assert peak() - before < 200e6

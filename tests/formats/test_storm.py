@@ -1,0 +1,291 @@
+"""PRISM, JANI, DRN and explicit files, against Storm's own counts and step-bounded rewards."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from formats.small_files import (
+    PRISM_LAB,
+    PRISM_MODEL,
+    PRISM_SREW,
+    PRISM_TRA,
+    PRISM_TREW,
+    STORM_LAB,
+    STORM_SREW,
+    STORM_TRA,
+    STORM_TREW,
+    write,
+)
+from tailwise import backward_induction
+from tailwise.errors import FormatError, OptionError
+from tailwise.formats import load
+
+storm = pytest.importorskip("stormpy")
+
+STEPS = 20
+SHIPPED = [  # file, constants, reward structure
+    ("mdp/slipgrid.nm", "", ""),
+    ("mdp/coin2-2.nm", "", "steps"),
+    ("mdp/coin2.nm", "K=3", "steps"),
+    ("mdp/two_dice.nm", "", "coinflips"),
+    ("mdp/firewire.nm", "delay=3,fast=0.5", "time"),
+    ("mdp/csma2-2.nm", "", "time"),
+    ("mdp/leader4.nm", "", "rounds"),
+    ("mdp/maze_2.nm", "", ""),
+    ("mdp/die_selection.nm", "", "coin_flips"),
+    ("mdp/multiobjective1.nm", "", "rew"),
+    ("dtmc/die.pm", "", "coin_flips"),
+    ("dtmc/leader-3-5.pm", "", "num_rounds"),
+    ("pmdp/two_dice.nm", "p1=0.4,p2=0.7", "coinflips"),
+]
+
+
+def shipped(name):
+    from stormpy.examples import files
+
+    return Path(files.testfile_dir) / name
+
+
+def storms_value(source, model, reward, best):
+    quantifier = best if model.is_nondeterministic_model else ""
+    structure = f'{{"{reward}"}}' if reward else ""
+    formula = storm.parse_property(f"R{structure}{quantifier}=? [C<={STEPS}]", source)
+    return storm.model_checking(model, formula).get_value(model.initial_states[0])
+
+
+@pytest.mark.parametrize(("name", "constants", "reward"), SHIPPED)
+def test_sizes_and_step_bounded_rewards_are_storms(name, constants, reward):
+    path = shipped(name)
+    source = storm.parse_prism_program(str(path))
+    if constants:
+        source = storm.instantiate_constants(source, constants)[0]
+    model = storm.build_model(source)
+    for sense, best in (("cost", "min"), ("reward", "max")):
+        mdp = load(path, constants=constants, reward=reward, sense=sense, horizon=STEPS)
+        assert (mdp.num_states, mdp.num_outcomes) == (model.nr_states, model.nr_transitions)
+        assert mdp.num_rows == (model.nr_choices if model.is_nondeterministic_model else model.nr_states)
+        assert mdp.start == model.initial_states[0]
+        expected = storms_value(source, model, reward, best)
+        assert backward_induction(mdp, 0.0).value == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "constants"),
+    [("mdp/wlan0-2-2.nm", ""), ("mdp/wlan0_collide.nm", "COL=1,TRANS_TIME_MAX=5"), ("dtmc/die.jani", "")],
+)
+def test_models_without_rewards_load_with_a_note(name, constants):
+    mdp = load(shipped(name), constants=constants)
+    assert any("no reward structure" in note for note in mdp.notes)
+    assert not mdp.costs.any()
+
+
+def test_probability_of_a_label_as_a_cost():
+    """The step-bounded probability of reaching a label is the cost of entering it, once."""
+    path, label = shipped("mdp/two_dice.nm"), "seven"
+    source = storm.parse_prism_program(str(path))
+    model = storm.build_model(source)
+    formula = storm.parse_property(f'Pmax=? [F<={STEPS} "{label}"]', source)
+    expected = storm.model_checking(model, formula).get_value(model.initial_states[0])
+    mdp = load(path, label_costs={label: 1.0}, until=label, sense="reward", horizon=STEPS)
+    assert 0.0 < expected < 1.0
+    assert backward_induction(mdp, 0.0).value == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.fixture
+def model(tmp_path):
+    return write(tmp_path, model__prism=PRISM_MODEL)
+
+
+def test_names_come_from_variables_labels_and_commands(model):
+    mdp = load(model, constants={"N": 3}, reward="time")
+    assert mdp.state_labels[mdp.start] == "x=0 {home,init}"
+    assert "x=3 {goal}" in mdp.state_labels
+    assert set(mdp.action_labels) == {"slow", "fast", "stay"}
+    assert load(model, constants="N=3", reward="time", start="goal").start == mdp.find_state("x=3 {goal}")
+    assert load(model, constants="N=3", reward="time", start="x=3 {goal}").start == mdp.find_state(
+        "x=3 {goal}"
+    )
+
+
+def test_cost_rules_add_up(model):
+    def cost(**options):
+        mdp = load(model, constants="N=3", **options)
+        state, fast = mdp.start, mdp.action_labels.index("fast")
+        return {mdp.state_name(o.next_state)[:3]: (o.cost, o.done) for o in mdp.outcomes(state, fast)}
+
+    assert cost(reward="time") == {"x=2": (1.0, False), "x=0": (1.0, False)}
+    assert cost(reward="energy") == {"x=2": (5.0, False), "x=0": (5.0, False)}
+    assert cost(step_cost=0.5) == {"x=2": (0.5, False), "x=0": (0.5, False)}
+    assert cost(reward="energy", step_cost=0.5, label_costs="home:10", until="home") == {
+        "x=2": (5.5, False), "x=0": (15.5, True),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "constants without a value: N; say constants='N=...'"),
+        ({"constants": "N=3,M=2"}, "no undefined constant 'M'"),
+        ({"constants": "N=3,p=0.1"}, "no undefined constant 'p'"),
+        ({"constants": "N=import"}, "is not name=value"),
+        ({"constants": "N=3"}, "several reward structures; say reward= one of 'energy', 'time'"),
+        ({"constants": "N=3", "reward": "x"}, "no reward structure 'x'"),
+        ({"constants": "N=3", "label_costs": {"x": 1}}, "no state label 'x'"),
+        ({"constants": "N=3", "label_costs": "goal:cheap"}, "cost of label 'goal'"),
+        ({"constants": "N=3", "reward": "time", "start": "nowhere"}, "neither a state"),
+        ({"constants": "N=3", "reward": "time", "sense": "loss"}, "sense must be one of"),
+        ({"constants": "N=3", "labels": "x.lab"}, "belong to .tra files"),
+    ],
+)
+def test_wrong_options(model, options, said):
+    with pytest.raises(OptionError, match=said):
+        load(model, **options)
+
+
+def test_wrong_models_are_named_with_file_and_line(tmp_path, capfd):
+    path = write(tmp_path, model__prism=PRISM_MODEL.replace("endmodule", "endmodul"))
+    with pytest.raises(FormatError, match=r"model.prism, line \d+: Storm cannot build it"):
+        load(path)
+    path = write(tmp_path, model__prism="ctmc\nmodule m\n x:[0..1];\n <> x=0 -> 2:(x'=1);\nendmodule\n")
+    with pytest.raises(FormatError, match="it is a CTMC; expected one of DTMC"):
+        load(path)
+    path = write(tmp_path, model__prism="dtmc\nmodule m\n x:int init 0;\n [] true -> (x'=x+1);\nendmodule\n")
+    with pytest.raises(FormatError, match="more than max_states=1000 states"):
+        load(path, max_states=1000)
+    path = write(
+        tmp_path,
+        model__prism="mdp\nmodule m\n x:[0..1];\n [] true -> (x'=1-x);\nendmodule\ninit true endinit\n",
+    )
+    with pytest.raises(FormatError, match=r"has 2 initial states .*say start="):
+        load(path, step_cost=1)
+    for extension in ("jani", "drn"):
+        with pytest.raises(FormatError, match="Storm cannot build it"):
+            load(write(tmp_path, **{f"model__{extension}": "{nonsense"}))
+    printed = capfd.readouterr()
+    assert printed.out == ""
+
+
+def test_a_progress_line_appears_on_demand_only(model, capfd, monkeypatch):
+    from tailwise.formats import progress, storm_table
+
+    slow = storm_table.build
+
+    def slower(*arguments):
+        import time
+
+        time.sleep(0.1)
+        return slow(*arguments)
+
+    monkeypatch.setattr(progress, "_DELAY", 0.01)
+    monkeypatch.setattr(storm_table, "build", slower)
+    load(model, constants="N=3", reward="time", progress=True)
+    assert "building model.prism with Storm ..." in capfd.readouterr().err
+    load(model, constants="N=3", reward="time")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_partially_observable_model_is_read_as_its_mdp():
+    prism = load(shipped("pomdp/maze_2.prism"), horizon=STEPS)
+    drn = load(shipped("pomdp/maze.drn"), horizon=STEPS, step_cost=1.0)
+    assert prism.num_states == drn.num_states == 15
+    assert all(any("POMDP" in note for note in mdp.notes) for mdp in (prism, drn))
+    assert set(drn.action_labels) == {"choice", "north", "south", "east", "west", "done"}
+
+
+def test_drn_of_another_tool_run(tmp_path, model):
+    source = storm.instantiate_constants(storm.parse_prism_program(str(model)), "N=3")[0]
+    storm.developer.export_sparse_model_as_drn(
+        storm.build_model(source),
+        str(tmp_path / "model.drn"),
+        storm.developer.DirectEncodingExporterOptions(),
+    )
+    drn, prism = load(tmp_path / "model.drn", reward="energy"), load(model, constants="N=3", reward="energy")
+    assert np.array_equal(drn.next_states, prism.next_states)
+    assert np.array_equal(np.sort(drn.costs), np.sort(prism.costs))
+
+
+def explicit(tmp_path, dialect, **options):
+    storms = {
+        "model__tra": STORM_TRA,
+        "model__lab": STORM_LAB,
+        "model__srew": STORM_SREW,
+        "model__trew": STORM_TREW,
+    }
+    prisms = {
+        "model__tra": PRISM_TRA,
+        "model__lab": PRISM_LAB,
+        "model__srew": PRISM_SREW,
+        "model__trew": PRISM_TREW,
+    }
+    files = {**(storms if dialect == "storm" else prisms), **options}
+    return write(tmp_path, **files)
+
+
+@pytest.mark.parametrize("dialect", ["storm", "prism"])
+def test_both_dialects_of_explicit_files(tmp_path, dialect):
+    mdp = load(explicit(tmp_path, dialect), horizon=4)
+    assert (mdp.num_states, mdp.num_rows, mdp.num_outcomes) == (3, 4, 5)
+    assert mdp.state_labels == ("0 {init}", "1", "2 {goal}")
+    if dialect == "prism":
+        assert set(mdp.action_labels) == {"toss", "leap", "walk", "stay"}
+    costs = {o.next_state: o.cost for a in mdp.actions(0) for o in mdp.outcomes(0, int(a))}
+    assert costs == {0: 1.0, 1: 4.0, 2: 11.0}
+    assert mdp.outcomes(1, int(mdp.actions(1)[0]))[0].cost == 2.5
+
+
+def test_explicit_files_of_the_wheel():
+    mdp = load(
+        shipped("tra/two_dice.tra"), labels="../lab/two_dice.lab", horizon=STEPS,
+        transition_rewards="../rew/two_dice.flip.trans.rew",
+    )  # fmt: skip
+    prism = load(shipped("mdp/two_dice.nm"), horizon=STEPS)
+    assert (mdp.num_states, mdp.num_outcomes) == (169, 436)
+    expected = backward_induction(prism, 0.0).value
+    assert backward_induction(mdp, 0.0).value == pytest.approx(expected, abs=1e-8)
+    die = load(shipped("dtmc/die.tra"), step_cost=1.0)
+    assert (die.num_states, die.num_outcomes) == (13, 20)
+
+
+WRONG = [
+    ("storm", {"model__tra": "smg\n0 0 0 1\n"}, "model.tra, line 1: 'smg' opens no transition file"),
+    ("storm", {"model__tra": "mdp\n0 0 0\n"}, "model.tra, line 2: 3 fields; expected 4"),
+    ("storm", {"model__tra": "mdp\n0 0 x 1\n"}, "model.tra, line 2: 'x' is no number"),
+    ("storm", {"model__tra": "mdp\n0 0 0 nan\n"}, "model.tra, line 2: 'nan' is not a finite number"),
+    (
+        "storm",
+        {"model__tra": "mdp\n0 0 1000000000000 1\n"},
+        "model.tra, line 2: '1000000000000' is no number",
+    ),
+    ("storm", {"model__tra": "mdp\n"}, "model.tra, line 1: no transitions follow"),
+    ("storm", {"model__lab": "#DECLARATION\ninit\n0 init\n"}, "model.lab, line 3: #DECLARATION has no #END"),
+    ("storm", {"model__lab": STORM_LAB + "1 bad\n"}, "model.lab, line 6: the label 'bad' is not declared"),
+    ("storm", {"model__lab": STORM_LAB + "9 goal\n"}, "model.lab, line 6: '9' is no number"),
+    ("storm", {"model__trew": "0 0 2 1\n"}, "model.trew, line 1: a reward for a .* transition that"),
+    ("prism", {"model__lab": '0="init\n'}, "model.lab, line 1: .*declares no label"),
+    ("prism", {"model__lab": '0="init"\n0 0\n'}, "model.lab, line 2: '0' names no state"),
+    ("prism", {"model__lab": '0="init"\n0: 7\n'}, "model.lab, line 2: the label '7' is not declared"),
+    ("prism", {"model__srew": "3 1\n7 1\n"}, "model.srew, line 2: a reward for a state"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "files", "said"), WRONG)
+def test_wrong_explicit_files_are_named_with_file_and_line(tmp_path, dialect, files, said):
+    with pytest.raises(FormatError, match=said):
+        load(explicit(tmp_path, dialect, **files))
+
+
+def test_labels_are_needed(tmp_path):
+    path = write(tmp_path, model__tra=STORM_TRA)
+    with pytest.raises(FormatError, match="its labels are needed"):
+        load(path)
+    with pytest.raises(FormatError, match="there is no such file"):
+        load(path, labels="x.lab")
+
+
+def test_storm_models_round_trip(tmp_path, model):
+    from tailwise.formats import save
+
+    mdp = load(model, constants="N=5", reward="energy", label_costs={"goal": -2}, until="goal")
+    for extension in (".npz", ".csv"):
+        assert load(save(mdp, tmp_path / f"saved{extension}")).equals(mdp)
