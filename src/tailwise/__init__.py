@@ -13,6 +13,7 @@ from typing import Any
 _HOMES = {
     "AccMcts": "planners",
     "EntropicAccumulator": "risk",
+    "CompiledSimulator": "models",
     "ErmMcts": "planners",
     "LogBonus": "search",
     "NluMcts": "planners",

@@ -13,6 +13,7 @@ import numbers
 from typing import Any, TypeAlias
 
 import numpy as np
+from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
@@ -50,23 +51,39 @@ def generator(seed: Seed) -> np.random.Generator:
 
 
 def stream_words(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Return the four state words of an SFC64 generator, shared with it, for use in kernels.
+    """Return the state of an SFC64 generator, shared with it, for use in kernels: uint64, shape (5,).
+
+    Four words are the state proper; the fifth buffers half a word between draws of 32 bits.
 
     The caller must keep ``rng`` alive as long as it uses the words.
     """
     if not isinstance(rng.bit_generator, np.random.SFC64):
         raise OptionError(f"a kernel needs an SFC64 generator, not {type(rng.bit_generator).__name__}")
     address: Any = rng.bit_generator.ctypes.state_address
-    words = np.ctypeslib.as_array((ctypes.c_uint64 * 4).from_address(address))
+    words = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(address))
     return words
 
 
-@inlined
-def next_double(words):  # type: ignore[no-untyped-def]
-    """Draw a double in [0, 1) from SFC64's ``words`` (uint64, shape (4,)), as ``Generator.random`` does."""
-    drawn = words[0] + words[1] + words[3]
-    words[3] += _ONE
-    words[0] = words[1] ^ (words[1] >> _S11)
-    words[1] = words[2] + (words[2] << _S3)
-    words[2] = ((words[2] << _S24) | (words[2] >> _S40)) + drawn
-    return (drawn >> _S11) * _UNIT
+if config.DISABLE_JIT:
+    _MASK = 0xFFFFFFFFFFFFFFFF
+
+    def next_double(words):  # type: ignore[no-untyped-def]
+        """The compiled form's draw, in Python's unbounded integers."""
+        a, b, c, counter = (int(word) for word in words[:4])
+        drawn = (a + b + counter) & _MASK
+        words[0], words[1] = b ^ (b >> 11), (c + (c << 3)) & _MASK
+        words[2] = ((((c << 24) | (c >> 40)) & _MASK) + drawn) & _MASK
+        words[3] = (counter + 1) & _MASK
+        return (drawn >> 11) * _UNIT
+
+else:
+
+    @inlined
+    def next_double(words):  # type: ignore[no-untyped-def]
+        """Draw a double in [0, 1) from SFC64's ``words`` (uint64), as ``Generator.random`` does."""
+        drawn = words[0] + words[1] + words[3]
+        words[3] += _ONE
+        words[0] = words[1] ^ (words[1] >> _S11)
+        words[1] = words[2] + (words[2] << _S3)
+        words[2] = ((words[2] << _S24) | (words[2] >> _S40)) + drawn
+        return (drawn >> _S11) * _UNIT

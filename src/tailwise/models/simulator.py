@@ -112,7 +112,8 @@ def model_name(model: Any) -> str:
 def own_method(model: Any, name: str) -> Any:
     """Return the method of that name if the model really defines it, else None."""
     method = getattr(model, name, None)
-    if method is None or getattr(type(model), name, None) is getattr(Simulator, name, None) is not None:
+    default = getattr(Simulator, name, None)
+    if default is not None and getattr(method, "__func__", None) is default:
         return None
     return method
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
+from numba import config
 
-from tailwise.errors import SimulatorError, StateError
-from tailwise.models import AccruedTable, TabularMDP
+from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
 from tailwise.search.options import SearchOptions
 
 
@@ -106,6 +107,14 @@ def bind(model: Any, rng: np.random.Generator, options: SearchOptions) -> Bindin
         from tailwise.search.accrued_world import AccruedBinding
 
         return AccruedBinding(model)
+    if isinstance(model, CompiledSimulator) and not config.DISABLE_JIT:
+        from tailwise.search.compiled_binding import CompiledBinding
+
+        try:
+            return CompiledBinding(model, rng, options)
+        except ModelError:
+            if not model.fallback:
+                raise
     from tailwise.search.simulator_binding import SimulatorBinding
 
     return SimulatorBinding(model, rng, options)

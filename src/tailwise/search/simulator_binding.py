@@ -85,7 +85,7 @@ class SimulatorBinding:
             self._numbers,
             np.empty(0, np.int64),
             new_store(1, 1),
-            memory.new_widened(options.widening),
+            memory.new_widened(options.widening, int(model.horizon)),
         )
 
     @staticmethod
@@ -352,7 +352,8 @@ class SimulatorBinding:
     # ------------------------------------------------------------------ memory
 
     def make_room(self) -> bool:
-        """Enlarge the memory of outcomes, if it is what ran out."""
+        """Enlarge the memory of outcomes, if it is what ran out; the iteration will be done again."""
+        memory.undo(self.data.widened)
         larger = memory.enlarged(self.data.widened)
         if larger is not None:
             self.data = self.data._replace(widened=larger)

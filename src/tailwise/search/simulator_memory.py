@@ -27,17 +27,28 @@ def new_numbers(discount: float) -> NDArray[np.float64]:
     return numbers
 
 
-def new_widened(widening: Widening | None) -> Widened:
+def new_widened(widening: Widening | None, horizon: int) -> Widened:
     """Return an empty memory of outcomes; of size 0 where there is no widening."""
     if widening is None:
-        return _allocate(np.empty(0), new_store(2, 1), 0)
-    return _allocate(np.array([widening.k, widening.alpha]), new_store(2, _RECORDS), 8 * _RECORDS)
+        return _allocate(np.empty(0), new_store(2, 1), 0, np.zeros(2, np.int64))
+    limits, journal = np.array([widening.k, widening.alpha]), np.zeros(2 + horizon, np.int64)
+    return _allocate(limits, new_store(2, _RECORDS), 8 * _RECORDS, journal)
 
 
-def _allocate(limits: NDArray[np.float64], pairs: InternStore, slots: int) -> Widened:
-    records = pairs.words.shape[0]
-    columns = (np.zeros(records, np.int64) for _ in range(4))
-    return Widened(limits, pairs, *columns, np.zeros(slots, np.int64), np.zeros(slots), np.zeros(1, np.int64))
+def undo(widened: Widened) -> None:
+    """Take back what the iteration noted in the journal has counted: it will be done again."""
+    for entry in widened.journal[2 : 2 + int(widened.journal[1])].tolist():
+        widened.visits[entry >> 1] -= 1
+        widened.held[entry >> 1] -= entry & 1
+    widened.journal[1] = 0
+
+
+def _allocate(
+    limits: NDArray[np.float64], pairs: InternStore, slots: int, journal: NDArray[np.int64]
+) -> Widened:
+    columns = (np.zeros(pairs.words.shape[0], np.int64) for _ in range(4))
+    outcomes = (np.zeros(slots, np.int64), np.zeros(slots), np.zeros(1, np.int64))
+    return Widened(limits, pairs, *columns, *outcomes, journal)
 
 
 def enlarged(widened: Widened) -> Widened | None:
@@ -56,6 +67,7 @@ def enlarged(widened: Widened) -> Widened | None:
         widened.limits,
         grown(pairs) if short_of_records else pairs,
         2 * max(slots, used + 2 * largest) if short_of_slots else slots,
+        widened.journal,
     )
     for new, old in zip(larger[2:6], widened[2:6], strict=True):
         new[:records] = old[:records]
@@ -85,7 +97,8 @@ def pruned(widened: Widened, kept: NDArray[np.int64], fresh: NDArray[np.int64]) 
     if survivors:
         intern_rows(pairs, np.array([pair for _, pair, _ in survivors], dtype=np.int64))
     slots = int(sum(widened.room[record] for record, _, _ in survivors))
-    smaller = _allocate(widened.limits, pairs, max(8 * _RECORDS, 2 * slots))
+    smaller = _allocate(widened.limits, pairs, max(8 * _RECORDS, 2 * slots), widened.journal)
+    smaller.journal[1] = 0
     for index, (record, _, targets) in enumerate(survivors):
         start, held, first = int(smaller.used[0]), len(targets), int(widened.first[record])
         smaller.visits[index], smaller.held[index] = widened.visits[record], held

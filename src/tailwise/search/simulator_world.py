@@ -12,7 +12,8 @@ kernel interns; a Python one interns for itself and answers with the handle.
 
 Widening (see :class:`tailwise.Widening`): before a step is drawn, the outcomes that the pair (state, action) has
 shown so far are looked up; where they are at least ``k n^alpha`` many, n the pair's visits, one of them is
-drawn again instead.
+drawn again instead. What one iteration changes is noted in a journal, so that an iteration that is done again
+after more memory was found starts from the same counts.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Widened(NamedTuple):
     targets: NDArray[np.int64]  # (O,) next state's handle, or -1 where the episode ends
     costs: NDArray[np.float64]  # (O,)
     used: NDArray[np.int64]  # (1,) slots given away
+    journal: NDArray[np.int64]  # (2 + H,) last step h, entries, 2 record + (1 if it grew) of this iteration
 
 
 class FunctionModel(NamedTuple):
@@ -153,6 +155,18 @@ def _store_outcome(widened, record, target, cost):  # type: ignore[no-untyped-de
     return True
 
 
+@inlined
+def _note(widened, record, grew, h):  # type: ignore[no-untyped-def]
+    """Count a visit; note it in the journal, which starts afresh where h has not gone up."""
+    journal = widened.journal
+    if h <= journal[0]:
+        journal[1] = 0
+    journal[2 + journal[1]] = 2 * record + grew
+    journal[0] = h
+    journal[1] += 1
+    widened.visits[record] += 1
+
+
 def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     if model.widened.limits.size == 0:
         return _draw_step(model, state, action, h)
@@ -168,7 +182,7 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
         if held > 1:
             slot += np.int64(next_double(stream) * held)
         target = widened.targets[slot]
-        widened.visits[record] = visits
+        _note(widened, record, 0, h)
         if target < 0:
             return np.int64(state), widened.costs[slot], np.int64(DONE)
         return target, widened.costs[slot], np.int64(GO_ON)
@@ -178,7 +192,7 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     kept = np.int64(-1) if status == DONE else target
     if not _store_outcome(widened, record, kept, cost):
         return np.int64(state), cost, np.int64(FULL)
-    widened.visits[record] = visits
+    _note(widened, record, 1, h)
     return target, cost, status
 
 

@@ -1,0 +1,175 @@
+"""Compiled simulators bound to the kernel: states as words in an intern store."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._random import generator, stream_words
+from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.models.compiled import CompiledSimulator
+from tailwise.models.simulator import cost_fault, model_name, outcome_fault, short
+from tailwise.search import adapters, native
+from tailwise.search import simulator_memory as memory
+from tailwise.search import simulator_world as shared
+from tailwise.search.adapters import compile_adapters
+from tailwise.search.intern import float_word, grown, intern_rows, new_store, retained, word_float
+from tailwise.search.options import SearchOptions
+from tailwise.search.simulator_world import FunctionModel
+
+_METHODS = {
+    adapters.ACTIONS: "actions",
+    adapters.STEP: "step",
+    adapters.TERMINAL: "terminal_cost",
+    adapters.ROLLOUT: "rollout",
+    adapters.LEAF: "leaf_value",
+    adapters.POLICY: "rollout_policy",
+}
+
+
+class CompiledBinding:
+    """A compiled simulator: a handle is a row of words in the store."""
+
+    def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SearchOptions) -> None:
+        self.model = model
+        self._rng = rng  # the kernel draws from its memory: it must live as long as the binding
+        self._options = options
+        self._adapters = compile_adapters(model, options)
+        self._integers = memory.new_integers(int(model.horizon))
+        self._numbers = memory.new_numbers(float(model.discount))
+        self._scratch = np.zeros(len(model.fields), np.int64)
+        words = native.generator_words(rng)
+        self._integers[shared.GENERATOR : shared.GENERATOR + len(words)] = words
+        self._integers[shared.SCRATCH] = self._scratch.ctypes.data
+        self._integers[shared.NUMBERS] = self._numbers.ctypes.data
+        store = new_store(len(model.fields))
+        self._integers[shared.WORDS] = store.words.ctypes.data
+        self.data = FunctionModel(
+            *(function.address for function in self._adapters),
+            self._integers.ctypes.data,
+            self._integers,
+            self._numbers,
+            self._scratch,
+            store,
+            memory.new_widened(options.widening, int(model.horizon)),
+        )
+
+    # --------------------------------------------------------- states, actions
+
+    def handle(self, state: Any) -> int:
+        """Return the handle of a state, known or new."""
+        try:
+            state = self.model.canonical(state)
+        except ModelError as error:
+            raise StateError(f"state {error}") from None
+        given = state if self.model.is_tuple else (state,)
+        row = [
+            float_word(value) if kind is float else value
+            for value, kind in zip(given, self.model.fields, strict=True)
+        ]
+        if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
+            self.make_room()
+        return int(intern_rows(self.data.store, np.array([row], dtype=np.int64))[0])  # type: ignore[no-untyped-call, unused-ignore]
+
+    def state(self, handle: int) -> Any:
+        """Return the state of a handle."""
+        return self._from_words(self.data.store.words[handle])
+
+    def _from_words(self, words: NDArray[np.int64]) -> Any:
+        fields = tuple(
+            word_float(word) if kind is float else int(word)
+            for word, kind in zip(words.tolist(), self.model.fields, strict=True)
+        )
+        return fields if self.model.is_tuple else fields[0]
+
+    def actions(self, handle: int) -> list[Any]:
+        """Return the actions allowed in a state: 0..n-1."""
+        state = self.state(handle)
+        try:
+            number = self.model.actions(state)
+        except Exception as error:
+            raise SimulatorError(
+                f"actions({short(state)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
+            ) from error
+        if number < 1:
+            raise SimulatorError(
+                f"actions({short(state)}) of {model_name(self.model)}: no action is allowed; give the state one, "
+                "or end the episode with done=True"
+            )
+        return list(range(number))
+
+    def action_name(self, action: Any) -> str:
+        """Return the action's label, or its number as text."""
+        return self.model.action_name(action)
+
+    def state_name(self, state: Any) -> str:
+        """Return the simulator's own name for a state, or its text."""
+        name = getattr(self.model, "state_name", None)
+        return str(name(state)) if name is not None else short(state)
+
+    # ------------------------------------------------------------------ errors
+
+    def fail(self, handle: int, position: int, step: int) -> NoReturn:
+        """Run the failing call again, interpreted and from the same draw, and raise what it says."""
+        integers = self._integers
+        method = _METHODS[int(integers[shared.FAULT])]
+        state = self._from_words(self._scratch)
+        action, h = int(integers[shared.FAULT_ACTION]), int(integers[shared.FAULT_STEP])
+        rng = generator(0)
+        stream_words(rng)[:] = integers[shared.SAVED_STREAM : shared.SAVED_STREAM + 5].view(np.uint64)
+        arguments = {
+            "actions": (state,),
+            "step": (state, action, rng),
+            "terminal_cost": (state,),
+            "rollout": (state, h, rng),
+            "leaf_value": (state, h),
+            "rollout_policy": (state, h, rng),
+        }[method]
+        shown = ", ".join(short(value) for value in arguments if value is not rng)
+        where = f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h >= 0 else "")
+        function = getattr(self._options, method, None) or getattr(self.model, method)
+        try:
+            result = function(*arguments)
+        except Exception as error:
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
+        raise SimulatorError(f"{where}: {self._fault(method, result, state)}")
+
+    def _fault(self, method: str, result: Any, state: Any) -> str:
+        if method == "actions":
+            return f"it returned {short(result)}; at least one action must be allowed (or done=True on the way in)"
+        if method == "rollout_policy":
+            return f"it chose {short(result)}, which is not allowed; allowed: {short(self.model.actions(state))} actions"
+        fault = outcome_fault(result) if method == "step" else cost_fault(result)
+        if fault:
+            return fault if method == "step" else f"its value {fault}"
+        return (
+            f"it failed when compiled, though interpreted it returns {short(result)}; does it leave the range of "
+            "64-bit integers, or read beyond an array?"
+        )
+
+    # ------------------------------------------------------------------ memory
+
+    def make_room(self) -> bool:
+        """Enlarge the store of states or the memory of outcomes, whichever ran out."""
+        memory.undo(self.data.widened)
+        store, larger = self.data.store, memory.enlarged(self.data.widened)
+        is_full = int(store.used[0]) == store.words.shape[0]
+        if is_full:
+            self._replace_store(grown(store))
+        if larger is not None:
+            self.data = self.data._replace(widened=larger)
+        return is_full or larger is not None
+
+    def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
+        """Forget all states but these; return their new handles."""
+        old = np.asarray(handles, dtype=np.int64)
+        store, fresh = retained(self.data.store, old)
+        self._replace_store(store)
+        self.data = self.data._replace(widened=memory.pruned(self.data.widened, old, fresh))
+        return fresh
+
+    def _replace_store(self, store: Any) -> None:
+        self._integers[shared.WORDS] = store.words.ctypes.data
+        self.data = self.data._replace(store=store)
