@@ -91,7 +91,7 @@ def test_gymnasium_models():
     [
         (["plan", "grid-mpd", "--beta", "1"], "grid-mdp"),
         (["plan", "grid-mdp", "--beta", "nan"], "beta"),
-        (["plan", "grid-mdp", "--beta", "much"], "much"),
+        (["plan", "grid-mdp", "--beta", "much"], "--beta"),
         (["plan", "grid-mdp", "--beta", "1", "--iterations", "0"], "iterations must be at least 1"),
         (["plan", "grid-mdp", "--beta", "1", "--state", "(9,9)"], "(9,9)"),
         (["plan", "grid-mdp", "--beta", "1", "--horizon", "-2"], "horizon"),

@@ -93,7 +93,7 @@ def test_other_bonuses():
 
 
 def test_many_visits_leave_the_lookup_table():
-    """Beyond 4,096 visits the powers are computed, not looked up; a single state shows it."""
+    """Beyond 1,024 visits the powers are computed, not looked up; a single state shows it."""
     mdp = random_mdp(11, states=2, actions=2, horizon=1, scale=3.0)
     search = ErmMcts(mdp, 1.0, seed=3)
     slow = ReferenceSearch(mdp, 1.0, lambda h, n, k: math.sqrt(2) * n**0.25 / k**0.5, 3)

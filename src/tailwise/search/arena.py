@@ -33,8 +33,7 @@ COUNT, CHILD = 2, 3  # action unit, after the value
 USED, NODES, FREE_LEAF, ROOT, DEPTH, MAX_NODES = 0, 1, 2, 3, 4, 5
 BOOK_SIZE = 6
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_32 = np.uint64(32)
+_GOLDEN = 0x4F1BBCDD  # 2**31 / golden ratio: spreads consecutive handles over the trie
 
 
 class Arena(NamedTuple):
@@ -123,10 +122,10 @@ def find_child(ints, action_unit, state):  # type: ignore[no-untyped-def]
     child = ints[link]
     if child == 0 or ints[4 * child] == state:
         return child, link
-    bits = (np.uint64(state) * _GOLDEN) >> _32
+    bits = (np.int64(state) * _GOLDEN) >> 15  # below 2**62: handles and the factor have 31 bits
     while child != 0 and ints[4 * child] != state:
-        link = 4 * child + LEFT + np.int64(bits & np.uint64(1))
-        bits >>= np.uint64(1)
+        link = 4 * child + LEFT + (bits & 1)
+        bits >>= 1
         child = ints[link]
     return child, link
 

@@ -23,7 +23,7 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import arena as tree
-from tailwise.search import kernels, world
+from tailwise.search import kernels, log_mean, world
 from tailwise.search.binding import bind, position_of
 from tailwise.search.options import SearchOptions, compile_rules
 from tailwise.search.plan import Plan, StopReason, make_row
@@ -171,6 +171,7 @@ class TreeSearch:
         self._trace = kernels.Trace(
             np.zeros(horizon, np.int64),
             np.zeros(horizon),
+            *np.zeros((4, horizon + log_mean.LANES - 1)),
             np.zeros(num_actions, np.int64),
             np.tile([0.0, 0.0, np.inf, -np.inf], (num_actions, 1)),
             np.zeros(_RING),

@@ -20,6 +20,7 @@ FULL_STORE = -1
 _EMPTY = -1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _32 = np.uint64(32)
+_MASK = 0xFFFFFFFFFFFFFFFF
 
 
 class InternStore(NamedTuple):
@@ -38,13 +39,25 @@ def new_store(width: int, capacity: int = 1024) -> InternStore:
     )
 
 
-@inlined
-def _hash(words):  # type: ignore[no-untyped-def]
-    mixed = np.uint64(0)
-    for k in range(words.size):
-        mixed = (mixed ^ np.uint64(words[k])) * _MULTIPLIER
-        mixed ^= mixed >> _32
-    return mixed
+if config.DISABLE_JIT:
+
+    def _hash(words):  # type: ignore[no-untyped-def]
+        """The compiled form's hash, in Python's unbounded integers."""
+        mixed = 0
+        for word in words.tolist():
+            mixed = ((mixed ^ (word & _MASK)) * int(_MULTIPLIER)) & _MASK
+            mixed ^= mixed >> 32
+        return np.uint64(mixed)
+
+else:
+
+    @inlined
+    def _hash(words):  # type: ignore[no-untyped-def]
+        mixed = np.uint64(0)
+        for k in range(words.size):
+            mixed = (mixed ^ np.uint64(words[k])) * _MULTIPLIER
+            mixed ^= mixed >> _32
+        return mixed
 
 
 @inlined

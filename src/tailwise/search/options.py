@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
 
-_TABLE = 4096  # powers of counts below this are looked up
+_TABLE = 1024  # powers of counts below this are looked up: both tables stay in the first-level cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +183,8 @@ class Rules(NamedTuple):
     constants: NDArray[np.float64]  # (H,) bonus constant of each step
     visit_exponent: float  # of N(s); negative asks for sqrt(ln N(s)) instead
     count_exponent: float  # of N(s, a), negative
-    visit_factors: NDArray[np.float64]  # (4096,) the factor of N(s), by N(s)
-    count_factors: NDArray[np.float64]  # (4096,) the factor of N(s, a), by N(s, a)
+    visit_factors: NDArray[np.float64]  # (1024,) the factor of N(s), by N(s)
+    count_factors: NDArray[np.float64]  # (1024,) the factor of N(s, a), by N(s, a)
     whole_path: bool
 
 
