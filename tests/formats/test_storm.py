@@ -275,6 +275,13 @@ def test_wrong_explicit_files_are_named_with_file_and_line(tmp_path, dialect, fi
         load(explicit(tmp_path, dialect, **files))
 
 
+def test_without_an_initial_state_one_must_be_named(tmp_path):
+    path = explicit(tmp_path, "storm", model__lab=STORM_LAB.replace("init", "first"))
+    with pytest.raises(FormatError, match=r"has 0 initial states \(none\); say start="):
+        load(path)
+    assert load(path, start="first").start == 0
+
+
 def test_labels_are_needed(tmp_path):
     path = write(tmp_path, model__tra=STORM_TRA)
     with pytest.raises(FormatError, match="its labels are needed"):

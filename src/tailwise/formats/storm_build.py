@@ -18,7 +18,7 @@ from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats.explicit_files import explicit_files
 from tailwise.formats.storm_options import StormOptions
 
-_LINE = re.compile(r"(?:[Pp]arsing error at|[Ll]ine|[Ee]rror at) (\d+)")
+_LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
 
 
 def build(kind: str, path: Path, options: StormOptions) -> tuple[Any, tuple[str, ...]]:

@@ -75,7 +75,7 @@ def find_start(model: Any, names: tuple[str, ...], given: int | str | None, path
         If no state, or more than one, goes by the given name.
     """
     if given is None:
-        initial = list(model.initial_states)
+        initial = list(model.initial_states) if "init" in model.labeling.get_labels() else []
         if len(initial) != 1:
             shown = ", ".join(map(str, initial[:5])) or "none"
             raise FormatError(f"{path}: it has {len(initial)} initial states ({shown}); say start=")
