@@ -40,22 +40,22 @@ def register_world(
     _KINDS[kind] = (count_actions, take_step, end_cost, roll_out)
 
 
-def count_actions(model, state):  # type: ignore[no-untyped-def]
+def count_actions(model: Any, state: Any) -> Any:
     """Number of actions in ``state``."""
     return _KINDS[type(model)][0](model, state)
 
 
-def take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+def take_step(model: Any, state: Any, action: Any, h: Any, stream: Any) -> Any:
     """Draw the outcome of an action."""
     return _KINDS[type(model)][1](model, state, action, h, stream)
 
 
-def end_cost(model, state):  # type: ignore[no-untyped-def]
+def end_cost(model: Any, state: Any) -> Any:
     """Terminal cost of ``state``."""
     return _KINDS[type(model)][2](model, state)
 
 
-def roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+def roll_out(model: Any, state: Any, h: Any, horizon: Any, discount: Any, stream: Any) -> Any:
     """Cost-to-go of a default policy, followed from step ``h`` to the horizon."""
     return _KINDS[type(model)][3](model, state, h, horizon, discount, stream)
 
@@ -92,13 +92,8 @@ def draw_index(stream, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def draw_outcome(table, row, stream):  # type: ignore[no-untyped-def]
-    """Index of a sampled outcome of ``row``; draws nothing when it is certain."""
-    first = table.outcome_offsets[row]
-    last = table.outcome_offsets[row + 1] - 1
-    if first == last:
-        return first
-    draw = next_double(stream)
+def outcome_at(table, first, last, draw):  # type: ignore[no-untyped-def]
+    """Index of the outcome from ``first`` to ``last``, both included, at a ``draw`` from [0, 1)."""
     while last - first > 8:
         middle = (first + last) >> 1
         if table.cumulative[middle] > draw:
@@ -108,6 +103,16 @@ def draw_outcome(table, row, stream):  # type: ignore[no-untyped-def]
     while table.cumulative[first] <= draw:
         first += 1
     return first
+
+
+@inlined
+def draw_outcome(table, row, stream):  # type: ignore[no-untyped-def]
+    """Index of a sampled outcome of ``row``; draws nothing when it is certain."""
+    first = table.outcome_offsets[row]
+    last = table.outcome_offsets[row + 1] - 1
+    if first == last:
+        return first
+    return outcome_at(table, first, last, next_double(stream))
 
 
 def _table_count_actions(model, state):  # type: ignore[no-untyped-def]

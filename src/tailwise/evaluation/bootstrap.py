@@ -1,0 +1,226 @@
+"""Bootstrap intervals: percentile and BCa (Efron, 1987).
+
+A resample of n totals is a vector of counts on the distinct totals, and each measure is a function
+of such counts, so a chunk of resamples is one matrix. BCa shifts the percentiles by the bias
+``z0`` (how often a resample lies below the estimate) and the acceleration ``a`` (the skewness of the
+jackknife), and so repairs to second order what the percentile interval gets wrong in small samples.
+
+No bootstrap knows of what the sample never saw. Where a rare disaster decides the risk and did not
+occur, every resample is free of it too, and the interval is short and wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._random import Seed, generator
+from tailwise._validate import choice, integer, real
+from tailwise.errors import OptionError
+from tailwise.risk.entropic import oce_utility, weighted_erm
+from tailwise.risk.intervals import Interval
+
+Floats = NDArray[np.float64]
+Statistic: TypeAlias = Callable[[Floats], Floats]
+"""From counts, shape (k, atoms), to values, shape (k,)."""
+
+METHODS = ("percentile", "bca")
+_LOST = -0.999  # beyond this log1p has lost digits to cancellation
+_CELLS = 2**22  # counts held at a time
+
+
+def statistic(
+    measure: str, atoms: Floats, *, beta: float | None = None, level: float | None = None
+) -> Statistic:
+    """Return a measure of costs as a function of counts on ``atoms``.
+
+    Parameters
+    ----------
+    measure : "erm", "mean", "std", "quantile" or "cvar"
+        What to compute.
+    atoms : ndarray of float64, shape (k,)
+        Distinct costs, increasing.
+    beta : float
+        Finite risk level; for "erm" only.
+    level : float in [0, 1]
+        For "quantile" and "cvar" only.
+
+    Raises
+    ------
+    OptionError
+        If a parameter is missing, superfluous or out of range.
+    """
+    choice(measure, "measure", ("erm", "mean", "std", "quantile", "cvar"))
+    for name, value, users in (("beta", beta, ("erm",)), ("level", level, ("quantile", "cvar"))):
+        if (value is not None) != (measure in users):
+            need = "needs" if measure in users else "takes no"
+            raise OptionError(f"the measure {measure!r} {need} {name}=")
+    if measure == "erm":
+        return erm_statistic(atoms, real(beta, "beta"))
+    if measure == "mean":
+        return lambda counts: (counts @ atoms) / counts.sum(axis=1)
+    if measure == "std":
+        centred = atoms - atoms.mean()
+        return lambda counts: _std(counts, centred)
+    wanted = real(level, "level", low=0.0, high=1.0)
+    if measure == "quantile":
+        return lambda counts: atoms[_quantile_index(counts, wanted)]
+    return lambda counts: _tail_mean(counts, atoms, wanted)
+
+
+def erm_statistic(atoms: Floats, beta: float) -> Statistic:
+    """Return the ERM as a function of counts on ``atoms``, which need not be distinct or in order."""
+    centre = weighted_erm(atoms, beta, np.full(atoms.size, 1.0 / atoms.size))
+    utilities = np.asarray(oce_utility(atoms - centre, beta), dtype=np.float64)
+
+    def measure(counts: Floats) -> Floats:
+        means = (counts @ utilities) / counts.sum(axis=1)
+        scaled = beta * means
+        lost = scaled < _LOST
+        small = np.abs(scaled) < 1e-17
+        values = np.asarray(
+            centre + np.where(small, means, np.log1p(np.where(lost, 0.0, scaled)) / (beta or 1.0))
+        )
+        if lost.any():
+            values[lost] = _far_erm(counts[lost], atoms, beta)
+        return values
+
+    return measure
+
+
+def _far_erm(counts: Floats, atoms: Floats, beta: float) -> Floats:
+    """ERM of each row, shifted by its own worst atom: for rows that lack the atoms that decide the rest."""
+    exponents = np.where(counts > 0.0, beta * atoms, -math.inf)
+    top = exponents.max(axis=1, keepdims=True)
+    sums = (counts * np.exp(exponents - top)).sum(axis=1) / counts.sum(axis=1)
+    return np.asarray((top[:, 0] + np.log(sums)) / beta)
+
+
+def _std(counts: Floats, centred: Floats) -> Floats:
+    size = counts.sum(axis=1)
+    mean = (counts @ centred) / size
+    return np.asarray(
+        np.sqrt(np.maximum(0.0, (counts @ centred**2 - size * mean**2) / np.maximum(size - 1, 1)))
+    )
+
+
+def _quantile_index(counts: Floats, level: float) -> NDArray[np.intp]:
+    running = np.cumsum(counts, axis=1)
+    return np.asarray(np.argmax(running >= level * running[:, -1:] - 1e-9, axis=1))
+
+
+def _tail_mean(counts: Floats, atoms: Floats, level: float) -> Floats:
+    size = counts.sum(axis=1, keepdims=True)
+    tail = np.maximum((1.0 - level) * size, 1e-9)  # level 1: the maximum alone
+    above = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] - counts
+    part = np.clip(tail - above, 0.0, counts)
+    return np.asarray((part @ atoms) / part.sum(axis=1))
+
+
+def bootstrap_interval(
+    costs: Floats,
+    measure: str,
+    *,
+    beta: float | None = None,
+    level: float | None = None,
+    confidence: float = 0.9,
+    method: str = "bca",
+    resamples: int = 10_000,
+    seed: Seed = 0,
+) -> Interval:
+    """Return a two-sided bootstrap interval of a measure of independent costs.
+
+    Parameters
+    ----------
+    costs : ndarray of float64, shape (n,)
+        The sample.
+    measure, beta, level
+        See :func:`statistic`.
+    confidence : float in (0, 1), default 0.9
+        Nominal coverage.
+    method : "percentile" or "bca", default "bca"
+        Kind of interval.
+    resamples : int, default 10,000
+        Number of resamples, at least 100.
+    seed : None, int, SeedSequence or Generator, default 0
+        Of the resampling.
+
+    Returns
+    -------
+    Interval
+        A point where all costs are equal.
+
+    Notes
+    -----
+    O(resamples * n) time; BCa adds O(atoms**2) for the jackknife.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailwise.evaluation import bootstrap_interval
+    >>> low, high = bootstrap_interval(np.arange(100.0), "mean", seed=0)
+    >>> 43 < low < 46 and 53 < high < 56
+    True
+    """
+    wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    choice(method, "method", METHODS)
+    number = integer(resamples, "resamples", low=100)
+    atoms, counts = np.unique(costs, return_counts=True)
+    measured = statistic(measure, atoms, beta=beta, level=level)
+    estimate = float(measured(counts[None, :].astype(np.float64))[0])
+    if atoms.size == 1:
+        return Interval(estimate, estimate)
+    values = np.concatenate([measured(c) for c in resampled_counts(counts, number, generator(seed))])
+    tails = np.array([(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
+    if method == "bca":
+        tails = _bca_levels(values, estimate, _acceleration(measured, counts), tails)
+    low, high = np.quantile(values, tails)
+    return Interval(float(low), float(high))
+
+
+def resampled_counts(counts: NDArray[np.int64], resamples: int, rng: np.random.Generator):  # type: ignore[no-untyped-def]
+    """Yield matrices of counts, shape (k, atoms), ``resamples`` rows in all."""
+    size, total = counts.size, int(counts.sum())
+    chunk = max(1, _CELLS // max(size, total))
+    owners = np.repeat(np.arange(size), counts)
+    for first in range(0, resamples, chunk):
+        rows = min(chunk, resamples - first)
+        if 8 * size < total:
+            yield rng.multinomial(total, counts / total, size=rows).astype(np.float64)
+            continue
+        drawn = owners[rng.integers(0, total, size=(rows, total))]
+        drawn += size * np.arange(rows)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
+
+
+def _acceleration(measured: Statistic, counts: NDArray[np.int64]) -> float:
+    """Skewness of the leave-one-out values, over 6."""
+    size = counts.size
+    if counts.sum() < 3:
+        return 0.0
+    values = np.empty(size)
+    step = max(1, _CELLS // size)
+    for first in range(0, size, step):
+        rows = np.arange(first, min(size, first + step))
+        left = np.repeat(counts[None, :].astype(np.float64), rows.size, axis=0)
+        left[np.arange(rows.size), rows] -= 1.0
+        values[rows] = measured(left)
+    gaps = np.average(values, weights=counts) - values
+    spread = float(np.dot(counts, gaps**2))
+    return float(np.dot(counts, gaps**3)) / (6.0 * spread**1.5) if spread > 0.0 else 0.0
+
+
+def _bca_levels(values: Floats, estimate: float, acceleration: float, tails: Floats) -> Floats:
+    normal = NormalDist()
+    below = (np.count_nonzero(values < estimate) + 0.5 * np.count_nonzero(values == estimate)) / values.size
+    bias = normal.inv_cdf(min(max(below, 0.5 / values.size), 1.0 - 0.5 / values.size))
+    levels = []
+    for tail in tails:
+        point = bias + normal.inv_cdf(float(tail))
+        levels.append(normal.cdf(bias + point / (1.0 - acceleration * point)))
+    return np.array([min(max(level, 0.0), 1.0) if not math.isnan(level) else 0.5 for level in levels])

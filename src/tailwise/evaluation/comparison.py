@@ -1,0 +1,117 @@
+"""Paired comparison of two planners on common random numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailwise._random import Seed, generator
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError
+from tailwise.evaluation.bootstrap import erm_statistic, resampled_counts
+from tailwise.evaluation.returns import Returns
+from tailwise.risk.entropic import erm
+from tailwise.risk.intervals import Interval
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference in entropic risk between two samples, first minus second.
+
+    Attributes
+    ----------
+    first, second : str
+        Labels of the two.
+    beta : float
+        Risk level.
+    difference : float
+        ERM of the first minus ERM of the second, in the model's own sense.
+    interval : Interval
+        Percentile bootstrap interval of the difference, pairs resampled together.
+    confidence : float
+        Its nominal coverage.
+    better, equal, worse : int
+        Episodes in which the first did better than, as well as, and worse than the second.
+    """
+
+    first: str
+    second: str
+    beta: float
+    difference: float
+    interval: Interval
+    confidence: float
+    better: int
+    equal: int
+    worse: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes 0."""
+        return not self.interval.low <= 0.0 <= self.interval.high
+
+
+def compare(
+    first: Returns,
+    second: Returns,
+    beta: float,
+    *,
+    confidence: float = 0.9,
+    resamples: int = 10_000,
+    seed: Seed = 0,
+) -> Comparison:
+    """Compare two samples that were drawn on common random numbers.
+
+    Parameters
+    ----------
+    first, second : Returns
+        Samples of :func:`tailwise.evaluate` on one model under one seed, with equally many episodes.
+    beta : float
+        Finite risk level.
+    confidence : float in (0, 1), default 0.9
+        Nominal coverage of the interval.
+    resamples : int, default 10,000
+        Number of resamples, at least 100.
+    seed : None, int, SeedSequence or Generator, default 0
+        Of the resampling.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    OptionError
+        If the samples are not paired.
+
+    Examples
+    --------
+    >>> from tailwise import backward_induction, domains, evaluate
+    >>> from tailwise.evaluation import compare
+    >>> mdp = domains.make("mdp-4")
+    >>> averse = evaluate(mdp, backward_induction(mdp, 1.0), episodes=500, seed=0)
+    >>> neutral = evaluate(mdp, backward_induction(mdp, 0.0), episodes=500, seed=0)
+    >>> compare(averse, neutral, beta=1.0).is_clear
+    True
+    """
+    level = real(beta, "beta")
+    wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    number = integer(resamples, "resamples", low=100)
+    if first.streams != second.streams or first.episodes != second.episodes or first.sense != second.sense:
+        raise OptionError(
+            "the samples are not paired: evaluate both on one model with the same seed and episodes "
+            f"(got {first.episodes} and {second.episodes} episodes)"
+        )
+    sign = 1.0 if first.sense == "cost" else -1.0
+    one, two = sign * first.costs, sign * second.costs
+    pairs, counts = np.unique(np.stack((one, two)), axis=1, return_counts=True)
+    left, right = (erm_statistic(costs, level) for costs in pairs)
+    rng = generator(seed)
+    values = np.concatenate([left(rows) - right(rows) for rows in resampled_counts(counts, number, rng)])
+    low, high = np.quantile(values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
+    difference = erm(one, level) - erm(two, level)
+    ends = sorted((sign * float(low), sign * float(high)))
+    return Comparison(
+        first.label, second.label, level, sign * difference, Interval(*ends), wanted,
+        int(np.count_nonzero(one < two)), int(np.count_nonzero(one == two)), int(np.count_nonzero(one > two)),
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""The exact law of the total of a fixed policy on a table.
+
+A forward pass over pairs (state, accrued discounted cost): from ``{(start, 0): 1}``, each step sends every
+pair to its outcomes and adds up the probability of equal ones. Pairs are merged only where their
+accrued costs agree to the last bit, or within a tolerance that the caller states. The number of
+pairs can grow exponentially with the horizon (it does when costs are in general position), hence the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError, StateError
+from tailwise.evaluation.measures import Floats, Measures
+from tailwise.evaluation.policies import policy_chances
+from tailwise.models import TabularMDP
+from tailwise.models.contract import Sense
+
+MAX_ATOMS = 5_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CostDistribution(Measures):
+    """A discrete law of the total, in the model's own sense.
+
+    Attributes
+    ----------
+    costs : ndarray of float64, shape (k,)
+        Distinct totals, increasing; rewards where the model has rewards.
+    probabilities : ndarray of float64, shape (k,)
+        Their probabilities, all positive, which sum to 1.
+    sense : "cost" or "reward"
+        What the totals are.
+    tolerance : float
+        No total was moved by more than this; 0 if only equal ones were merged.
+    """
+
+    costs: Floats
+    probabilities: Floats
+    sense: Sense = "cost"
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.costs.setflags(write=False)
+        self.probabilities.setflags(write=False)
+
+    def _atoms(self) -> tuple[Floats, Floats]:
+        return self.costs, self.probabilities
+
+    @property
+    def atoms(self) -> int:
+        """Number of distinct totals."""
+        return int(self.costs.size)
+
+    def cdf(self, points: Any) -> Any:
+        """Return ``P(X <= x)`` at each of ``points``."""
+        running = np.concatenate(([0.0], np.cumsum(self.probabilities)))
+        return running[np.searchsorted(self.costs, np.asarray(points, dtype=np.float64), side="right")]
+
+    def kolmogorov_smirnov(self, sample: Any) -> tuple[float, float]:
+        """Test whether ``sample`` may have been drawn from this law.
+
+        Parameters
+        ----------
+        sample : array_like of float, shape (n,)
+            Independent totals.
+
+        Returns
+        -------
+        statistic : float
+            Largest distance between the two distribution functions.
+        p_value : float
+            Asymptotic; for a law with atoms the test is conservative (it rejects the truth less often
+            than the level says).
+        """
+        from scipy.special import kolmogorov
+
+        values = np.sort(np.asarray(sample, dtype=np.float64).reshape(-1))
+        if not values.size:
+            raise OptionError("sample is empty; the test needs at least one total")
+        # Totals that differ in rounding alone are one atom: compare half-way between distinct atoms.
+        scale = max(1.0, float(np.abs(self.costs).max()))
+        cuts = np.append(self.costs[:-1] + np.minimum(np.diff(self.costs) / 2, 1e-9 * scale), math.inf)
+        points = np.concatenate((cuts, values + 1e-9 * scale))
+        exact = np.concatenate((np.cumsum(self.probabilities), self.cdf(points[cuts.size :])))
+        exact[cuts.size - 1] = 1.0
+        empirical = np.searchsorted(values, points, side="right") / values.size
+        largest = float(np.abs(empirical - exact).max())
+        return largest, float(kolmogorov(largest * math.sqrt(values.size)))
+
+    def __repr__(self) -> str:
+        return (
+            f"CostDistribution(atoms={self.atoms}, mean={self.mean:.6g}, std={self.std:.6g}, {self.sense}s)"
+        )
+
+
+def cost_distribution(
+    mdp: TabularMDP,
+    policy: Any,
+    *,
+    tolerance: float = 0.0,
+    max_atoms: int = MAX_ATOMS,
+) -> CostDistribution:
+    """Return the exact law of the discounted total of a fixed policy.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+    policy : Solution, object with ``act(state, h)``, or array_like
+        Action ids of shape (S,) or (H, S), or probabilities of shape (H, S, A).
+    tolerance : float, default 0.0
+        Merge totals that are close; none moves by more than this in all. 0 merges equal ones only.
+    max_atoms : int, default 5,000,000
+        Give up beyond so many pairs (state, accrued cost).
+
+    Returns
+    -------
+    CostDistribution
+
+    Raises
+    ------
+    OptionError
+        If there are more than ``max_atoms`` pairs.
+    StateError
+        If the policy has no action in a state that it reaches.
+
+    Examples
+    --------
+    >>> from tailwise import backward_induction, domains
+    >>> from tailwise.evaluation import cost_distribution
+    >>> mdp = domains.make("grid-mdp")
+    >>> law = cost_distribution(mdp, backward_induction(mdp, beta=0.1))
+    >>> law.atoms, round(law.mean, 6), round(law.erm(0.1), 6)
+    (2, 8.038962, 9.711821)
+    """
+    chances = policy_chances(mdp, policy)
+    slack = real(tolerance, "tolerance", low=0.0) / (mdp.horizon + 1)
+    limit = integer(max_atoms, "max_atoms", low=1)
+    states, accrued, weights = np.array([mdp.start]), np.zeros(1), np.ones(1)
+    ended: list[tuple[Floats, Floats]] = []
+    factor = 1.0
+    for h in range(mdp.horizon):
+        states, accrued, weights, over = _advance(mdp, chances[h], h, factor, states, accrued, weights)
+        ended.append((accrued[over], weights[over]))
+        states, accrued, weights = states[~over], accrued[~over], weights[~over]
+        states, accrued, weights = _merge(states, accrued, weights, slack)
+        if states.size > limit:
+            raise OptionError(
+                f"more than {limit} pairs of state and accrued cost at step {h + 1} of {mdp.horizon}; give a "
+                "tolerance= (totals that close are merged), or sample with tailwise.evaluate"
+            )
+        factor *= mdp.discount
+    ended.append((accrued + factor * mdp.terminal_costs[states], weights))
+    totals = np.concatenate([costs for costs, _ in ended])
+    masses = np.concatenate([mass for _, mass in ended])
+    _, totals, masses = _merge(np.zeros(totals.size, np.int64), totals, masses, slack)
+    masses = masses / masses.sum()
+    if mdp.sense == "reward":
+        totals, masses = 0.0 - totals[::-1], masses[::-1]
+    return CostDistribution(
+        np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, float(tolerance)
+    )
+
+
+def _advance(
+    mdp: TabularMDP,
+    chances: Floats,
+    h: int,
+    factor: float,
+    states: NDArray[np.int64],
+    accrued: Floats,
+    weights: Floats,
+) -> tuple[NDArray[np.int64], Floats, Floats, NDArray[np.bool_]]:
+    """Send every pair to its outcomes at step ``h``."""
+    pairs, rows = _expand(mdp.action_offsets[states], mdp.action_offsets[states + 1])
+    taken = chances[rows] > 0.0
+    reached = np.zeros(states.size, dtype=np.bool_)
+    reached[pairs[taken]] = True
+    if not reached.all():
+        state = int(states[np.flatnonzero(~reached)[0]])
+        raise StateError(f"the policy has no action in state {mdp.state_name(state)}, reached at step {h}")
+    pairs, rows = pairs[taken], rows[taken]
+    chosen, outcomes = _expand(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+    pairs, rows = pairs[chosen], rows[chosen]
+    costs = mdp.costs[outcomes]
+    if mdp.step_costs.size:
+        costs = costs + mdp.step_costs[h, rows]
+    mass = weights[pairs] * (chances[rows] * mdp.probabilities[outcomes])
+    targets = mdp.next_states[outcomes].astype(np.int64)
+    return targets, accrued[pairs] + factor * costs, mass, mdp.done[outcomes]
+
+
+def _expand(starts: Any, ends: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For ranges ``starts[i]..ends[i]`` return (i, element) of every element of every range."""
+    lengths = ends - starts
+    owners = np.repeat(np.arange(lengths.size), lengths)
+    within = np.arange(owners.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return owners, starts[owners] + within
+
+
+def _merge(
+    states: NDArray[np.int64], accrued: Floats, weights: Floats, slack: float
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Add up the weights of pairs that are equal, or in one cell of width ``slack`` (then at their mean)."""
+    if not states.size:
+        return states, accrued, weights
+    cells = accrued if slack == 0.0 else np.floor(accrued / slack)
+    order = np.lexsort((cells, states))
+    states, accrued, weights, cells = states[order], accrued[order], weights[order], cells[order]
+    first = np.append(True, (np.diff(states) != 0) | (np.diff(cells) != 0))
+    starts = np.flatnonzero(first)
+    masses = np.add.reduceat(weights, starts)
+    if slack == 0.0:
+        return states[starts], accrued[starts], masses
+    return states[starts], np.add.reduceat(weights * accrued, starts) / masses, masses

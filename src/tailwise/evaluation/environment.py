@@ -1,0 +1,89 @@
+"""Environments: what an episode is played in, one step at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from tailwise._random import generator
+from tailwise.errors import SimulatorError
+from tailwise.evaluation.streams import child, episode_uniforms, run_key
+from tailwise.models import TabularMDP
+from tailwise.models.contract import Model
+
+
+class Environment(Protocol):
+    """One model, many episodes; costs are in the model's own sense."""
+
+    def begin(self, episode: int) -> Any:
+        """Start an episode; return its first state."""
+        ...
+
+    def step(self, state: Any, action: Any, h: int) -> tuple[Any, float, bool]:
+        """Return (next state, cost, done)."""
+        ...
+
+    def end_cost(self, state: Any) -> float:
+        """Return what reaching step H in ``state`` costs."""
+        ...
+
+
+class TableEnvironment:
+    """A table on common random numbers (see :mod:`tailwise.evaluation.streams`)."""
+
+    def __init__(self, mdp: TabularMDP, root: np.random.SeedSequence) -> None:
+        self.mdp = mdp
+        self._key = run_key(root)
+        self._cumulative = mdp.data.cumulative
+        self._uniforms = np.empty(0)
+
+    def begin(self, episode: int) -> int:
+        """Start an episode; return its first state."""
+        self._uniforms = episode_uniforms(self._key, episode, self.mdp.horizon)
+        return self.mdp.start
+
+    def step(self, state: int, action: int, h: int) -> tuple[int, float, bool]:
+        """Return (next state, cost, done) by inverting the row's distribution at the step's draw."""
+        mdp = self.mdp
+        row = mdp.row(state, action)
+        first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
+        k = first + int(np.searchsorted(self._cumulative[first:last], self._uniforms[h], side="right"))
+        cost = float(mdp.costs[k])
+        if mdp.step_costs.size:
+            cost += float(mdp.step_costs[h, row])
+        return int(mdp.next_states[k]), float(mdp.signed(cost)), bool(mdp.done[k])
+
+    def end_cost(self, state: int) -> float:
+        """Return what reaching step H in ``state`` costs."""
+        return self.mdp.terminal_cost(state)
+
+
+class SimulatorEnvironment:
+    """Any other model: each episode has a generator of its own, the same for every planner."""
+
+    def __init__(self, model: Model, root: np.random.SeedSequence) -> None:
+        self.model = model
+        self._root = root
+        self._rng = generator(root)
+        self._end = getattr(model, "terminal_cost", None)
+
+    def begin(self, episode: int) -> Any:
+        """Start an episode; return its first state."""
+        self._rng = generator(child(self._root, episode, 0))
+        return self.model.start
+
+    def step(self, state: Any, action: Any, h: int) -> tuple[Any, float, bool]:
+        """Return (next state, cost, done); a failure names state, action and step."""
+        try:
+            target, cost, done = self.model.step(state, action, self._rng)
+            return target, float(cost), bool(done)
+        except Exception as error:
+            raise SimulatorError(
+                f"step({state!r}, {action!r}) failed at step {h} of an evaluated episode: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def end_cost(self, state: Any) -> float:
+        """Return what reaching step H in ``state`` costs."""
+        return 0.0 if self._end is None else float(self._end(state))

@@ -1,0 +1,104 @@
+"""Fixed policies on a table, in one form: the row (or the chances of rows) of each step and state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import OptionError, StateError
+from tailwise.models import TabularMDP
+
+
+def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
+    """Return the table's row that a deterministic policy takes: int64, shape (H, S); -1 for none.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+    policy : object with ``policy`` or ``act(state, h)``, or array_like of int, shape (S,) or (H, S)
+        Action ids; -1 where no action is allowed (or none is needed). A :class:`tailwise.Solution` will do.
+
+    Raises
+    ------
+    OptionError
+        If the array has another shape.
+    StateError
+        If an action is not allowed where the policy takes it.
+    """
+    shape = (mdp.horizon, mdp.num_states)
+    given = getattr(policy, "policy", policy)
+    if hasattr(given, "act"):
+        given = _asked(mdp, given)
+    actions = np.asarray(given)
+    if actions.dtype.kind not in "iu" or actions.shape not in (shape, shape[1:]):
+        raise OptionError(
+            f"a policy must be whole numbers of shape (S,) = {shape[1:]} or (H, S) = {shape}, not "
+            f"{actions.dtype} of shape {actions.shape}"
+        )
+    actions = np.broadcast_to(actions, shape)
+    index = np.full((mdp.num_states, mdp.num_actions), -1, dtype=np.int64)
+    index[mdp.row_states, mdp.action_ids] = np.arange(mdp.num_rows)
+    known = (actions >= 0) & (actions < mdp.num_actions)
+    rows = np.where(known, index[np.arange(mdp.num_states), np.where(known, actions, 0)], -1)
+    wrong = np.argwhere((rows < 0) & (actions != -1))
+    if wrong.size:
+        h, state = wrong[0]
+        raise StateError(
+            f"the policy takes action {actions[h, state]} in state {mdp.state_name(int(state))} at step {h}, "
+            "where it is not allowed"
+        )
+    return rows
+
+
+def _asked(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
+    actions = np.full((mdp.horizon, mdp.num_states), -1, dtype=np.int64)
+    for h in range(mdp.horizon):
+        for state in np.flatnonzero(np.diff(mdp.action_offsets)):
+            actions[h, state] = int(policy.act(int(state), h))
+    return actions
+
+
+def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:
+    """Return the probability of each row of the table: float64, shape (H, rows).
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+    policy : as for :func:`policy_rows`, or array_like of float, shape (H, S, A)
+        Probabilities of the action ids; where a state's sum to 0 the actions are taken uniformly.
+
+    Raises
+    ------
+    OptionError
+        If probabilities are negative, do not sum to 1 (or 0), or have another shape.
+    StateError
+        If an action is not allowed where the policy takes it.
+    """
+    given = getattr(policy, "policy", policy)
+    if np.ndim(given) != 3:
+        rows = policy_rows(mdp, policy)
+        chances = np.zeros((mdp.horizon, mdp.num_rows))
+        steps, states = np.nonzero(rows >= 0)
+        chances[steps, rows[steps, states]] = 1.0
+        return chances
+    full = np.asarray(given, dtype=np.float64)
+    shape = (mdp.horizon, mdp.num_states, mdp.num_actions)
+    if full.shape != shape:
+        raise OptionError(f"action probabilities must have shape (H, S, A) = {shape}, not {full.shape}")
+    sums = full.sum(axis=2)
+    if not np.isfinite(full).all() or (full < 0).any() or not (np.isclose(sums, 1.0) | (sums == 0.0)).all():
+        raise OptionError(
+            "action probabilities must be >= 0 and sum to 1 (or all be 0) in each step and state"
+        )
+    chances = full[:, mdp.row_states, mdp.action_ids]
+    legal = np.add.reduceat(chances, mdp.action_offsets[:-1][np.diff(mdp.action_offsets) > 0], axis=1)
+    used = sums[:, np.flatnonzero(np.diff(mdp.action_offsets))]
+    if not np.allclose(legal, used):
+        raise StateError("the policy gives a positive probability to an action that is not allowed")
+    counts = np.diff(mdp.action_offsets)[mdp.row_states]
+    empty = sums[:, mdp.row_states] == 0.0
+    return np.where(empty, 1.0 / counts, chances / np.where(empty, 1.0, sums[:, mdp.row_states]))

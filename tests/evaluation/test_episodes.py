@@ -1,0 +1,185 @@
+"""Closed-loop episodes: equivalences, independence of threads, errors."""
+
+import numpy as np
+import pytest
+
+from tailwise.domains import make
+from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.evaluation import evaluate
+from tailwise.evaluation.streams import child, episode_uniforms, run_key
+from tailwise.models import TabularMDP
+from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+
+
+class Follower:
+    """A policy by hand, and so on the slow path of a model that is not a table."""
+
+    def __init__(self, solution):
+        self.solution = solution
+
+    def act(self, state, h):
+        return self.solution.act(state, h)
+
+
+class Duck:
+    """A table behind the bare contract: not a TabularMDP."""
+
+    def __init__(self, mdp):
+        self.mdp = mdp
+        self.horizon, self.discount, self.sense, self.start = mdp.horizon, mdp.discount, mdp.sense, mdp.start
+
+    def actions(self, state):
+        return self.mdp.actions(state)
+
+    def step(self, state, action, rng):
+        return self.mdp.step(state, action, rng)
+
+    def terminal_cost(self, state):
+        return self.mdp.terminal_cost(state)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Ending outcomes, terminal costs, a discount: everything that a total may hold."""
+    return TabularMDP.from_outcomes(
+        [0, 0, 0, 1, 1], [0, 0, 1, 0, 0], [0, 1, 1, 1, 0], [0.6, 0.4, 1.0, 0.7, 0.3],
+        [1.0, 2.0, 1.8, 0.5, 4.0],
+        done=[False, False, False, False, True], horizon=4, discount=0.5, terminal_costs=[8.0, 16.0],
+    )  # fmt: skip
+
+
+def played_by_hand(mdp, policy, seed, episode):
+    """One episode from its uniforms, by the definition of the total."""
+    draws = episode_uniforms(run_key(np.random.SeedSequence(seed)), episode, mdp.horizon)
+    state, total = mdp.start, 0.0
+    for h in range(mdp.horizon):
+        outcomes = mdp.outcomes(state, policy.act(state, h), h)
+        index = int(np.searchsorted(np.cumsum([o.probability for o in outcomes]), draws[h], side="right"))
+        state, done = outcomes[index].next_state, outcomes[index].done
+        total += mdp.discount**h * outcomes[index].cost
+        if done:
+            return total
+    return total + mdp.discount**mdp.horizon * mdp.terminal_cost(state)
+
+
+def test_compiled_episodes_are_those_played_by_hand(chain):
+    solution = backward_induction(chain, 0.3)
+    totals = evaluate(chain, solution, episodes=200, seed=4).costs
+    assert totals == pytest.approx([played_by_hand(chain, solution, 4, e) for e in range(200)], rel=1e-14)
+    assert np.unique(totals).size > 5
+
+
+def test_policies_in_every_form_give_the_same_totals(chain):
+    solution = backward_induction(chain, 0.3)
+    expected = evaluate(chain, solution, episodes=50, seed=1).costs
+    for form in (solution.policy, Follower(solution), solution.policy.tolist()):
+        assert np.array_equal(evaluate(chain, form, episodes=50, seed=1).costs, expected)
+
+
+def test_a_planner_that_acts_optimally_meets_the_luck_of_the_policy():
+    # In mdp-4 at beta 5 the search is never in doubt early on: most episodes coincide with the policy's.
+    mdp = make("mdp-4").with_options(horizon=3)
+    solution = backward_induction(mdp, 0.0)
+    planner = evaluate(mdp, Uct(mdp), episodes=40, iterations=2000, seed=2)
+    policy = evaluate(mdp, solution, episodes=40, seed=2)
+    assert planner.streams == policy.streams
+    assert np.mean(planner.costs == policy.costs) > 0.9
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", [ErmMcts, AccMcts])
+def test_threads_do_not_change_the_result(kind):
+    mdp = make("mdp-4")
+    runs = [evaluate(mdp, kind(mdp, 0.5), episodes=12, iterations=60, seed=3, threads=n) for n in (1, 3)]
+    assert np.array_equal(runs[0].costs, runs[1].costs)
+    assert np.array_equal(runs[0].decisions, runs[1].decisions)
+    blocks = [evaluate(mdp, backward_induction(mdp, 0.5), episodes=30_000, seed=3, threads=n) for n in (1, 2)]
+    assert np.array_equal(blocks[0].costs, blocks[1].costs)
+
+
+def test_a_seed_sequence_is_not_used_up(chain):
+    root = np.random.SeedSequence(7)
+    runs = [evaluate(chain, [0, 0], episodes=5, seed=root).costs for _ in range(2)]
+    assert np.array_equal(*runs)
+    assert np.array_equal(runs[0], evaluate(chain, [0, 0], episodes=5, seed=7).costs)
+    assert child(root, 3, 1).generate_state(1) != child(root, 3, 0).generate_state(1)
+
+
+def test_more_episodes_extend_fewer(chain):
+    few, many = (evaluate(chain, [0, 0], episodes=n, seed=0).costs for n in (10, 25))
+    assert np.array_equal(few, many[:10])
+
+
+def test_decisions_are_recorded(chain):
+    returns = evaluate(chain, ErmMcts(chain, 0.3), episodes=6, iterations=50, seed=0)
+    assert returns.decisions.shape == (6, 4, 2)
+    assert (returns.decisions[:, 0, 0] == chain.start).all()
+    ended = returns.decisions[:, :, 0] < 0
+    assert ended.any()
+    assert (np.diff(ended.astype(int), axis=1) >= 0).all()  # once over, an episode stays over
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_utility_planners_are_told_what_was_paid(chain, reuse):
+    # u(x) = x: minimising the mean. Every planner must then do about as well as the exact solution.
+    exact = backward_induction(chain, 0.0).value
+    for planner in (
+        NluMcts(chain, lambda total: total),
+        AccMcts(chain, 1e-6),
+        Uct(chain),
+    ):
+        returns = evaluate(chain, planner, episodes=60, iterations=150, seed=1, reuse=reuse)
+        assert abs(returns.mean - exact) < 4 * returns.std / 60**0.5 + 0.2
+
+
+def test_rewards_stay_rewards():
+    mdp = TabularMDP.from_outcomes([0, 0], [0, 1], [0, 0], [1, 1], rewards=[1.0, 3.0], horizon=2)
+    for planner in (ErmMcts(mdp, 0.5), AccMcts(mdp, 0.5), NluMcts(mdp, lambda reward: reward)):
+        returns = evaluate(mdp, planner, episodes=3, iterations=40, seed=0)
+        assert returns.costs.tolist() == [6.0] * 3
+        assert returns.sense == "reward"
+
+
+def test_models_that_are_not_tables_are_played_too(chain):
+    solution = backward_induction(chain, 0.0)
+    returns = evaluate(Duck(chain), Follower(solution), episodes=300, seed=0)
+    assert abs(returns.mean - solution.value) < 4 * returns.std / 300**0.5
+
+
+def test_the_planner_given_is_left_alone(chain):
+    planner = ErmMcts(chain, 0.5, seed=1)
+    planner.plan(iterations=10)
+    evaluate(chain, planner, episodes=2, iterations=10, seed=0)
+    after = planner.plan(iterations=10)
+    untouched = ErmMcts(chain, 0.5, seed=1)
+    untouched.plan(iterations=10)
+    assert after.value == untouched.plan(iterations=10).value
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"episodes": 0}, OptionError, "episodes must be at least 1"),
+        ({"threads": 0}, OptionError, "threads must be at least 1"),
+        ({"iterations": 10}, OptionError, "limits of a planner"),
+        ({"planner_or_policy": [0]}, OptionError, "shape"),
+        ({"planner_or_policy": [1, 1]}, StateError, "not allowed"),
+        ({"planner_or_policy": [0, -1]}, StateError, "no action in state 1 at step"),
+        ({"planner_or_policy": [0.5, 0.5]}, OptionError, "whole numbers"),
+    ],
+)
+def test_bad_input_is_named(chain, change, error, message):
+    arguments = {"planner_or_policy": [0, 0], "episodes": 50, "seed": 0, **change}
+    with pytest.raises(error, match=message):
+        evaluate(chain, arguments.pop("planner_or_policy"), **arguments)
+
+
+def test_planners_and_objects_that_do_not_fit_are_refused(chain):
+    with pytest.raises(ModelError, match="horizon 20"):
+        evaluate(chain, ErmMcts(make("mdp-4"), 0.5), episodes=1)
+    with pytest.raises(ModelError, match="neither a planner nor a policy"):
+        evaluate(Duck(chain), 3, episodes=1)
+    with pytest.raises(OptionError, match="iterations"):
+        evaluate(chain, ErmMcts(chain, 0.5), episodes=1, iterations=0)

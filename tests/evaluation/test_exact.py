@@ -1,0 +1,212 @@
+"""Exact laws of totals, and the measures that integrate luck exactly."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tailwise.domains import make
+from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.evaluation import (
+    action_frequencies,
+    cost_distribution,
+    evaluate,
+    policy_risk,
+    settled_risk,
+    settled_states,
+)
+from tailwise.models import TabularMDP
+from tailwise.planners import ErmMcts, backward_induction
+from tailwise.risk import erm
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+
+
+def enumerated(mdp, policy):
+    """The law by walking every path: {total: probability}."""
+    law = {}
+
+    def walk(state, h, total, chance):
+        if h == mdp.horizon:
+            end = total + mdp.discount**h * mdp.terminal_cost(state)
+            law[end] = law.get(end, 0.0) + chance
+            return
+        for probability, target, cost, done in mdp.outcomes(state, int(policy[h, state]), h):
+            paid = total + mdp.discount**h * cost
+            if done:
+                law[paid] = law.get(paid, 0.0) + chance * probability
+            else:
+                walk(target, h + 1, paid, chance * probability)
+
+    walk(mdp.start, 0, 0.0, 1.0)
+    return law
+
+
+@pytest.fixture(scope="module")
+def knotty():
+    """Duplicate transitions with different costs, endings, terminal costs."""
+    return TabularMDP.from_outcomes(
+        [0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 0, 1, 1], [0, 1, 1, 1, 0, 1, 0],
+        [0.5, 0.25, 0.25, 1.0, 1.0, 0.6, 0.4], [0.0, 1.0, 4.0, 1.5, 0.5, 0.0, 3.0],
+        done=[False, False, False, False, False, False, True], horizon=5, discount=0.8,
+        terminal_costs=[0.25, 1.0],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("beta", [-0.5, 0.0, 0.7])
+def test_law_is_the_enumerated_one(knotty, beta):
+    solution = backward_induction(knotty, beta)
+    law, paths = cost_distribution(knotty, solution), enumerated(knotty, solution.policy)
+    totals = np.array(sorted(paths))
+    assert law.cdf(totals + 1e-9) == pytest.approx(np.cumsum([paths[t] for t in totals]), abs=1e-12)
+    assert law.erm(beta) == pytest.approx(solution.value, rel=1e-13)
+    assert policy_risk(knotty, solution, beta) == pytest.approx(solution.value, rel=1e-13)
+
+
+KNOWN = [  # beta, mean, standard deviation, least, largest total: computed independently
+    ("mdp-4", 0.1, 1.376690, 1.985840, 0.208048, 7.784233),
+    ("mdp-4", 0.5, 1.753463, 0.307036, 0.825089, 3.300643),
+    ("mdp-4", 1.0, 1.777041, 0.166686, 0.938689, 2.521225),
+    ("grid-mdp", 0.01, 5.549873, 9.215587, 3.940399, 62.010823),
+    ("grid-mdp", 0.1, 8.038962, 3.118606, 7.725531, 39.068700),
+]
+
+
+@pytest.mark.parametrize(("name", "beta", "mean", "std", "least", "largest"), KNOWN)
+def test_laws_of_the_papers_problems(name, beta, mean, std, least, largest):
+    mdp = make(name)
+    solution = backward_induction(mdp, beta)
+    law = cost_distribution(mdp, solution)
+    assert (law.mean, law.std, law.minimum, law.maximum) == pytest.approx(
+        (mean, std, least, largest), abs=1e-6
+    )
+    assert law.erm(beta) == pytest.approx(solution.value, rel=1e-12)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "beta"), [row[:2] for row in KNOWN])
+def test_a_million_episodes_follow_the_exact_law(name, beta):
+    # Kolmogorov-Smirnov at level 0.1 % per problem (conservative: the laws are discrete); seed fixed.
+    mdp = make(name)
+    solution = backward_induction(mdp, beta)
+    law = cost_distribution(mdp, solution)
+    sample = evaluate(mdp, solution, episodes=1_000_000, seed=2026).costs
+    _, p_value = law.kolmogorov_smirnov(sample)
+    assert p_value > 0.001
+    # The test can fail: the law of another policy is found out.
+    other = cost_distribution(mdp, backward_induction(mdp, 5.0))
+    assert other.kolmogorov_smirnov(sample)[1] < 1e-6
+
+
+def test_tolerance_bounds_every_move():
+    mdp = make("mdp-4")
+    solution = backward_induction(mdp, 0.1)
+    exact = cost_distribution(mdp, solution)
+    rough = cost_distribution(mdp, solution, tolerance=1e-3)
+    assert rough.atoms < exact.atoms / 4
+    assert rough.tolerance == 1e-3
+    points = np.linspace(0, 8, 200)
+    assert (rough.cdf(points + 1e-3) >= exact.cdf(points) - 1e-10).all()
+    assert (rough.cdf(points - 1e-3) <= exact.cdf(points) + 1e-10).all()
+    assert rough.mean == pytest.approx(exact.mean, abs=1e-12)  # cells keep their mean
+
+
+def test_stochastic_policies_are_mixtures(knotty):
+    half = np.zeros((5, 2, 2))
+    half[:] = 0.5
+    half[0, 0] = [1.0, 0.0]
+    law = cost_distribution(knotty, half)
+    paths = {}
+    for choice in itertools.product((0, 1), repeat=8):
+        policy = np.zeros((5, 2), dtype=int)
+        policy[1:] = np.reshape(choice, (4, 2))
+        for total, chance in enumerated(knotty, policy).items():
+            paths[round(total, 12)] = paths.get(round(total, 12), 0.0) + chance / 2**8
+    totals = np.array(sorted(paths))
+    assert law.cdf(totals + 1e-9) == pytest.approx(np.cumsum([paths[t] for t in totals]), abs=1e-12)
+    assert policy_risk(knotty, half, 0.6) == pytest.approx(law.erm(0.6), rel=1e-12)
+
+
+def test_rewards_have_the_mirrored_law(knotty):
+    from dataclasses import replace
+
+    mirrored = replace(knotty, sense="reward")
+    solution = backward_induction(knotty, 0.4)
+    law, reward_law = cost_distribution(knotty, solution), cost_distribution(mirrored, solution.policy)
+    assert np.array_equal(reward_law.costs, -law.costs[::-1])
+    assert reward_law.erm(0.4) == -law.erm(0.4)
+
+
+def test_limits_and_gaps_are_named(knotty):
+    solution = backward_induction(knotty, 0.4)
+    with pytest.raises(OptionError, match="tolerance="):
+        cost_distribution(knotty, [0, 0], max_atoms=3)
+    with pytest.raises(StateError, match="no action in state 1"):
+        cost_distribution(knotty, [0, -1])
+    with pytest.raises(OptionError, match="sum to 1"):
+        cost_distribution(knotty, np.full((5, 2, 2), 0.3))
+    with pytest.raises(OptionError, match="sample is empty"):
+        cost_distribution(knotty, solution).kolmogorov_smirnov([])
+    with pytest.raises(ModelError, match="TabularMDP"):
+        settled_risk(object(), None, 0.1, episodes=1)
+
+
+def test_settled_states_of_the_grid():
+    mdp = make("grid-mdp")
+    settled, values = settled_states(mdp, 0.1)
+    pit, target = 15, 0
+    assert settled[:, pit].all()
+    assert settled[:, target].all()
+    assert settled[-1].all()
+    assert not settled[0, mdp.start]
+    assert values[0, mdp.start] == pytest.approx(9.711820843)
+
+
+class Scripted(ErmMcts):
+    """A planner that does what a fixed policy says: its risk is known exactly."""
+
+    policy = None
+
+    def plan(self, iterations=None, seconds=None, **options):
+        from dataclasses import replace
+
+        plan = super().plan(iterations=1)
+        state = self.state
+        return replace(plan, action=int(self.policy[self.step, state]))
+
+
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_integrated_risk_of_a_scripted_planner_is_exact(sense):
+    from dataclasses import replace
+
+    mdp = replace(make("grid-mdp"), sense=sense)
+    for beta in (0.01, 0.1):
+        planner = Scripted(mdp, beta)
+        planner.policy = backward_induction(mdp, beta).policy
+        found = settled_risk(mdp, planner, beta, episodes=3, seed=0)
+        assert found.erm == pytest.approx(backward_induction(mdp, beta).value, rel=1e-12)
+        assert np.ptp(found.risks) < 1e-12  # all luck in this grid is settled
+        assert found.interval().low == pytest.approx(found.erm)
+
+
+def test_integrated_risk_is_unbiased_where_not_all_luck_is_settled():
+    mdp = make("mdp-4").with_options(horizon=4)
+    planner = Scripted(mdp, 1.0)
+    planner.policy = backward_induction(mdp, 0.1).policy
+    found = settled_risk(mdp, planner, 1.0, episodes=400, seed=0)
+    exact = policy_risk(mdp, planner.policy, 1.0)
+    # exp(beta x) of 400 episodes: error rate 1 in 10^4 at 4 standard errors.
+    moments = np.exp(found.risks)
+    assert abs(moments.mean() - np.exp(exact)) < 4 * moments.std() / 20
+    assert found.erm == pytest.approx(erm(found.risks, 1.0))
+
+
+def test_frequencies_of_recorded_decisions():
+    mdp = make("mdp-4")
+    returns = evaluate(mdp, ErmMcts(mdp, 1.0), episodes=30, iterations=100, seed=0)
+    shares = action_frequencies(mdp, returns.decisions)
+    assert shares.shape == (20, 4, 2)
+    sums = shares.sum(axis=2)
+    assert set(np.round(sums, 12).ravel()) == {0.0, 1.0}
+    assert sums[0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert policy_risk(mdp, shares, 1.0) >= backward_induction(mdp, 1.0).value

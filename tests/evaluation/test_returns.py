@@ -1,0 +1,181 @@
+"""Samples, bootstrap intervals and paired comparison."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tailwise.domains import make
+from tailwise.errors import OptionError
+from tailwise.evaluation import Returns, bootstrap_interval, compare, evaluate
+from tailwise.evaluation.bootstrap import statistic
+from tailwise.models import TabularMDP
+from tailwise.planners import backward_induction
+from tailwise.risk import conditional_value_at_risk, erm, value_at_risk
+
+COSTS = np.array([3.0, 1.0, 2.0, 2.0, 10.0, 4.0])
+
+
+def test_measures_are_those_of_the_risk_layer():
+    returns = Returns(COSTS.copy())
+    assert returns.erm(0.3) == erm(COSTS, 0.3)
+    assert returns.mean == pytest.approx(COSTS.mean())
+    assert returns.std == pytest.approx(COSTS.std(ddof=1))
+    assert returns.cvar(0.5) == conditional_value_at_risk(COSTS, 0.5)
+    assert returns.quantile(0.9) == value_at_risk(COSTS, 0.9)
+    assert (returns.minimum, returns.maximum, len(returns)) == (1.0, 10.0, 6)
+    with pytest.raises(ValueError, match="read-only"):
+        returns.costs[0] = 0.0
+
+
+def test_rewards_are_the_mirror_image_of_costs():
+    costs, rewards = Returns(COSTS.copy()), Returns(-COSTS, "reward")
+    assert rewards.erm(0.3) == -costs.erm(0.3)
+    assert rewards.mean == -costs.mean
+    assert rewards.cvar(0.8) == -costs.cvar(0.8)
+    assert rewards.quantile(0.5) == value_at_risk(-COSTS, 0.5)
+    for options in ({"measure": "erm", "beta": 0.3}, {"measure": "cvar", "level": 0.5}, {"measure": "mean"}):
+        low, high = costs.interval(**options)
+        assert rewards.interval(**options) == (-high, -low)
+    low, high = rewards.interval("quantile", level=0.5)
+    assert low <= rewards.quantile(0.5) <= high
+
+
+@pytest.mark.parametrize("measure", ["erm", "mean", "std", "quantile", "cvar"])
+def test_count_form_of_each_measure_is_the_plain_one(measure):
+    atoms, counts = np.unique(COSTS, return_counts=True)
+    options = {"beta": 0.3} if measure == "erm" else {"level": 0.7} if measure in ("quantile", "cvar") else {}
+    rows = np.stack([counts, [1, 0, 0, 3, 2], [0, 6, 0, 0, 0]]).astype(float)
+    plain = {
+        "erm": lambda x: erm(x, 0.3),
+        "mean": np.mean,
+        "std": lambda x: np.std(x, ddof=1),
+        "quantile": lambda x: value_at_risk(x, 0.7),
+        "cvar": lambda x: conditional_value_at_risk(x, 0.7),
+    }[measure]
+    expected = [plain(np.repeat(atoms, row.astype(int))) for row in rows]
+    assert statistic(measure, atoms, **options)(rows) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_percentile_interval_is_that_of_explicit_resampling():
+    rng = np.random.default_rng(0)
+    sample = rng.gamma(2.0, size=60)
+    resampled = sample[rng.integers(0, 60, size=(40_000, 60))]
+    expected = np.quantile(np.log(np.exp(0.4 * resampled).mean(axis=1)) / 0.4, [0.05, 0.95])
+    found = bootstrap_interval(sample, "erm", beta=0.4, method="percentile", resamples=40_000, seed=1)
+    # Both ends have Monte Carlo error; a quantile of 40,000 draws here is good to about 0.006.
+    assert found == pytest.approx(expected, abs=0.03)
+
+
+def test_bca_agrees_with_scipy():
+    from scipy.stats import bootstrap
+
+    sample = np.random.default_rng(3).lognormal(size=80)
+    theirs = bootstrap(
+        (sample,), np.mean, confidence_level=0.9, n_resamples=40_000, method="BCa",
+        rng=np.random.default_rng(1),
+    ).confidence_interval  # fmt: skip
+    ours = bootstrap_interval(sample, "mean", confidence=0.9, resamples=40_000, seed=2)
+    plain = bootstrap_interval(sample, "mean", confidence=0.9, resamples=40_000, seed=2, method="percentile")
+    assert ours == pytest.approx(tuple(theirs), abs=0.03)
+    assert abs(ours.high - plain.high) > 0.05  # the correction is not nothing
+
+
+def test_few_atoms_and_many_are_resampled_alike():
+    two = np.repeat([1.0, 5.0], [90, 10])
+    jittered = two + 1e-9 * np.arange(100)  # as many atoms as totals: the other way to resample
+    first = bootstrap_interval(two, "erm", beta=0.5, resamples=20_000, method="percentile", seed=0)
+    second = bootstrap_interval(jittered, "erm", beta=0.5, resamples=20_000, method="percentile", seed=0)
+    assert first == pytest.approx(second, abs=0.1)
+
+
+def test_coverage_is_near_nominal_where_the_truth_is_known():
+    # mdp-4 at beta 0.5: nominal 90 %, 400 samples of 100 episodes. The known coverage of the percentile
+    # interval there is 88 %, that of BCa similar; +-6 points is more than 3.5 standard errors.
+    mdp = make("mdp-4")
+    solution = backward_induction(mdp, 0.5)
+    totals = evaluate(mdp, solution, episodes=40_000, seed=11).costs.reshape(400, 100)
+    for method in ("percentile", "bca"):
+        covered = 0
+        for row in totals:
+            low, high = bootstrap_interval(row, "erm", beta=0.5, resamples=600, method=method, seed=1)
+            covered += low <= solution.value <= high
+        assert 0.82 <= covered / 400 <= 0.95
+
+
+def test_unseen_disasters_leave_the_interval_short_and_wrong():
+    # The docs warn of this: grid-mdp at beta 0.1, where no fall was seen the interval is one point.
+    mdp = make("grid-mdp")
+    solution = backward_induction(mdp, 0.1)
+    for seed in range(20):
+        returns = evaluate(mdp, solution, episodes=100, seed=seed)
+        if returns.maximum < 10.0:
+            low, high = returns.interval("erm", beta=0.1)
+            assert high - low < 1e-12
+            assert high < solution.value - 1.0
+            return
+    pytest.fail("20 samples of 100 episodes all saw the pit; the chance of that is 0.63**20")
+
+
+def test_degenerate_samples():
+    assert Returns(np.full(5, 2.0)).interval("mean") == (2.0, 2.0)
+    single = Returns(np.array([3.0]))
+    assert math.isnan(single.std)
+    assert single.interval("erm", beta=1.0) == (3.0, 3.0)
+    low, high = Returns(np.array([1.0, 2.0])).interval("erm", beta=50.0)
+    assert 1.0 <= low <= high <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measure": "erm"}, "needs beta"),
+        ({"measure": "mean", "beta": 1.0}, "takes no beta"),
+        ({"measure": "quantile"}, "needs level"),
+        ({"measure": "median"}, "measure must be one of"),
+        ({"measure": "mean", "method": "basic"}, "method must be one of"),
+        ({"measure": "mean", "resamples": 5}, "resamples must be at least 100"),
+        ({"measure": "mean", "confidence": 1.0}, "confidence"),
+    ],
+)
+def test_bad_interval_options_are_named(options, message):
+    with pytest.raises(OptionError, match=message):
+        Returns(COSTS.copy()).interval(**options)
+
+
+def test_paired_comparison_sees_through_common_luck():
+    # The same policy but for one early decision: plain intervals overlap, the paired one does not.
+    mdp = make("mdp-4")
+    best = backward_induction(mdp, 1.0)
+    worse = best.policy.copy()
+    worse[19, :] = 1  # the last decision changes nothing: no difference at all
+    one = evaluate(mdp, best, episodes=400, seed=5)
+    two = evaluate(mdp, worse, episodes=400, seed=5, label="late")
+    same = compare(one, two, 1.0)
+    assert (same.difference, same.equal, same.is_clear) == (0.0, 400, False)
+    worse = best.policy.copy()
+    worse[14, 0] = 1 - worse[14, 0]
+    two = evaluate(mdp, worse, episodes=400, seed=5)
+    paired = compare(one, two, 1.0, seed=0)
+    assert paired.equal > 150
+    width = one.interval("erm", beta=1.0).high - one.interval("erm", beta=1.0).low
+    assert paired.interval.high - paired.interval.low < 0.9 * width
+    assert paired.difference == pytest.approx(one.erm(1.0) - two.erm(1.0), abs=1e-12)
+    assert paired.better + paired.equal + paired.worse == 400
+    assert compare(two, one, 1.0, seed=0).difference == -paired.difference
+
+
+def test_only_paired_samples_are_compared():
+    mdp = make("mdp-4")
+    policy = backward_induction(mdp, 0.1)
+    one, two = (evaluate(mdp, policy, episodes=10, seed=seed) for seed in (0, 1))
+    with pytest.raises(OptionError, match="not paired"):
+        compare(one, two, 0.1)
+
+
+def test_comparison_of_rewards_has_the_sense_of_rewards():
+    rewards = TabularMDP.from_outcomes([0, 0], [0, 1], [0, 0], [1, 1], rewards=[1.0, 3.0], horizon=2)
+    low = evaluate(rewards, [0], episodes=10, seed=0)
+    high = evaluate(rewards, [1], episodes=10, seed=0)
+    found = compare(high, low, 0.5)
+    assert (found.difference, found.better, found.worse) == (4.0, 10, 0)
