@@ -11,7 +11,7 @@ from tailwise.formats import load
 
 STEPS = 25
 NAMES = [
-    "cliff.csv", "gridworld_transient.csv", "inventory1.csv", "machine.csv", 
+    "cliff.csv", "gridworld_transient.csv", "inventory1.csv", "machine.csv",
     "machine_replacement_zero_based.csv",
     "population.csv", "riverswim.csv", "ruin.csv", "two_state.csv", "rock_paper_scissors_outcomes.csv",
 ]  # fmt: skip
