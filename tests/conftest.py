@@ -36,9 +36,7 @@ def random_mdp(seed, *, states=4, actions=3, horizon=4, discount=0.9, per_step=F
             targets = rng.choice(states, size=rng.integers(2, 4), replace=True)  # may repeat: kept apart
             chances = rng.dirichlet(np.ones(targets.size))
             for target, chance in zip(targets, chances, strict=True):
-                rows.append(
-                    (state, action, target, chance, scale * rng.normal(), done and rng.random() < 0.15)
-                )
+                rows.append((state, action, target, chance, scale * rng.normal(), done and rng.random() < 0.15))
     state, action, target, chance, cost, ends = map(np.array, zip(*rows, strict=True))
     mdp = TabularMDP.from_outcomes(
         state, action, target, chance, cost, done=ends, horizon=horizon, discount=discount,

@@ -18,7 +18,8 @@ def test_every_public_name_loads():
 
 
 def test_import_is_light():
-    code = "import sys, tailwise; print([m for m in ('numba', 'scipy', 'numpy', 'rich', 'gymnasium') if m in sys.modules])"
+    heavy = ("numba", "scipy", "numpy", "rich", "gymnasium")
+    code = f"import sys, tailwise; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
 
@@ -31,8 +32,9 @@ def test_missing_extras_are_named():
 
 def test_the_error_tree_subclasses_builtins():
     for name, builtin in (
-        ("ModelError", ValueError), ("OptionError", ValueError), ("StateError", LookupError), ("SimulatorError", RuntimeError),
-        ("UnknownNameError", LookupError), ("FormatError", ValueError), ("ConditionError", ValueError), ("RunError", RuntimeError),
+        ("ModelError", ValueError), ("OptionError", ValueError), ("StateError", LookupError),
+        ("SimulatorError", RuntimeError), ("UnknownNameError", LookupError), ("FormatError", ValueError),
+        ("ConditionError", ValueError), ("RunError", RuntimeError),
     ):  # fmt: skip
         assert issubclass(getattr(errors, name), (errors.TailwiseError,))
         assert issubclass(getattr(errors, name), builtin)

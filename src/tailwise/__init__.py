@@ -33,8 +33,10 @@ _HOMES = {
     "save": "formats",
     "evaluate": "evaluation",
 }
-_LAYERS = ("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners")
-_LAYERS += ("report", "risk", "search", "theory")
+_LAYERS = (
+    *("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners"),
+    *("report", "risk", "search", "theory"),
+)
 
 __version__ = "0.1.0"
 __all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]

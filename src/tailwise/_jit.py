@@ -8,24 +8,25 @@ zero give inf or NaN, as in NumPy, and spares a branch per division.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+Kernel: TypeAlias = Callable[..., Any]
+"""A compiled function: numba infers the types of its arguments, so mypy sees none."""
 
 
-def kernel(function: _F) -> _F:
+def kernel(function: Kernel) -> Kernel:
     """Compile ``function`` at its first call, with the options that every kernel shares."""
-    compiled: _F = njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: Kernel = njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
 
 
-def inlined(function: _F) -> _F:
+def inlined(function: Kernel) -> Kernel:
     """Like :func:`kernel`, for small functions that must vanish into their callers."""
-    compiled: _F = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    compiled: Kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
     return compiled
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from tailwise._jit import inlined
+from tailwise._jit import Kernel, inlined
 from tailwise.errors import OptionError
 
 Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
@@ -24,6 +24,7 @@ Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
 _UNIT = 1.0 / 9007199254740992.0  # 2**-53
 _S3, _S11, _S24, _S40 = np.uint64(3), np.uint64(11), np.uint64(24), np.uint64(40)
 _ONE = np.uint64(1)
+_MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def seed_sequence(seed: Seed) -> np.random.SeedSequence:
@@ -40,8 +41,9 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.integers(0, 2**32, size=8, dtype=np.uint64).tolist())
     if seed is None:
         return np.random.SeedSequence()
-    if isinstance(seed, numbers.Integral) and not isinstance(seed, bool) and int(seed) >= 0:
-        return np.random.SeedSequence(int(seed))
+    number: Any = seed
+    if isinstance(number, numbers.Integral) and not isinstance(number, bool) and int(number) >= 0:
+        return np.random.SeedSequence(int(number))
     raise OptionError(f"seed must be None, a non-negative int, a SeedSequence or a Generator, not {seed!r}")
 
 
@@ -64,26 +66,24 @@ def stream_words(rng: np.random.Generator) -> NDArray[np.uint64]:
     return words
 
 
-if config.DISABLE_JIT:
-    _MASK = 0xFFFFFFFFFFFFFFFF
+def _draw(words):  # type: ignore[no-untyped-def]
+    drawn = words[0] + words[1] + words[3]
+    words[3] += _ONE
+    words[0] = words[1] ^ (words[1] >> _S11)
+    words[1] = words[2] + (words[2] << _S3)
+    words[2] = ((words[2] << _S24) | (words[2] >> _S40)) + drawn
+    return (drawn >> _S11) * _UNIT
 
-    def next_double(words):  # type: ignore[no-untyped-def]
-        """The compiled form's draw, in Python's unbounded integers."""
-        a, b, c, counter = (int(word) for word in words[:4])
-        drawn = (a + b + counter) & _MASK
-        words[0], words[1] = b ^ (b >> 11), (c + (c << 3)) & _MASK
-        words[2] = ((((c << 24) | (c >> 40)) & _MASK) + drawn) & _MASK
-        words[3] = (counter + 1) & _MASK
-        return (drawn >> 11) * _UNIT
 
-else:
+def _draw_interpreted(words: NDArray[np.uint64]) -> float:
+    """The same in Python's unbounded integers."""
+    a, b, c, counter = (int(word) for word in words[:4])
+    drawn = (a + b + counter) & _MASK
+    words[0], words[1] = b ^ (b >> 11), (c + (c << 3)) & _MASK
+    words[2] = ((((c << 24) | (c >> 40)) & _MASK) + drawn) & _MASK
+    words[3] = (counter + 1) & _MASK
+    return (drawn >> 11) * _UNIT
 
-    @inlined
-    def next_double(words):  # type: ignore[no-untyped-def]
-        """Draw a double in [0, 1) from SFC64's ``words`` (uint64), as ``Generator.random`` does."""
-        drawn = words[0] + words[1] + words[3]
-        words[3] += _ONE
-        words[0] = words[1] ^ (words[1] >> _S11)
-        words[1] = words[2] + (words[2] << _S3)
-        words[2] = ((words[2] << _S24) | (words[2] >> _S40)) + drawn
-        return (drawn >> _S11) * _UNIT
+
+next_double: Kernel = _draw_interpreted if config.DISABLE_JIT else inlined(_draw)
+"""Draw a double in [0, 1) from SFC64's words (uint64), as ``Generator.random`` does."""

@@ -39,16 +39,12 @@ def test_plan_json_is_one_object():
     assert content["label"] == "safe"
     assert sum(row["visits"] for row in content["rows"]) == content["iterations"] == 3000
     assert content["stopped"] == "iterations"
-    again = json.loads(
-        run("plan", "mdp-4", "--beta", "0.5", "--iterations", "3000", "--seed", "1", "--json").stdout
-    )
+    again = json.loads(run("plan", "mdp-4", "--beta", "0.5", "--iterations", "3000", "--seed", "1", "--json").stdout)
     assert again["rows"] == content["rows"]
 
 
 def test_plan_elsewhere_and_later():
-    content = json.loads(
-        run("plan", "mdp-4", "-b", "1", "-n", "50", "--state", "s2", "--step", "19", "--json").stdout
-    )
+    content = json.loads(run("plan", "mdp-4", "-b", "1", "-n", "50", "--state", "s2", "--step", "19", "--json").stdout)
     assert content["state"] == 2
     assert content["root_beta"] == pytest.approx(0.9**19)
     assert content["value"] == pytest.approx(0.05)
@@ -80,9 +76,7 @@ def test_gymnasium_models():
         run("plan", "gym:FrozenLake-v1", "--beta", "1", "--horizon", "60", "--json", "-n", "500").stdout
     )
     assert content["sense"] == "reward"
-    slippery = run(
-        "solve", "gym:CliffWalking-v1?is_slippery=true", "--beta", "0.01", "--horizon", "40", "--json"
-    )
+    slippery = run("solve", "gym:CliffWalking-v1?is_slippery=true", "--beta", "0.01", "--horizon", "40", "--json")
     assert json.loads(slippery.stdout)["sense"] == "reward"
 
 

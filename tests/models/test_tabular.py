@@ -94,7 +94,7 @@ def test_ambiguous_shapes_are_refused():
     ("change", "message"),
     [
         ({"transitions": SAS * 0.9}, "state 0, action 0: probabilities sum to 0.9"),
-        ({"transitions": np.where(SAS == SAS[1, 1, 1], np.nan, SAS)}, "state 1, action 1"),
+        ({"transitions": np.where(SAS[1, 1, 1] == SAS, np.nan, SAS)}, "state 1, action 1"),
         ({"transitions": -SAS}, "probability"),
         ({"transitions": SAS[0]}, "shape"),
         ({"transitions": SAS[:3]}, "shape"),

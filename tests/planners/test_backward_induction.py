@@ -68,9 +68,7 @@ def law_of_policy(mdp, policy):
 @pytest.mark.parametrize("seed", range(4))
 def test_no_policy_is_better(seed, beta):
     """Every deterministic Markov policy of a tiny table, its whole law enumerated."""
-    mdp = random_mdp(
-        seed, states=2, actions=2, horizon=3, discount=0.8, per_step=seed % 2 == 1, done=seed > 1
-    )
+    mdp = random_mdp(seed, states=2, actions=2, horizon=3, discount=0.8, per_step=seed % 2 == 1, done=seed > 1)
     spots = list(itertools.product(range(3), range(2)))
     best = math.inf
     for choice in itertools.product(*(mdp.actions(s).tolist() for _, s in spots)):
@@ -105,9 +103,7 @@ def slow_solution(mdp, beta):
 )
 def test_agrees_with_the_slow_form_at_every_scale(seed, beta, scale):
     mdp = random_mdp(seed, horizon=5, per_step=seed % 3 == 0, done=seed % 2 == 0, scale=scale)
-    assert backward_induction(mdp, beta).values[0] == pytest.approx(
-        slow_solution(mdp, beta), abs=1e-11 * scale
-    )
+    assert backward_induction(mdp, beta).values[0] == pytest.approx(slow_solution(mdp, beta), abs=1e-11 * scale)
 
 
 def test_the_product_form_and_its_fallback():
@@ -139,9 +135,7 @@ def test_illegal_actions_are_infinite_and_rewards_are_rewards():
     solution = backward_induction(TabularMDP.from_arrays(chances, costs=costs, order="SAS", horizon=2), 1.0)
     assert solution.q_values.shape == (2, 2, 2)
     assert solution.q_values[0, 0].tolist() == [2.0, math.inf]
-    mirrored = backward_induction(
-        TabularMDP.from_arrays(chances, rewards=-costs, order="SAS", horizon=2), 1.0
-    )
+    mirrored = backward_induction(TabularMDP.from_arrays(chances, rewards=-costs, order="SAS", horizon=2), 1.0)
     assert mirrored.q_values[0, 0].tolist() == [-2.0, -math.inf]
     assert mirrored.value == -solution.value
     assert (mirrored.policy == solution.policy).all()

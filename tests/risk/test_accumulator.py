@@ -86,9 +86,7 @@ def test_the_searchs_form_agrees(beta):
     for count, cost in enumerate(costs, start=1):
         value = push_value(value, count, cost, beta)
     assert value == pytest.approx(erm(costs, beta), abs=1e-13)
-    assert merge_values(erm(costs[:100], beta), erm(costs[100:], beta), 0.75, beta) == pytest.approx(
-        value, abs=1e-13
-    )
+    assert merge_values(erm(costs[:100], beta), erm(costs[100:], beta), 0.75, beta) == pytest.approx(value, abs=1e-13)
 
 
 def test_pushing_returns_itself_and_counts():

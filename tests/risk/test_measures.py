@@ -29,9 +29,7 @@ def test_evar_against_a_fine_grid_of_levels():
 
 @given(st.lists(st.floats(-20, 20), min_size=1, max_size=12), st.floats(0.05, 0.95))
 def test_order_of_the_measures(costs, level):
-    var, cvar, evar = (
-        f(costs, level) for f in (value_at_risk, conditional_value_at_risk, entropic_value_at_risk)
-    )
+    var, cvar, evar = (f(costs, level) for f in (value_at_risk, conditional_value_at_risk, entropic_value_at_risk))
     slack = 1e-6 * (1 + max(map(abs, costs)))
     assert erm(costs, 0.0) <= cvar + slack
     assert var <= cvar + slack

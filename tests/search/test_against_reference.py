@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from search.reference import ReferenceSearch, list_erm
 
 from conftest import random_mdp
+from search.reference import ReferenceSearch, list_erm
 from tailwise import ErmMcts, LogBonus, PolynomialBonus, backward_induction, domains
 from tailwise.search import arena as tree
 

@@ -35,9 +35,7 @@ def register(app: typer.Typer) -> None:
         iterations: IterationsOption = None,
         seconds: SecondsOption = None,
         state: StateOption = None,
-        step: Annotated[
-            int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")
-        ] = 0,
+        step: Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")] = 0,
         seed: SeedOption = None,
         exploration: ExplorationOption = None,
         horizon: HorizonOption = None,
@@ -105,9 +103,7 @@ def _show(problem: Any, result: Any, constant: Any) -> None:
     samples = result.samples(result.action)
     if samples.size > 1:
         quantiles = np.quantile(samples, _LEVELS)
-        marks = "  ".join(
-            f"{100 * level:g} % {number(q, 4)}" for level, q in zip(_LEVELS, quantiles, strict=True)
-        )
+        marks = "  ".join(f"{100 * level:g} % {number(q, 4)}" for level, q in zip(_LEVELS, quantiles, strict=True))
         out.print(f"Sampled total {result.sense} after {result.label}:  {marks}")
         out.print(f"  {number(samples.min(), 4)} |{sparkline(samples)}| {number(samples.max(), 4)}")
     out.print(
@@ -128,8 +124,8 @@ def exploration_advice(result: Any, constant: Any) -> str:
     if rare.visits >= 100 or constant >= spread or max(row.share for row in result.rows) < 0.9:
         return ""
     return (
-        f"{rare.label} was tried only {rare.visits} times: the exploration constant ({constant:.3g}) is small beside the "
-        f"spread of the {result.sense}s ({spread:.3g}). To be surer, raise it: --exploration {spread:.2g}"
+        f"{rare.label} was tried only {rare.visits} times: the exploration constant ({constant:.3g}) is small "
+        f"beside the spread of the {result.sense}s ({spread:.3g}). To be surer, raise it: --exploration {spread:.2g}"
     )
 
 

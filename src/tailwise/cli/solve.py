@@ -39,9 +39,7 @@ def register(app: typer.Typer) -> None:
 
         mdp = load_model(model, horizon=horizon, discount=discount)
         if not isinstance(mdp, TabularMDP):
-            raise ModelError(
-                f"{model} is a simulator, which cannot be solved exactly; use 'tailwise plan {model}'"
-            )
+            raise ModelError(f"{model} is a simulator, which cannot be solved exactly; use 'tailwise plan {model}'")
         root = mdp.start if state is None else mdp.find_state(state)
         solution = backward_induction(mdp, beta)
         values = solution.action_values(step)[root]
@@ -51,8 +49,8 @@ def register(app: typer.Typer) -> None:
         if json:
             print_json(
                 {
-                    "model": mdp.name, "beta": beta, "sense": mdp.sense, "horizon": mdp.horizon, "discount": mdp.discount,
-                    "state": mdp.state_name(root), "step": step, "value": value, "action": best[0],
+                    "model": mdp.name, "beta": beta, "sense": mdp.sense, "horizon": mdp.horizon,
+                    "discount": mdp.discount, "state": mdp.state_name(root), "step": step, "value": value, "action": best[0],
                     "label": mdp.action_name(best[0]), "optimal_actions": best,
                     "q_values": {mdp.action_name(a): values[a] for a in allowed},
                     "actions": [{"action": a, "label": mdp.action_name(a), "value": values[a]} for a in allowed],
@@ -69,7 +67,6 @@ def register(app: typer.Typer) -> None:
             out.print(f"{len(best)} actions tie: {', '.join(map(mdp.action_name, best))}")
         gap = np.abs(values - value)
         rows = [
-            (mdp.action_name(a), f"{values[a]:.9g}", number(gap[a]), "optimal" if a in best else "")
-            for a in allowed
+            (mdp.action_name(a), f"{values[a]:.9g}", number(gap[a]), "optimal" if a in best else "") for a in allowed
         ]
         out.print(table(("action", "ERM", "regret", ""), rows, best=allowed.index(best[0])))

@@ -130,9 +130,7 @@ def _violations(mdp: TabularMDP) -> Iterator[Violation]:
         yield Violation(f"step {h}, {place(row)}", f"{mdp.sense} {value}", "it must be a finite number")
     for state in np.flatnonzero(~np.isfinite(mdp.terminal_costs)).tolist():
         value = mdp.signed(mdp.terminal_costs[state])
-        yield Violation(
-            f"state {mdp.state_name(state)}", f"terminal {mdp.sense} {value}", "it must be a finite number"
-        )
+        yield Violation(f"state {mdp.state_name(state)}", f"terminal {mdp.sense} {value}", "it must be a finite number")
     for state in np.flatnonzero(_stuck(mdp)).tolist():
         yield Violation(
             f"state {mdp.state_name(state)}",
@@ -143,19 +141,17 @@ def _violations(mdp: TabularMDP) -> Iterator[Violation]:
 
 def _stuck(mdp: TabularMDP) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """States without an action that some outcome enters before the horizon, or that are the start."""
-    empty = np.diff(mdp.action_offsets) == 0
+    empty = np.asarray(np.diff(mdp.action_offsets) == 0)
     if not empty.any():
         return empty
     entered = np.zeros(mdp.num_states, dtype=np.bool_)
     if mdp.horizon > 1:
         entered[mdp.next_states[~mdp.done]] = True
     entered[mdp.start] = True
-    return empty & entered
+    return np.asarray(empty & entered)
 
 
 def _warnings(mdp: TabularMDP) -> Iterator[Violation]:
     largest = float(np.abs(mdp.costs).max(initial=0.0))
     if np.isfinite(largest) and largest > 1e12:
-        yield Violation(
-            "costs", f"the largest is {largest:g}", "rescale them: double precision has 16 digits"
-        )
+        yield Violation("costs", f"the largest is {largest:g}", "rescale them: double precision has 16 digits")

@@ -68,9 +68,7 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
     source = getattr(inner, "P", None)
     if source is None:
-        raise ModelError(
-            f"{name} has no transition table P; plan on it as a simulator, with GymnasiumSimulator"
-        )
+        raise ModelError(f"{name} has no transition table P; plan on it as a simulator, with GymnasiumSimulator")
     steps = horizon if horizon is not None else time_limit(env)
     if steps is None:
         raise ModelError(f"{name} has no time limit of its own; give horizon=")
@@ -80,9 +78,7 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
         for action, outcomes in by_action.items()
         for chance, target, reward, terminated in outcomes
     ]
-    state, action, target, chance, reward, terminated = (
-        np.array(column) for column in zip(*entries, strict=True)
-    )
+    state, action, target, chance, reward, terminated = (np.array(column) for column in zip(*entries, strict=True))
     first, notes = _start(inner, start)
     return Table(
         (state.astype(np.int64), action.astype(np.int64), target.astype(np.int64), chance.astype(np.float64)),

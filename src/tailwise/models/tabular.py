@@ -321,15 +321,11 @@ class TabularMDP:
             discount=tabular_build.check_discount(discount),
             start=tabular_build.find_start(start, num_states, state_labels),
             state_labels=tabular_build.labels(state_labels, num_states, "state_labels"),
-            action_labels=tabular_build.labels(
-                action_labels, tabular_build.count_actions(parts), "action_labels"
-            ),
+            action_labels=tabular_build.labels(action_labels, tabular_build.count_actions(parts), "action_labels"),
             name=name,
         )
-        for array in (built.action_offsets, built.action_ids, built.outcome_offsets, built.probabilities):
-            array.setflags(write=False)
-        for array in (built.next_states, built.costs, built.done, built.step_costs, built.terminal_costs):
-            array.setflags(write=False)
+        for part in (*parts[:-1], built.terminal_costs):  # the last part is the sense
+            part.setflags(write=False)
         if validate:
             built.check().raise_for_errors()
         return built
@@ -407,9 +403,7 @@ class TabularMDP:
         found = np.flatnonzero(self.action_ids[first:last] == action)
         if not found.size:
             allowed = ", ".join(map(self.action_name, self.action_ids[first:last].tolist()))
-            raise StateError(
-                f"action {action!r} is not allowed in state {self.state_name(state)}; allowed: {allowed}"
-            )
+            raise StateError(f"action {action!r} is not allowed in state {self.state_name(state)}; allowed: {allowed}")
         return first + int(found[0])
 
     def signed(self, cost: Any) -> Any:
@@ -480,8 +474,8 @@ class TabularMDP:
 
     def equals(self, other: TabularMDP) -> bool:
         """Whether ``other`` is the same problem, entry by entry (names and notes do not count)."""
-        arrays = ("action_offsets", "action_ids", "outcome_offsets", "probabilities", "next_states")
-        arrays += ("costs", "done", "step_costs", "terminal_costs")
+        arrays = ["action_offsets", "action_ids", "outcome_offsets", "probabilities", "next_states"]
+        arrays += ["costs", "done", "step_costs", "terminal_costs"]
         plain = ("horizon", "discount", "start", "sense", "state_labels", "action_labels")
         return all(np.array_equal(getattr(self, key), getattr(other, key)) for key in arrays) and all(
             getattr(self, key) == getattr(other, key) for key in plain

@@ -56,11 +56,7 @@ def parts_from_outcomes(
         _floats(probabilities, "probabilities"),
         _floats(values, "costs" if sense == "cost" else "rewards"),
     )
-    ends = (
-        np.zeros(origin.size, dtype=np.bool_)
-        if done is None
-        else np.asarray(done, dtype=np.bool_).reshape(-1)
-    )
+    ends = np.zeros(origin.size, dtype=np.bool_) if done is None else np.asarray(done, dtype=np.bool_).reshape(-1)
     columns = {
         "actions": action,
         "next_states": target,
@@ -86,15 +82,12 @@ def parts_from_outcomes(
         keep = chance != 0.0
     if not keep.all():
         all_keys = np.unique(key)
-        origin, action, target, chance, cost, ends, key = (
-            column[keep] for column in (origin, action, target, chance, cost, ends, key)
-        )
+        origin, action, target, key = origin[keep], action[keep], target[keep], key[keep]
+        chance, cost, ends = chance[keep], cost[keep], ends[keep]
         empty = np.setdiff1d(all_keys, key)
         if empty.size:
             where = ", ".join(f"(state {k // count}, action {k % count})" for k in empty[:5].tolist())
-            raise ModelError(
-                f"all probabilities are 0 for {where}; leave the action out, or give it outcomes"
-            )
+            raise ModelError(f"all probabilities are 0 for {where}; leave the action out, or give it outcomes")
     if (key[1:] < key[:-1]).any():
         order = np.argsort(key, kind="stable")
         key, target, chance, cost, ends = key[order], target[order], chance[order], cost[order], ends[order]
@@ -150,14 +143,11 @@ def parts_from_arrays(
     used = allowed[state, action]
     state, action, target, chance = state[used], action[used], target[used], chance[used]
     missing = np.argwhere(
-        allowed
-        & (np.bincount(state * num_actions + action, minlength=allowed.size).reshape(allowed.shape) == 0)
+        allowed & (np.bincount(state * num_actions + action, minlength=allowed.size).reshape(allowed.shape) == 0)
     )
     if missing.size:
         where = ", ".join(f"(state {s}, action {a})" for s, a in missing[:5].tolist())
-        raise ModelError(
-            f"all probabilities are 0 for {where}; mark illegal actions with {illegal} costs or a mask"
-        )
+        raise ModelError(f"all probabilities are 0 for {where}; mark illegal actions with {illegal} costs or a mask")
     if kind == "HSA":
         per_outcome, rows = np.zeros(state.size), np.flatnonzero(allowed.reshape(-1))
         per_step = np.ascontiguousarray(array.reshape(steps, -1)[:, rows])
@@ -172,9 +162,7 @@ def parts_from_arrays(
         else:
             per_outcome = array[state, action, target]
     given_costs = (
-        {"costs": per_outcome, "rewards": None}
-        if sense == "cost"
-        else {"costs": None, "rewards": per_outcome}
+        {"costs": per_outcome, "rewards": None} if sense == "cost" else {"costs": None, "rewards": per_outcome}
     )
     return parts_from_outcomes(
         state, action, target, chance, **given_costs, num_states=num_states, step_costs=per_step,
@@ -186,11 +174,7 @@ def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Flo
     """Non-zero entries of the transition arrays, and (S, A)."""
     from scipy import sparse
 
-    if (
-        isinstance(transitions, (list, tuple))
-        and transitions
-        and any(sparse.issparse(m) for m in transitions)
-    ):
+    if isinstance(transitions, (list, tuple)) and transitions and any(sparse.issparse(m) for m in transitions):
         if order not in (None, "ASS"):
             raise ModelError(f"a list of sparse matrices has order 'ASS', not {order!r}")
         size = transitions[0].shape[0]
@@ -214,9 +198,7 @@ def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Flo
     try:
         dense = np.asarray(transitions, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"transitions must be a numeric array or a list of sparse matrices: {error}"
-        ) from None
+        raise ModelError(f"transitions must be a numeric array or a list of sparse matrices: {error}") from None
     if dense.ndim != 3:
         raise ModelError(f"transitions has shape {dense.shape}; expected (S, A, S) or (A, S, S)")
     x, y, z = dense.shape
@@ -225,11 +207,7 @@ def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Flo
         if len(fits) != 1:
             raise ModelError(
                 f"transitions has shape {dense.shape}: "
-                + (
-                    "both orders fit; say order='SAS' or order='ASS'"
-                    if fits
-                    else "expected (S, A, S) or (A, S, S)"
-                )
+                + ("both orders fit; say order='SAS' or order='ASS'" if fits else "expected (S, A, S) or (A, S, S)")
             )
         order = fits[0]
     if order not in ("SAS", "ASS"):
@@ -299,9 +277,7 @@ def _cost_array(
 def pick(costs: Any, rewards: Any) -> tuple[Sense, Any]:
     """Return the sense and the one array that was given."""
     if (costs is None) == (rewards is None):
-        raise ModelError(
-            "give either costs or rewards, " + ("not both" if costs is not None else "neither was given")
-        )
+        raise ModelError("give either costs or rewards, " + ("not both" if costs is not None else "neither was given"))
     return ("cost", costs) if costs is not None else ("reward", rewards)
 
 
@@ -339,9 +315,7 @@ def find_start(start: Any, num_states: int, names: Sequence[str]) -> int:
             return list(names).index(start)
         if not start.lstrip("-").isdigit():
             known = (
-                f"labels are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-                if names
-                else "it has no labels"
+                f"labels are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else "it has no labels"
             )
             raise ModelError(f"start {start!r} is not in the table; states are 0..{num_states - 1}, {known}")
         start = int(start)
@@ -373,7 +347,7 @@ def _rescale(chance: Floats, offsets: Ints) -> Floats:
     repair = (miss > _EXACT) & (miss <= _SUM_TOLERANCE)
     if not repair.any():
         return chance.copy()
-    return chance / np.repeat(np.where(repair, sums, 1.0), np.diff(offsets))
+    return np.asarray(chance / np.repeat(np.where(repair, sums, 1.0), np.diff(offsets)))
 
 
 def _indices(values: ArrayLike, name: str) -> Ints:

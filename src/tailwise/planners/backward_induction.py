@@ -70,9 +70,7 @@ class Solution:
         costs_to_go = np.ascontiguousarray(self.mdp.signed(self.values[h + 1]))
         flat = np.empty(self.mdp.num_rows)
         spare = np.empty(self.mdp.num_states)
-        _sweep(
-            self.mdp, self._uniform, self.beta, h, costs_to_go, flat, spare, np.empty(spare.size, np.int32)
-        )
+        _sweep(self.mdp, self._uniform, self.beta, h, costs_to_go, flat, spare, np.empty(spare.size, np.int32))
         full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
         full[self.mdp.row_states, self.mdp.action_ids] = flat
         return np.asarray(self.mdp.signed(full))
@@ -87,9 +85,7 @@ class Solution:
         row = self.mdp.signed(self.action_values(h)[state])
         best = row.min()
         return (
-            np.flatnonzero(row <= best + tolerance * max(1.0, abs(best)))
-            if best < math.inf
-            else np.empty(0, np.int64)
+            np.flatnonzero(row <= best + tolerance * max(1.0, abs(best))) if best < math.inf else np.empty(0, np.int64)
         )
 
     def act(self, state: int, h: int) -> int:

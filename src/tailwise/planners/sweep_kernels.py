@@ -126,9 +126,7 @@ def sweep(  # type: ignore[no-untyped-def]
             first, last = outcome_offsets[row], outcome_offsets[row + 1]
             risk = math.nan
             if uniform[row]:
-                future = _row_product(
-                    first, last, probabilities, next_states, transformed, values, level, mode, shift
-                )
+                future = _row_product(first, last, probabilities, next_states, transformed, values, level, mode, shift)
                 risk = costs[first] + discount * future
             if math.isnan(risk):
                 risk = _row_erm(first, last, probabilities, next_states, costs, done, values, discount, beta)

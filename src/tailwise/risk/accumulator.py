@@ -162,9 +162,7 @@ class EntropicAccumulator:
             If the two have different risk levels.
         """
         if other.beta != self.beta:
-            raise OptionError(
-                f"cannot merge an accumulator at beta={other.beta} into one at beta={self.beta}"
-            )
+            raise OptionError(f"cannot merge an accumulator at beta={other.beta} into one at beta={self.beta}")
         merged = EntropicAccumulator(self.beta)
         if not self.count or not other.count:
             merged._state[:] = self._state if self.count else other._state

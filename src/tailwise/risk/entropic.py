@@ -146,9 +146,7 @@ def oce_utility(cost: ArrayLike, beta: float) -> Any:
     return np.where(np.abs(scaled) < 1e-17, values, exact)[()]
 
 
-def oce_objective(
-    reference: float, samples: ArrayLike, beta: float, weights: ArrayLike | None = None
-) -> float:
+def oce_objective(reference: float, samples: ArrayLike, beta: float, weights: ArrayLike | None = None) -> float:
     """The function ``h(m) = m + E[u_beta(X - m)]`` whose minimum over m is the ERM (beta >= 0).
 
     Parameters
@@ -192,9 +190,7 @@ def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats
     if costs.size == 0:
         raise OptionError("samples is empty; a risk needs at least one cost")
     if np.isnan(costs).any():
-        raise OptionError(
-            f"samples[{int(np.flatnonzero(np.isnan(costs))[0])}] is NaN; every cost must be a number"
-        )
+        raise OptionError(f"samples[{int(np.flatnonzero(np.isnan(costs))[0])}] is NaN; every cost must be a number")
     if weights is None:
         return costs, np.full(costs.size, 1.0 / costs.size)
     try:

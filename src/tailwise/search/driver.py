@@ -56,6 +56,10 @@ class TreeSearch:
         self._stream = stream_words(self._rng)
         self._binding = bind(model, self._rng, options)
         self._rules = compile_rules(options, model.horizon, model.discount)
+        self._step: int
+        self._handle: int
+        self._arena: tree.Arena
+        self._trace: kernels.Trace
         self._max_units = (options.max_memory or _UNLIMITED) // tree.UNIT_BYTES
         self.reset()
 
@@ -114,9 +118,7 @@ class TreeSearch:
             If the horizon was reached already.
         """
         if self._step >= self._rules.horizon:
-            raise OptionError(
-                f"the horizon ({self._rules.horizon} steps) is reached; call reset() to start again"
-            )
+            raise OptionError(f"the horizon ({self._rules.horizon} steps) is reached; call reset() to start again")
         position = position_of(self._binding, self._handle, action)
         handle = self._binding.handle(state)
         if self._step + 1 == self._rules.horizon:
@@ -168,10 +170,14 @@ class TreeSearch:
 
     def _start_trace(self, num_actions: int) -> None:
         horizon = self._rules.horizon
+        padded = horizon + log_mean.LANES - 1
         self._trace = kernels.Trace(
             np.zeros(horizon, np.int64),
             np.zeros(horizon),
-            *np.zeros((4, horizon + log_mean.LANES - 1)),
+            np.zeros(padded),
+            np.zeros(padded),
+            np.zeros(padded),
+            np.zeros(padded),
             np.zeros(num_actions, np.int64),
             np.tile([0.0, 0.0, np.inf, -np.inf], (num_actions, 1)),
             np.zeros(_RING),
@@ -219,9 +225,7 @@ class TreeSearch:
         wanted = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
         allowed = float("inf") if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
         if self._step >= self._rules.horizon:
-            raise OptionError(
-                f"no decision is left: step {self._step} is the horizon; call reset() to start again"
-            )
+            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
         begun = time.perf_counter()
         before = self._trace.totals.copy()
         stopped = StopReason.ITERATIONS
@@ -288,22 +292,18 @@ class TreeSearch:
         beta = float(self._rules.betas[self._step])
         trace, sense = self._trace, self.model.sense
         recorded = min(int(trace.totals[0]), trace.ring_costs.size)
-        by_action = [
-            trace.ring_costs[:recorded][trace.ring_actions[:recorded] == k] for k in range(len(actions))
-        ]
+        by_action = [trace.ring_costs[:recorded][trace.ring_actions[:recorded] == k] for k in range(len(actions))]
         rows = tuple(
             make_row(
                 action, self._binding.action_name(action), int(counts[k]), total, float(erms[k]), beta,
-                (int(trace.counts[k]), *map(float, trace.actions[k])), by_action[k], sense,
+                int(trace.counts[k]), trace.actions[k], by_action[k], sense,
             )
             for k, action in enumerate(actions)
         )  # fmt: skip
         tried = np.flatnonzero(counts)
         value = weighted_erm(erms[tried], beta, counts[tried] / total)
-        if self.options.recommend == "value":
-            best = int(tried[np.argmin(erms[tried])])
-        else:
-            best = int(np.argmax(counts))
+        by_value = self.options.recommend == "value"
+        best = int(tried[np.argmin(erms[tried])] if by_value else np.argmax(counts))
         samples = tuple(0.0 - costs if sense == "reward" else costs for costs in by_action)
         return Plan(
             action=rows[best].action,

@@ -14,7 +14,7 @@ from numba import config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from tailwise._jit import inlined, kernel
+from tailwise._jit import Kernel, inlined, kernel
 
 FULL_STORE = -1
 _EMPTY = -1
@@ -34,30 +34,27 @@ class InternStore(NamedTuple):
 def new_store(width: int, capacity: int = 1024) -> InternStore:
     """Return an empty store for ``capacity`` states of ``width`` words."""
     size = 1 << (2 * capacity - 1).bit_length()
-    return InternStore(
-        np.empty((capacity, width), np.int64), np.full(size, _EMPTY, np.int32), np.zeros(1, np.int64)
-    )
+    return InternStore(np.empty((capacity, width), np.int64), np.full(size, _EMPTY, np.int32), np.zeros(1, np.int64))
 
 
-if config.DISABLE_JIT:
+def _mix(words):  # type: ignore[no-untyped-def]
+    mixed = np.uint64(0)
+    for k in range(words.size):
+        mixed = (mixed ^ np.uint64(words[k])) * _MULTIPLIER
+        mixed ^= mixed >> _32
+    return mixed
 
-    def _hash(words):  # type: ignore[no-untyped-def]
-        """The compiled form's hash, in Python's unbounded integers."""
-        mixed = 0
-        for word in words.tolist():
-            mixed = ((mixed ^ (word & _MASK)) * int(_MULTIPLIER)) & _MASK
-            mixed ^= mixed >> 32
-        return np.uint64(mixed)
 
-else:
+def _mix_interpreted(words: NDArray[np.int64]) -> np.uint64:
+    """The same in Python's unbounded integers."""
+    mixed = 0
+    for word in words.tolist():
+        mixed = ((mixed ^ (word & _MASK)) * int(_MULTIPLIER)) & _MASK
+        mixed ^= mixed >> 32
+    return np.uint64(mixed)
 
-    @inlined
-    def _hash(words):  # type: ignore[no-untyped-def]
-        mixed = np.uint64(0)
-        for k in range(words.size):
-            mixed = (mixed ^ np.uint64(words[k])) * _MULTIPLIER
-            mixed ^= mixed >> _32
-        return mixed
+
+_hash: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)
 
 
 @inlined

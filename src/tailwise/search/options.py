@@ -72,7 +72,7 @@ Bonus: TypeAlias = PolynomialBonus | LogBonus
 
 
 def _constants(value: float | Sequence[float]) -> float | tuple[float, ...]:
-    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return tuple(real(item, f"constant[{h}]", low=0.0) for h, item in enumerate(value))
     return real(value, "constant", low=0.0)
 
@@ -158,9 +158,7 @@ class SearchOptions:
         if self.max_memory is not None:
             integer(self.max_memory, "max_memory", low=4096, hint="it is in bytes")
         if self.widening is not None and not isinstance(self.widening, Widening):
-            raise OptionError(
-                f"widening must be a Widening, as Widening(k=1, alpha=0.5), not {self.widening!r}"
-            )
+            raise OptionError(f"widening must be a Widening, as Widening(k=1, alpha=0.5), not {self.widening!r}")
         for name, shape in (
             ("rollout_policy", "(state, h, rng) -> action"),
             ("leaf_value", "(state, h) -> float"),
@@ -169,9 +167,7 @@ class SearchOptions:
             if given is not None and not callable(given):
                 raise OptionError(f"{name} must be a function {shape}, not {given!r}")
         if self.rollout_policy is not None and self.leaf_value is not None:
-            raise OptionError(
-                "give rollout_policy or leaf_value, not both: a leaf value replaces the rollout"
-            )
+            raise OptionError("give rollout_policy or leaf_value, not both: a leaf value replaces the rollout")
 
 
 class Rules(NamedTuple):
@@ -199,9 +195,7 @@ def compile_rules(options: SearchOptions, horizon: int, discount: float) -> Rule
     constant = options.bonus.constant
     if isinstance(constant, tuple):
         if len(constant) != horizon:
-            raise OptionError(
-                f"the bonus has {len(constant)} constants for a horizon of {horizon}; give one per step"
-            )
+            raise OptionError(f"the bonus has {len(constant)} constants for a horizon of {horizon}; give one per step")
         constants = np.array(constant)
     else:
         constants = np.full(horizon, constant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tailwise.risk.intervals import Interval
 CONFIDENCE = 0.9
 
 
-class StopReason(str, Enum):
+class StopReason(StrEnum):
     """Why a search stopped. All of these are outcomes, none is an error."""
 
     ITERATIONS = "iterations"
@@ -136,9 +136,7 @@ class Plan:
         for row in self.rows:
             if row.action == action or row.label == action:
                 return row
-        raise LookupError(
-            f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}"
-        )
+        raise LookupError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
     def samples(self, action: Any) -> NDArray[np.float64]:
         """Return the latest totals sampled through ``action``: float64, shape (k,), k at most 65,536."""
@@ -163,12 +161,13 @@ def make_row(
     total_visits: int,
     erm: float,
     beta: float,
-    sampled: tuple[int, float, float, float, float],
+    count: int,
+    moments: NDArray[np.float64],
     samples: NDArray[np.float64],
     sense: Sense,
 ) -> ActionRow:
-    """Assemble a row from inner costs; ``sampled`` is (count, mean, squared deviations, min, max)."""
-    count, mean, spread, low, high = sampled
+    """Assemble a row from inner costs; ``moments`` is (mean, squared deviations, min, max) of ``count`` costs."""
+    mean, spread, low, high = (float(moment) for moment in moments)
     if not visits:
         erm = math.nan
     if not count:
