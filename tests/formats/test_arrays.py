@@ -102,9 +102,7 @@ def test_the_forms_of_discrete_dp_agree_with_quantecon(arrays, form):
     illegal = np.zeros(rewards.shape, dtype=bool)
     illegal[1, 2] = illegal[4, 0] = True
     if form == "product":
-        problem = markov.DiscreteDP(
-            np.where(illegal, -np.inf, rewards), transitions.transpose(1, 0, 2), DISCOUNT
-        )
+        problem = markov.DiscreteDP(np.where(illegal, -np.inf, rewards), transitions.transpose(1, 0, 2), DISCOUNT)
     else:
         r, q, s, a = pairs(transitions, rewards, illegal)
         order = np.random.default_rng(0).permutation(r.size) if form == "shuffled pairs" else slice(None)

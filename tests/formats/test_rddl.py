@@ -58,9 +58,7 @@ def test_instances_follow_the_contract(name, num_actions, size):
     assert all(isinstance(value, (bool, int, float)) for value in simulator.start)
 
 
-@pytest.mark.parametrize(
-    "name", ["Navigation_MDP_ippc2011/1", "SysAdmin_MDP_ippc2011/1", "PushYourLuck_ippc2018/1"]
-)
+@pytest.mark.parametrize("name", ["Navigation_MDP_ippc2011/1", "SysAdmin_MDP_ippc2011/1", "PushYourLuck_ippc2018/1"])
 def test_steps_are_those_of_pyrddlgyms_own_environment(name):
     """The same actions from the same NumPy stream give the environment's states, rewards and ends."""
     import contextlib
@@ -91,11 +89,7 @@ def test_steps_are_those_of_pyrddlgyms_own_environment(name):
             }
             _, reward, terminated, truncated, _ = env.step(grounded)
             state, found, done = simulator.step(state, action, mine)
-            flat = [
-                v
-                for f in env.model.state_fluents
-                for v in np.asarray(env.sampler.subs[f]).reshape(-1).tolist()
-            ]
+            flat = [v for f in env.model.state_fluents for v in np.asarray(env.sampler.subs[f]).reshape(-1).tolist()]
             assert list(state) == flat
             assert found == reward
             assert done == (terminated or (truncated and index + 1 < simulator.horizon))
@@ -130,9 +124,7 @@ def test_preconditions_narrow_the_actions():
 
 def test_counts_of_joint_actions():
     for sizes, most in (([1, 1, 1], 1), ([1] * 6, 6), ([2, 3, 1], 2), ([4], 0)):
-        by_hand = sum(
-            int(np.prod(chosen)) for k in range(most + 1) for chosen in itertools.combinations(sizes, k)
-        )
+        by_hand = sum(int(np.prod(chosen)) for k in range(most + 1) for chosen in itertools.combinations(sizes, k))
         assert _count(sizes, most) == by_hand
     assert _count([1] * 200, 200) == 2**200
 

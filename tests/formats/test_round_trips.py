@@ -51,9 +51,7 @@ def test_domains(tmp_path, extension, name):
 
 @pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
 def test_a_state_without_actions_at_the_end_keeps_its_terminal_cost(tmp_path, extension):
-    mdp = TabularMDP.from_outcomes(
-        [0, 0], [0, 0], [1, 0], [0.5, 0.5], [1.0, 2.0], horizon=1, terminal_costs=[0.0, 7.0]
-    )
+    mdp = TabularMDP.from_outcomes([0, 0], [0, 0], [1, 0], [0.5, 0.5], [1.0, 2.0], horizon=1, terminal_costs=[0.0, 7.0])
     assert not same(tmp_path, mdp, extension).done.any()
 
 
@@ -68,6 +66,25 @@ def test_costs_that_depend_on_the_step_fit_npz_only(tmp_path):
 def test_a_saved_csv_is_the_communitys_dialect(tmp_path):
     path = save(random_mdp(0), tmp_path / "saved.csv")
     assert path.read_text().splitlines()[0] == "idstatefrom,idaction,idstateto,probability,cost"
+
+
+def test_a_list_changed_by_hand_says_so(tmp_path):
+    path = save(labelled(), tmp_path / "saved.csv")
+    path.write_text(path.read_text().rstrip("\n"))
+    found = load(path)
+    assert found.equals(labelled())
+    assert any("changed after it was saved" in note for note in found.notes)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    from tailwise.formats import csv_table
+
+    path = save(random_mdp(0), tmp_path / "saved.csv")
+    monkeypatch.setattr(csv_table, "metadata_of", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save(random_mdp(1), path)
+    assert load(path).equals(random_mdp(0))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["saved.csv", "saved.csv.json"]
 
 
 def test_options_apply_to_saved_tables(tmp_path):
@@ -210,9 +227,7 @@ def test_foreign_and_damaged_npz_files(tmp_path):
         damaged = bytearray(content)
         for _ in range(int(rng.integers(1, 4))):
             damaged[int(rng.integers(len(damaged)))] ^= int(rng.integers(1, 256))
-        path.write_bytes(
-            bytes(damaged[: int(rng.integers(1, len(damaged) + 1))] if rng.random() < 0.3 else damaged)
-        )
+        path.write_bytes(bytes(damaged[: int(rng.integers(1, len(damaged) + 1))] if rng.random() < 0.3 else damaged))
         said = ""
         try:
             found = load(path)

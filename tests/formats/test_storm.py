@@ -1,5 +1,6 @@
 """PRISM, JANI, DRN and explicit files, against Storm's own counts and step-bounded rewards."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -103,9 +104,7 @@ def test_names_come_from_variables_labels_and_commands(model):
     assert "x=3 {goal}" in mdp.state_labels
     assert set(mdp.action_labels) == {"slow", "fast", "stay"}
     assert load(model, constants="N=3", reward="time", start="goal").start == mdp.find_state("x=3 {goal}")
-    assert load(model, constants="N=3", reward="time", start="x=3 {goal}").start == mdp.find_state(
-        "x=3 {goal}"
-    )
+    assert load(model, constants="N=3", reward="time", start="x=3 {goal}").start == mdp.find_state("x=3 {goal}")
 
 
 def test_cost_rules_add_up(model):
@@ -191,6 +190,43 @@ def test_a_partially_observable_model_is_read_as_its_mdp():
     assert prism.num_states == drn.num_states == 15
     assert all(any("POMDP" in note for note in mdp.notes) for mdp in (prism, drn))
     assert set(drn.action_labels) == {"choice", "north", "south", "east", "west", "done"}
+
+
+def jani(rewards):
+    """One edge with two destinations, and a reward on each."""
+    destinations = [
+        {"location": "l", "probability": {"exp": 0.5, "comment": str(i)},
+         "assignments": [{"ref": "s", "value": i + 1}, {"ref": "r", "value": reward, "comment": str(i)}]}
+        for i, reward in enumerate(rewards)
+    ]  # fmt: skip
+    guard = {"left": "s", "right": 0}
+    edges = [
+        {"location": "l", "guard": {"exp": {"op": "=", **guard}}, "destinations": destinations},
+        {"location": "l", "guard": {"exp": {"op": ">", **guard}}, "destinations": [{"location": "l"}]},
+    ]
+    kind = {"kind": "bounded", "base": "int", "lower-bound": 0, "upper-bound": 2}
+    content = {
+        "jani-version": 1, "name": "t", "type": "mdp", "features": [], "properties": [],
+        "variables": [
+            {"name": "s", "type": kind, "initial-value": 0},
+            {"name": "r", "type": "real", "transient": True, "initial-value": 0},
+        ],
+        "automata": [{"name": "a", "locations": [{"name": "l"}], "initial-locations": ["l"], "edges": edges}],
+        "system": {"elements": [{"automaton": "a"}]},
+    }  # fmt: skip
+    return json.dumps(content)
+
+
+def test_rewards_that_storm_would_average_are_refused(tmp_path):
+    mdp = load(write(tmp_path, model__jani=jani([10, 10])))
+    assert [o.cost for o in mdp.outcomes(mdp.start, 0)] == [10.0, 10.0]
+    path = write(tmp_path, model__jani=jani([10, 0]))
+    with pytest.raises(OptionError, match=r"reward 'r' differs between destinations.*average_rewards=true"):
+        load(path)
+    assert (load(path, step_cost=1.0).costs == 1.0).all()
+    averaged = load(f"{path}?average_rewards=true")
+    assert [o.cost for o in averaged.outcomes(averaged.start, 0)] == [5.0, 5.0]
+    assert any("exact at beta = 0 only" in note for note in averaged.notes)
 
 
 def test_drn_of_another_tool_run(tmp_path, model):

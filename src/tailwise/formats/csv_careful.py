@@ -51,9 +51,7 @@ def read_careful(path: Path, header: Header) -> Columns:
     width = len(header.names)
     for line, fields in _rows(path):
         if len(fields) != width:
-            raise FormatError(
-                f"{path}, line {line}: {len(fields)} fields, but the first line names {width} columns"
-            )
+            raise FormatError(f"{path}, line {line}: {len(fields)} fields, but the first line names {width} columns")
         for position, name, store in plan:
             text = fields[position].strip()
             if _KINDS[name] == "q":

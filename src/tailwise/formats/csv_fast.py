@@ -76,9 +76,7 @@ def read_numpy(path: Path, header: Header) -> Columns | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a file without entries, say
-            cells = np.loadtxt(
-                path, delimiter=",", skiprows=1, quotechar='"', comments=None, encoding="utf-8", ndmin=2
-            )
+            cells = np.loadtxt(path, delimiter=",", skiprows=1, quotechar='"', comments=None, encoding="utf-8", ndmin=2)
     except (ValueError, UserWarning, OverflowError, OSError):
         return None
     if cells.shape[1] != len(header.names):

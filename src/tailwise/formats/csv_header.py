@@ -106,9 +106,7 @@ def read_header(path: Path, ignore: tuple[str, ...]) -> Header:
     if len(line) == _LONGEST:
         raise FormatError(f"{where}: the first line is longer than {_LONGEST} bytes; expected column names")
     if not line.strip():
-        raise FormatError(
-            f"{where}: expected column names, found {'an empty line' if line else 'an empty file'}"
-        )
+        raise FormatError(f"{where}: expected column names, found {'an empty line' if line else 'an empty file'}")
     try:
         text = line.decode("utf-8-sig")
         names = next(csv.reader(io.StringIO(text), strict=True), [])

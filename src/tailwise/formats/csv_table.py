@@ -47,6 +47,9 @@ def read_csv(path: Path, settings: Settings) -> TabularMDP:
         )
     if metadata is None:
         settings = with_info(path, settings)
+    elif path.stat().st_size != metadata.list_bytes:
+        note = f"the file was changed after it was saved; horizon, start and names are those in {metadata.source}"
+        settings = dataclasses.replace(settings, notes=(*settings.notes, note))
     return table_from_columns(columns, settings, metadata, name=path.name)
 
 
@@ -95,7 +98,7 @@ def write_csv(mdp: TabularMDP, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(",".join(columns) + "\n")
         file.writelines(",".join(fields) + "\n" for fields in zip(*texts, strict=True))
-    metadata_path(path).write_text(metadata_of(mdp), encoding="utf-8")
+    metadata_path(path).write_text(metadata_of(mdp, list_bytes=path.stat().st_size), encoding="utf-8")
 
 
 def metadata_path(path: Path) -> Path:

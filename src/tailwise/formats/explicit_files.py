@@ -78,9 +78,7 @@ def explicit_files(path: Path, options: StormOptions, folder: Path) -> ExplicitF
     transitions.write_text(f"{kind}\n" + _text(entries), encoding="ascii")
     labels_path = _companion(path, options.labels, (".lab",), notes)
     if labels_path is None:
-        raise FormatError(
-            f"{path}: its labels are needed; expected {path.with_suffix('.lab')}, or say labels="
-        )
+        raise FormatError(f"{path}: its labels are needed; expected {path.with_suffix('.lab')}, or say labels=")
     labels = folder / "model.lab"
     labels.write_text(_labels(_read(labels_path), num_states), encoding="utf-8")
     choices = None
@@ -204,9 +202,7 @@ def _numbered_labels(source: _Lines, num_states: int) -> str:
     for field in first:
         match = _NUMBERED.fullmatch(field)
         if match is None or not _NAME.fullmatch(match[2]):
-            source.fail(
-                line, f'{field[:40]!r} declares no label; expected #DECLARATION, or labels such as 0="init"'
-            )
+            source.fail(line, f'{field[:40]!r} declares no label; expected #DECLARATION, or labels such as 0="init"')
         names[match[1]] = match[2]
     rows: list[tuple[int, list[str]]] = []
     for line, fields in source.lines[1:]:

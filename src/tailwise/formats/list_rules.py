@@ -54,9 +54,7 @@ def check_entries(columns: Columns) -> None:
         columns.fail(entry, f"{columns.sense} is {columns.values[entry]:g}; it must be a finite number")
 
 
-def bases(
-    columns: Columns, settings: Settings, metadata: Metadata | None, notes: list[str]
-) -> tuple[int, int]:
+def bases(columns: Columns, settings: Settings, metadata: Metadata | None, notes: list[str]) -> tuple[int, int]:
     """Return where the file's state ids and action ids start: 0 or 1 each."""
     if metadata is not None:
         return 0, 0
@@ -78,9 +76,7 @@ def bases(
     elif low_action < action_base:
         columns.fail(int(np.argmin(actions)), f"action id 0 in a file said to count from 1 ({action_base=})")
     if base:
-        notes.append(
-            "ids in the file count from 1: its state 1 has index 0 here; labels and start= are the file's ids"
-        )
+        notes.append("ids in the file count from 1: its state 1 has index 0 here; labels and start= are the file's ids")
     elif action_base == 0 and low_action > 0 and settings.base is None:
         notes.append(f"states count from 0, but the smallest action id is {low_action}; action ids are kept")
     return base, action_base
@@ -103,14 +99,10 @@ def resolve_outcomes(
         if wrong_pair is not None:
             _fail_sum(columns, pairs, wrong_pair, "")
         if chosen is not None:
-            raise OptionError(
-                f"outcomes={chosen!r} needs a column idoutcome, which {columns.source} does not have"
-            )
+            raise OptionError(f"outcomes={chosen!r} needs a column idoutcome, which {columns.source} does not have")
         return everything, chance
     if wrong_pair is None and chosen is None:
-        notes.append(
-            "idoutcome only numbers the outcomes: the probabilities of each action sum to 1 without it"
-        )
+        notes.append("idoutcome only numbers the outcomes: the probabilities of each action sum to 1 without it")
         return everything, chance
     count = int(columns.alternatives.max()) + 1
     triples = pairs * count + columns.alternatives

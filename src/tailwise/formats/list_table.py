@@ -19,9 +19,7 @@ from tailwise.formats.settings import DEFAULT_HORIZON, Settings
 from tailwise.models import TabularMDP
 
 
-def table_from_columns(
-    columns: Columns, settings: Settings, metadata: Metadata | None, *, name: str
-) -> TabularMDP:
+def table_from_columns(columns: Columns, settings: Settings, metadata: Metadata | None, *, name: str) -> TabularMDP:
     """Build the table that ``columns`` describe.
 
     Parameters
@@ -96,18 +94,14 @@ def _declared_states(columns: Columns, metadata: Metadata, found: int) -> int:
         largest = int(np.argmax(np.maximum(columns.origins, columns.targets)))
         columns.fail(largest, f"state {found - 1} in a file that declares {declared} states")
     if declared > 4 * columns.size + SPARE_IDS:
-        raise FormatError(
-            f"{columns.source}, line 1: {declared} states are declared for {columns.size} transitions"
-        )
+        raise FormatError(f"{columns.source}, line 1: {declared} states are declared for {columns.size} transitions")
     for what, labels, count in (
         ("state_labels", metadata.state_labels, declared),
         ("action_labels", metadata.action_labels, int(columns.actions.max()) + 1),
         ("terminal values", metadata.terminal_values, declared),
     ):
         if labels and len(labels) < count:
-            raise FormatError(
-                f"{metadata.source}, line 1: {what} has {len(labels)} entries for {count} items"
-            )
+            raise FormatError(f"{metadata.source}, line 1: {what} has {len(labels)} entries for {count} items")
     return declared
 
 
@@ -121,9 +115,7 @@ def _ends(columns: Columns, origins: Ints, targets: Ints, num_states: int, notes
     entered = np.unique(columns.targets[done])
     if entered.size:
         shown = ", ".join(map(str, entered[:5].tolist())) + (", ..." if entered.size > 5 else "")
-        notes.append(
-            f"{entered.size} states have no outgoing transitions ({shown}): entering one ends the episode"
-        )
+        notes.append(f"{entered.size} states have no outgoing transitions ({shown}): entering one ends the episode")
     return done
 
 

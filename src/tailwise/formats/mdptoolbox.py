@@ -78,14 +78,10 @@ def from_mdptoolbox(
         origins, targets, chances = _entries(matrix)
         missing = np.flatnonzero(np.bincount(origins, minlength=size) == 0)
         if missing.size:
-            raise ModelError(
-                f"all probabilities are 0 for state {missing[0]}, action {action}; rows must sum to 1"
-            )
+            raise ModelError(f"all probabilities are 0 for state {missing[0]}, action {action}; rows must sum to 1")
         actions = np.full(origins.size, action, dtype=np.int64)
         columns.append((origins, actions, targets, chances, look_up(action, origins, targets)))
-    origins, actions, targets, chances, values = (
-        np.concatenate(column) for column in zip(*columns, strict=True)
-    )
+    origins, actions, targets, chances, values = (np.concatenate(column) for column in zip(*columns, strict=True))
     return TabularMDP.from_outcomes(
         origins, actions, targets, chances, rewards=values, num_states=size, horizon=horizon,
         discount=discount, start=start, state_labels=state_labels, action_labels=action_labels, name=name,
@@ -99,9 +95,7 @@ def _matrices(values: Any, name: str) -> list[Any]:
     try:
         if sparse.issparse(values):
             raise ModelError(f"{name} is one sparse matrix; expected one (S, S) matrix per action")
-        matrices = [
-            sparse.csr_array(m) if sparse.issparse(m) else np.asarray(m, dtype=np.float64) for m in values
-        ]
+        matrices = [sparse.csr_array(m) if sparse.issparse(m) else np.asarray(m, dtype=np.float64) for m in values]
     except (TypeError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
@@ -167,6 +161,4 @@ class _Rewards:
             chosen: Floats = self._per_state[origins, action]
             return chosen
         found = self._per_action[action][origins, targets]
-        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64).reshape(
-            -1
-        )
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64).reshape(-1)

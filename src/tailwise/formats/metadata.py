@@ -20,7 +20,7 @@ FORMAT = "tailwise-table"
 VERSION = 1
 _KEYS = (
     "format", "version", "name", "sense", "horizon", "discount", "start", "num_states",
-    "state_labels", "action_labels", "terminal_values", "notes",
+    "state_labels", "action_labels", "terminal_values", "list_bytes", "notes",
 )  # fmt: skip
 
 
@@ -38,10 +38,11 @@ class Metadata:
     state_labels: tuple[str, ...]
     action_labels: tuple[str, ...]
     terminal_values: tuple[float, ...]  # in the sense of the model; empty if all are 0
+    list_bytes: int  # size of the list that it was saved with; 0 where both are in one file
     notes: tuple[str, ...]
 
 
-def metadata_of(mdp: TabularMDP) -> str:
+def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0) -> str:
     """Return the metadata of a table as JSON text."""
     has_terminal = bool(mdp.terminal_costs.any())
     fields = {
@@ -56,6 +57,7 @@ def metadata_of(mdp: TabularMDP) -> str:
         "state_labels": list(mdp.state_labels),
         "action_labels": list(mdp.action_labels),
         "terminal_values": mdp.signed(mdp.terminal_costs).tolist() if has_terminal else [],
+        "list_bytes": list_bytes,
         "notes": list(mdp.notes),
     }
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
@@ -99,9 +101,7 @@ def parse_metadata(text: str, source: str) -> Metadata:
         fail("version", f"version {version!r} of {FORMAT}; this tailwise reads version {VERSION}: upgrade it")
     unknown, missing = [k for k in fields if k not in _KEYS], [k for k in _KEYS if k not in fields]
     if unknown:
-        fail(
-            unknown[0], f"unknown key {unknown[0]!r} in version {VERSION}; known keys are {', '.join(_KEYS)}"
-        )
+        fail(unknown[0], f"unknown key {unknown[0]!r} in version {VERSION}; known keys are {', '.join(_KEYS)}")
     if missing:
         fail("format", f"the key {missing[0]!r} is missing")
 
@@ -137,6 +137,7 @@ def parse_metadata(text: str, source: str) -> Metadata:
                 ),
             )
         ),
+        list_bytes=need("list_bytes", _is_size, "a whole number of bytes"),
         notes=texts("notes"),
     )
 
@@ -153,6 +154,10 @@ def _is_number(value: Any) -> bool:
 
 def _is_whole(value: Any, low: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**31
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _is_texts(value: Any) -> bool:

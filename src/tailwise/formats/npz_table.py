@@ -76,9 +76,7 @@ def read_npz(path: Path) -> TabularMDP:
         raise FormatError(f"{path}: not a readable .npz file: {error}") from None
     if _checksum(arrays) != arrays[_CHECKSUM].tobytes():
         raise FormatError(f"{path}: the checksum does not match: the file is damaged; save it again")
-    metadata = parse_metadata(
-        arrays["metadata"].tobytes().decode("utf-8", "replace"), f"{path}, member metadata"
-    )
+    metadata = parse_metadata(arrays["metadata"].tobytes().decode("utf-8", "replace"), f"{path}, member metadata")
     _check_structure(arrays, metadata, path)
     fields = {name: arrays[name] for name in _ARRAYS if name != "metadata"}
     for array in fields.values():
@@ -124,9 +122,7 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
         shape, start = _npy_header(file, kind, where)
         size = math.prod(shape) * np.dtype(kind).itemsize
         if len(shape) != dimensions or size != info.file_size - start:
-            raise FormatError(
-                f"{where}: its shape {shape} does not fit its size or its {dimensions} dimensions"
-            )
+            raise FormatError(f"{where}: its shape {shape} does not fit its size or its {dimensions} dimensions")
         file.seek(0)
         try:
             array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)

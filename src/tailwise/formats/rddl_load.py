@@ -88,9 +88,7 @@ def load_rddl(
 def _reload(
     target: str, horizon: int | None, discount: float | None, max_actions: int, integer_bound: int | None
 ) -> RddlSimulator:
-    return load_rddl(
-        target, horizon=horizon, discount=discount, max_actions=max_actions, integer_bound=integer_bound
-    )
+    return load_rddl(target, horizon=horizon, discount=discount, max_actions=max_actions, integer_bound=integer_bound)
 
 
 def _files(target: str) -> tuple[str, str]:
@@ -106,9 +104,7 @@ def _files(target: str) -> tuple[str, str]:
         return str(paths[0]), str(paths[1])
     name, slash, number = target.partition("/")
     if not slash or not name or not number:
-        raise UnknownNameError(
-            f"rddl:{target}: expected rddl:DOMAIN/INSTANCE, such as PushYourLuck_ippc2018/1"
-        )
+        raise UnknownNameError(f"rddl:{target}: expected rddl:DOMAIN/INSTANCE, such as PushYourLuck_ippc2018/1")
     module = require("rddlrepository.core.manager", "rddl", f"the model rddl:{target}")
     manager = module.RDDLRepoManager()
     problems = list(manager.list_problems())
@@ -120,9 +116,7 @@ def _files(target: str) -> tuple[str, str]:
     problem = manager.get_problem(name)
     instances = list(problem.list_instances())
     if number not in instances:
-        raise UnknownNameError(
-            f"rddl:{target}: {name} has no instance {number!r}; it has {', '.join(instances)}"
-        )
+        raise UnknownNameError(f"rddl:{target}: {name} has no instance {number!r}; it has {', '.join(instances)}")
     return str(problem.get_domain()), str(problem.get_instance(number))
 
 

@@ -101,9 +101,7 @@ class RddlSimulator:
     def state_name(self, state: State) -> str:
         """Return the fluents of a state that are not false or 0, as text."""
         values = self._named(state)
-        shown = [
-            name if value is True else f"{name}={value}" for name, value in values if value not in (False, 0)
-        ]
+        shown = [name if value is True else f"{name}={value}" for name, value in values if value not in (False, 0)]
         return ", ".join(shown) or "all fluents false or 0"
 
     def actions(self, state: State) -> tuple[int, ...]:
@@ -124,9 +122,7 @@ class RddlSimulator:
                     self._allowed.clear()
                 self._allowed[state] = found
         if not found:
-            raise ModelError(
-                f"{self.name}: no action satisfies the preconditions in {self.state_name(state)}"
-            )
+            raise ModelError(f"{self.name}: no action satisfies the preconditions in {self.state_name(state)}")
         return found
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool]:
@@ -183,9 +179,7 @@ class RddlSimulator:
         return int(action)
 
     def _save(self, memory: Any) -> State:
-        return tuple(
-            value for fluent in self._fluents for value in np.asarray(memory[fluent]).reshape(-1).tolist()
-        )
+        return tuple(value for fluent in self._fluents for value in np.asarray(memory[fluent]).reshape(-1).tolist())
 
     def _restore(self, state: State) -> None:
         """Put ``state`` into a fresh copy of the simulator's memory."""
@@ -204,11 +198,7 @@ class RddlSimulator:
 
     def _named(self, state: State) -> list[tuple[str, Any]]:
         rddl, initial = self._sampler.rddl, self._sampler.init_values
-        names = [
-            name
-            for fluent in self._fluents
-            for name, _ in rddl.ground_var_with_values(fluent, initial[fluent])
-        ]
+        names = [name for fluent in self._fluents for name, _ in rddl.ground_var_with_values(fluent, initial[fluent])]
         return list(zip(names, state, strict=True))
 
 
@@ -236,8 +226,7 @@ def verify(simulator: RddlSimulator) -> None:
     for state, action, seed, before in reversed(taken):
         if simulator.step(state, action, generator(seed)) != before:
             raise ModelError(
-                f"{simulator.name}: a step repeated from a saved state came out differently; "
-                "it cannot be planned on"
+                f"{simulator.name}: a step repeated from a saved state came out differently; it cannot be planned on"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tailwise.errors import FormatError, ModelError, UnknownNameError
@@ -55,7 +56,10 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     if write is None:
         raise UnknownNameError(f"{target}: tables are saved as .npz, .csv or .arrow, not {target.suffix!r}")
     try:
-        write(model, target)
+        with TemporaryDirectory(prefix=".tailwise-", dir=target.parent) as folder:  # whole files or none
+            write(model, Path(folder) / target.name)
+            for part in sorted(Path(folder).iterdir(), key=lambda part: part.name == target.name):
+                part.replace(target.with_name(part.name))
     except OSError as error:
         raise FormatError(f"{target}: it cannot be written: {error.strerror}") from None
     return target

@@ -24,9 +24,7 @@ EXTENSIONS = {
     ".tra": "tra",
 }  # fmt: skip
 _SENTENCE = (
-    "expected a file ("
-    + ", ".join(EXTENSIONS)
-    + "), gym:ID, rddl:DOMAIN/INSTANCE, FORMAT:PATH or the name of a domain"
+    "expected a file (" + ", ".join(EXTENSIONS) + "), gym:ID, rddl:DOMAIN/INSTANCE, FORMAT:PATH or the name of a domain"
 )
 
 

@@ -59,9 +59,7 @@ def build(kind: str, path: Path, options: StormOptions) -> tuple[Any, tuple[str,
             return _build_explicit(storm, path, options)
         if kind == "drn":
             drn_options = storm.developer.DirectEncodingParserOptions()
-            drn_options.build_choice_labeling = (
-                b"@nr_choices" in path.read_bytes()
-            )  # Storm needs it for names
+            drn_options.build_choice_labeling = b"@nr_choices" in path.read_bytes()  # Storm needs it for names
             return storm.build_model_from_drn(str(path), options=drn_options), ()
         if kind == "prism":
             source = storm.parse_prism_program(str(path))
@@ -69,7 +67,7 @@ def build(kind: str, path: Path, options: StormOptions) -> tuple[Any, tuple[str,
             source = storm.parse_jani_model(str(path), property_filter=[])[0]
     source = _define_constants(storm, source, path, options)
     with _complaints(path):
-        return _build_symbolic(storm, source, kind, path, options)
+        return _build_symbolic(storm, source, path, options)
 
 
 def _define_constants(storm: Any, source: Any, path: Path, options: StormOptions) -> Any:
@@ -79,22 +77,16 @@ def _define_constants(storm: Any, source: Any, path: Path, options: StormOptions
     undefined = [constant.name for constant in source.constants if not constant.defined]
     if unknown:
         has = ", ".join(undefined) or "none"
-        raise OptionError(
-            f"{path}: there is no undefined constant {unknown[0]!r}; undefined constants: {has}"
-        )
+        raise OptionError(f"{path}: there is no undefined constant {unknown[0]!r}; undefined constants: {has}")
     missing = [name for name in undefined if name not in given]
     if missing:
         example = ",".join(f"{name}=..." for name in missing)
-        raise OptionError(
-            f"{path}: constants without a value: {', '.join(missing)}; say constants='{example}'"
-        )
+        raise OptionError(f"{path}: constants without a value: {', '.join(missing)}; say constants='{example}'")
     with _complaints(path):
         return storm.instantiate_constants(source, str(options.constants))[0] if given else source
 
 
-def _build_symbolic(
-    storm: Any, source: Any, kind: str, path: Path, options: StormOptions
-) -> tuple[Any, tuple[str, ...]]:
+def _build_symbolic(storm: Any, source: Any, path: Path, options: StormOptions) -> tuple[Any, tuple[str, ...]]:
     developer = storm.developer
     wanted = storm.BuilderOptions()
     wanted.set_build_all_labels()
@@ -107,16 +99,9 @@ def _build_symbolic(
     model = developer.make_explicit_model_builder[float](description, wanted, None, limits).build()
     if model.nr_states > options.max_states or "unexplored" in model.labeling.get_labels():
         raise FormatError(
-            f"{path}: the model has more than max_states={options.max_states} states; raise it, or "
-            "bound the model"
+            f"{path}: the model has more than max_states={options.max_states} states; raise it, or bound the model"
         )
-    notes: tuple[str, ...] = ()
-    if kind == "jani" and model.reward_models:
-        notes = (
-            "rewards that JANI puts on single destinations are averaged by Storm over the destinations of an "
-            "edge: exact at beta = 0 only, for such rewards",
-        )
-    return model, notes
+    return model, ()
 
 
 def _build_explicit(storm: Any, path: Path, options: StormOptions) -> tuple[Any, tuple[str, ...]]:

@@ -90,6 +90,4 @@ def find_start(model: Any, names: tuple[str, ...], given: int | str | None, path
         raise OptionError(f"{path}: start={text!r} is a label of {len(carriers)} states; expected one")
     if text.isascii() and text.isdigit() and len(text) < 18 and int(text) < model.nr_states:
         return int(text)
-    raise OptionError(
-        f"{path}: start={text!r} is neither a state (0..{model.nr_states - 1}, or its name) nor a label"
-    )
+    raise OptionError(f"{path}: start={text!r} is neither a state (0..{model.nr_states - 1}, or its name) nor a label")

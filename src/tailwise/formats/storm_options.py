@@ -35,6 +35,8 @@ class StormOptions:
         Cost of every step.
     until : str or sequence of str
         Labels: entering a state with one of them ends the episode.
+    average_rewards : bool, default False
+        Accept a JANI reward that differs between destinations of an edge, though only its mean is known.
     max_states : int, default 10,000,000
         Larger models (infinite ones, say) are refused.
     progress : bool, optional
@@ -52,6 +54,7 @@ class StormOptions:
     label_costs: str | Mapping[str, float] = field(default_factory=dict)
     step_cost: float = 0.0
     until: Any = ()
+    average_rewards: bool = False
     max_states: int = 10_000_000
     progress: bool | None = None
     labels: str | None = None
@@ -67,6 +70,8 @@ class StormOptions:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise OptionError(f"{name} must be a text, not {value!r}")
+        if not isinstance(self.average_rewards, bool):
+            raise OptionError(f"average_rewards must be True or False, not {self.average_rewards!r}")
         if self.progress is not None and not isinstance(self.progress, bool):
             raise OptionError(f"progress must be True, False or None, not {self.progress!r}")
         object.__setattr__(self, "until", names(self.until, "until"))

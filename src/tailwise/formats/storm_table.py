@@ -2,7 +2,8 @@
 
 A step in state s with choice c costs the state reward of s, plus the reward of the choice, plus that
 of the transition, as in Storm's cumulative rewards ``R [C<=H]``, plus what the user's rules add. Storm
-merges updates that lead to one state; no two of those differ in reward, so no risk is lost.
+merges updates that lead to one state; no two of those differ in reward, so no risk is lost. The exception
+is JANI's rewards of single destinations, which Storm averages: they are refused, unless asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, ModelError, OptionError
+from tailwise.formats.jani_rewards import averaged_rewards
 from tailwise.formats.progress import ProgressLine
 from tailwise.formats.settings import DEFAULT_HORIZON
 from tailwise.formats.storm_build import build
@@ -67,17 +69,22 @@ def read_storm(kind: str, path: Path, options: StormOptions) -> TabularMDP:
         model, notes = build(kind, path, options)
         model_kind = model.model_type.name
         if model_kind not in _KINDS:
-            raise FormatError(
-                f"{path}: it is a {model_kind}; expected one of {', '.join(_KINDS)} (discrete time)"
-            )
+            raise FormatError(f"{path}: it is a {model_kind}; expected one of {', '.join(_KINDS)} (discrete time)")
         if not model.supports_parameters and model.has_parameters:
             raise FormatError(f"{path}: it has parameters; give them values")
         line.say(f"reading {model.nr_states} states and {model.nr_transitions} transitions of {path.name}")
-        return _table(model, path, options, [*notes], is_partial=model_kind == "POMDP")
+        averaged = averaged_rewards(path) if kind == "jani" else frozenset()
+        return _table(model, path, options, [*notes], averaged, is_partial=model_kind == "POMDP")
 
 
 def _table(
-    model: Any, path: Path, options: StormOptions, notes: list[str], *, is_partial: bool
+    model: Any,
+    path: Path,
+    options: StormOptions,
+    notes: list[str],
+    averaged: frozenset[str],
+    *,
+    is_partial: bool,
 ) -> TabularMDP:
     matrix = _matrix(model)
     per_row = np.diff(matrix.entries_of_row)
@@ -91,6 +98,13 @@ def _table(
         done |= _carries(model, path, label)[matrix.targets]
     if used is None and not options.costs_by_label and not options.step_cost:
         notes.append("no reward structure: every cost is 0; say label_costs= or step_cost=")
+    if used is not None and used in averaged:
+        if not options.average_rewards:
+            raise OptionError(
+                f"{path}: the reward {used!r} differs between destinations of an edge, and Storm would average it, "
+                "which hides risk; put it on edges or locations, or accept means with average_rewards=true"
+            )
+        notes.append(f"the reward {used!r} is averaged over the destinations of an edge: exact at beta = 0 only")
     if used is not None:
         word = "costs, to be minimised" if options.sense == "cost" else "rewards, to be maximised"
         notes.append(f"reward structure {used!r} read as {word}; say sense= for the other")
@@ -147,9 +161,7 @@ def _structure(
         name = next(iter(structures))
     if name is None:
         if len(structures) > 1 and not has_rule:
-            raise OptionError(
-                f"{path}: it has several reward structures; say reward= one of {_list(structures)}"
-            )
+            raise OptionError(f"{path}: it has several reward structures; say reward= one of {_list(structures)}")
         return np.zeros(matrix.targets.size), None
     if name not in structures:
         raise OptionError(f"{path}: it has no reward structure {name!r}; it has {_list(structures)}")
@@ -176,9 +188,7 @@ def _has(model: Any, label: str) -> bool:
 def _carries(model: Any, path: Path, label: str) -> Bools:
     """Which states carry a label."""
     if not _has(model, label):
-        raise OptionError(
-            f"{path}: no state label {label!r}; labels are {_list(model.labeling.get_labels())}"
-        )
+        raise OptionError(f"{path}: no state label {label!r}; labels are {_list(model.labeling.get_labels())}")
     marked = np.zeros(model.nr_states, dtype=np.bool_)
     marked[list(model.labeling.get_states(label))] = True
     return marked
