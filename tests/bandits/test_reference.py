@@ -95,9 +95,7 @@ def slow_draw(bandit, i, drawn, rng):
     law = outcome.law
     if outcome.drift is not None:
         share = outcome.drift.amplitude * float(drawn[i, chosen]) ** -outcome.drift.decay
-        law, level = (
-            (outcome.drift.start, level / share) if level < share else (law, (level - share) / (1 - share))
-        )
+        law, level = (outcome.drift.start, level / share) if level < share else (law, (level - share) / (1 - share))
     return arm.cost + bandit.discount * slow_quantile(law, level)
 
 

@@ -73,9 +73,7 @@ def test_compiled_equals_interpreted():
     texts = []
     for disabled in ("0", "1"):
         env = {**os.environ, "NUMBA_DISABLE_JIT": disabled}
-        found = subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-        )
+        found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
         texts.append(found.stdout)
     assert texts[0] == texts[1]
     assert texts[0].count("\n") == 4

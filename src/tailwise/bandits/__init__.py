@@ -2,6 +2,7 @@
 
 from tailwise.bandits.algorithms import BanditAlgorithm, EntropicThompson, ErmUcb, LipschitzUcb, Ucb1
 from tailwise.bandits.arms import Arm, Bandit, Drift, Outcome
+from tailwise.bandits.catalog import BANDITS, make_bandit
 from tailwise.bandits.laws import (
     CostLaw,
     bernoulli,
@@ -12,12 +13,23 @@ from tailwise.bandits.laws import (
     uniform,
 )
 from tailwise.bandits.simulate import BanditRun, simulate
+from tailwise.bandits.studies import (
+    ALGORITHMS,
+    ConvergenceRow,
+    convergence_rows,
+    convergence_study,
+    make_algorithm,
+    transient,
+)
 
 __all__ = [
+    "ALGORITHMS",
+    "BANDITS",
     "Arm",
     "Bandit",
     "BanditAlgorithm",
     "BanditRun",
+    "ConvergenceRow",
     "CostLaw",
     "Drift",
     "EntropicThompson",
@@ -27,9 +39,14 @@ __all__ = [
     "Ucb1",
     "bernoulli",
     "beta_law",
+    "convergence_rows",
+    "convergence_study",
     "discrete",
     "from_quantile",
+    "make_algorithm",
+    "make_bandit",
     "simulate",
+    "transient",
     "truncated_normal",
     "uniform",
 ]

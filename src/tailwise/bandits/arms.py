@@ -60,9 +60,7 @@ class Outcome:
     def __post_init__(self) -> None:
         real(self.probability, "probability", low=0.0, high=1.0)
         if not isinstance(self.law, CostLaw):
-            raise OptionError(
-                f"an outcome's law must be a CostLaw, not {self.law!r}; see tailwise.bandits.uniform"
-            )
+            raise OptionError(f"an outcome's law must be a CostLaw, not {self.law!r}; see tailwise.bandits.uniform")
 
 
 @dataclass(frozen=True)

@@ -155,9 +155,7 @@ def beta_law(a: float, b: float, low: float = 0.0, high: float = 1.0) -> CostLaw
     start = real(low, "low")
     end = real(high, "high", low=start)
     law = from_quantile(lambda level: start + (end - start) * betaincinv(first, second, level))
-    return CostLaw(
-        f"Beta({first:g}, {second:g}) on [{start:g}, {end:g}]", law.left, law.width, law.probability
-    )
+    return CostLaw(f"Beta({first:g}, {second:g}) on [{start:g}, {end:g}]", law.left, law.width, law.probability)
 
 
 def truncated_normal(mean: float, std: float, low: float, high: float) -> CostLaw:
@@ -180,9 +178,7 @@ def truncated_normal(mean: float, std: float, low: float, high: float) -> CostLa
             f"[{start:g}, {end:g}] holds almost nothing of Normal({centre:g}, {scale:g}); "
             "move the interval or widen the distribution"
         )
-    law = from_quantile(
-        lambda level: np.clip(centre + scale * ndtri(bottom + level * (top - bottom)), start, end)
-    )
+    law = from_quantile(lambda level: np.clip(centre + scale * ndtri(bottom + level * (top - bottom)), start, end))
     name = f"Normal({centre:g}, {scale:g}) on [{start:g}, {end:g}]"
     return CostLaw(name, law.left, law.width, law.probability)
 

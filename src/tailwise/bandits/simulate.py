@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import choice, integer, real
-from tailwise.bandits._kernels import Tables, run_many
+from tailwise.bandits._kernels import GUIDES, Tables, run_many
 from tailwise.bandits.algorithms import BanditAlgorithm
-from tailwise.bandits.arms import Bandit
+from tailwise.bandits.arms import Bandit, Drift
 from tailwise.bandits.laws import CostLaw, cumulative_of
 from tailwise.errors import OptionError
 from tailwise.theory.rates import ExponentFit, fit_exponent
@@ -114,9 +114,7 @@ class BanditRun:
         pooled = [np.abs(g).mean(axis=0) if kind == "absolute" else np.abs(g.mean(axis=0)) for g in groups]
         return fit_exponent(self.checkpoints[self.checkpoints >= start], pooled, confidence=confidence)
 
-    def tail_frequency(
-        self, deviation: float, eta: float, estimator: str = "stream"
-    ) -> tuple[Floats, Floats]:
+    def tail_frequency(self, deviation: float, eta: float, estimator: str = "stream") -> tuple[Floats, Floats]:
         """Share of replications with ``n error >= n^eta z`` and ``<= -n^eta z``, each of shape (m,).
 
         Parameters
@@ -230,30 +228,28 @@ def compile_tables(bandit: Bandit) -> Tables:
         laws.append(law)
         return len(laws) - 1
 
-    starts, cumulative, limit, first, amplitude, decay = [0], [], [], [], [], []
+    starts, rows = [0], []
     for arm in bandit.arms:
         shares = np.cumsum([outcome.probability for outcome in arm.outcomes])
         shares[-1] = 1.0
-        cumulative.extend(shares.tolist())
-        for outcome in arm.outcomes:
-            drift = outcome.drift
-            limit.append(index(outcome.law))
-            first.append(limit[-1] if drift is None else index(drift.start))
-            amplitude.append(0.0 if drift is None else float(drift.amplitude))
-            decay.append(0.0 if drift is None else float(drift.decay))
-        starts.append(len(limit))
+        for share, outcome in zip(shares, arm.outcomes, strict=True):
+            drift = outcome.drift or Drift(outcome.law, amplitude=0.0)
+            laws_of = index(outcome.law), index(drift.start)
+            rows.append((share, *laws_of, drift.amplitude, drift.decay))
+        starts.append(len(rows))
+    uppers = [cumulative_of(law) for law in laws]
+    upper = np.concatenate(uppers)
+    lower = np.concatenate([np.concatenate([[0.0], one[:-1]]) for one in uppers])
+    left, width = (np.concatenate([getattr(law, name) for law in laws]) for name in ("left", "width"))
+    first_piece = np.cumsum([0, *(one.size for one in uppers[:-1])])
+    levels = np.arange(GUIDES) / GUIDES
+    guide = [start + np.searchsorted(one, levels, "right") for start, one in zip(first_piece, uppers, strict=True)]
     return Tables(
         outcome_start=np.array(starts, dtype=np.int64),
         cost=np.array([float(arm.cost) for arm in bandit.arms]),
-        outcome_cumulative=np.array(cumulative),
-        limit_law=np.array(limit, dtype=np.int64),
-        start_law=np.array(first, dtype=np.int64),
-        amplitude=np.array(amplitude),
-        decay=np.array(decay),
-        law_start=np.cumsum([0, *(law.left.size for law in laws)]).astype(np.int64),
-        cumulative=np.concatenate([cumulative_of(law) for law in laws]),
-        left=np.concatenate([law.left for law in laws]),
-        width=np.concatenate([law.width for law in laws]),
+        outcomes=np.array(rows, dtype=np.float64),
+        guide=np.concatenate(guide).astype(np.int64),
+        pieces=np.column_stack([lower, upper, left, width / (upper - lower)]),
         discount=float(bandit.discount),
     )
 
