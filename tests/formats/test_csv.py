@@ -90,6 +90,15 @@ def test_entering_a_state_without_transitions_ends_the_episode(tmp_path):
     assert any("ends the episode" in note for note in mdp.notes)
 
 
+def test_an_episode_cannot_start_where_nothing_follows(tmp_path):
+    text = HEADER + "0,0,1,0.5,2\n0,0,0,0.5,1\n"
+    with pytest.raises(OptionError, match="start state 1 has no transitions in"):
+        model(tmp_path, text, start=1)
+    write(tmp_path, domains_info__csv="domain,initstate,discount\nmodel.csv,1,0.9\n")
+    with pytest.raises(FormatError, match=r"domains_info.csv, line 2: start state '1' has no transitions"):
+        model(tmp_path, text)
+
+
 def test_a_done_column_decides_by_itself(tmp_path):
     text = HEADER.replace("reward", "reward,done") + "0,0,1,0.5,2,true\n0,0,0,0.5,1,0\n1,0,1,1,0,False\n"
     assert model(tmp_path, text).done.tolist() == [True, False, False]

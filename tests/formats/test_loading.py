@@ -93,6 +93,46 @@ def test_importing_formats_brings_in_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+class Walk(tailwise.Simulator):
+    start, horizon = 0, 4
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        return state + action, 1.0, False
+
+
+def test_simulators_by_name_take_horizon_and_discount_but_no_label(monkeypatch):
+    from tailwise.domains import registry
+
+    monkeypatch.setattr(registry, "_DOMAINS", dict(registry._DOMAINS))
+    registry.register("walk", "simulator")(lambda speed=1: Walk())
+    walk = load("walk?speed=2", horizon=9, discount=0.5)
+    assert (walk.horizon, walk.discount) == (9, 0.5)
+    with pytest.raises(OptionError, match="start= is for tables"):
+        load("walk", start="home")
+    summary = summarize(walk)
+    assert (summary.name, summary.kind, summary.start_actions, summary.start) == ("Walk", "simulator", 2, "0")
+
+
+def test_environments_without_a_table_become_simulators(monkeypatch):
+    pytest.importorskip("gymnasium")
+    calls = []
+
+    def adapter(env, *, horizon, discount):
+        calls.append((env.spec.id, horizon, discount))
+        return Walk()
+
+    monkeypatch.setattr(tailwise.models, "GymnasiumSimulator", adapter, raising=False)
+    assert isinstance(load("gym:CartPole-v1", horizon=20), Walk)
+    assert calls == [("CartPole-v1", 20, 1.0)]
+    with pytest.raises(OptionError, match="start= is for tables"):
+        load("gym:CartPole-v1", start="3")
+    with pytest.raises(UnknownNameError, match="no environment"):
+        load("gym:Nothing-v0")
+
+
 def test_summary_of_a_table_counts_and_ranges():
     mdp = tailwise.TabularMDP.from_outcomes(
         [0, 0, 1, 3], [0, 0, 2, 0], [1, 2, 1, 3], [0.5, 0.5, 1, 1], rewards=[-2.0, 5.0, 1.0, 9.0],

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tailwise import ErmMcts
 from tailwise._random import generator
 from tailwise.errors import FormatError, ModelError, OptionError, StateError, UnknownNameError
 from tailwise.formats import load, summarize
@@ -56,6 +57,14 @@ def test_instances_follow_the_contract(name, num_actions, size):
     assert episode(simulator, 12, seed=4) == first
     assert all(hash(row[2]) is not None and np.isfinite(row[3]) for row in first)
     assert all(isinstance(value, (bool, int, float)) for value in simulator.start)
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in INSTANCES])
+def test_the_search_plans_on_them(name):
+    simulator = load(f"rddl:{name}", horizon=4)
+    plan = ErmMcts(simulator, beta=0.1, seed=0).plan(iterations=30)
+    assert plan.action in simulator.actions(simulator.start)
+    assert plan.iterations == 30
 
 
 @pytest.mark.parametrize("name", ["Navigation_MDP_ippc2011/1", "SysAdmin_MDP_ippc2011/1", "PushYourLuck_ippc2018/1"])

@@ -142,10 +142,15 @@ def _start(
         number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
     elif not isinstance(given, bool):
         number = int(given)
+    kind = FormatError if settings.start_from else OptionError
     if number is None or not base <= number < num_states + base:
-        kind = FormatError if settings.start_from else OptionError
         raise kind(
             f"{settings.start_from or 'start'}: start state {given!r} is not in {columns.source}; "
             f"its ids are {base}..{num_states - 1 + base}"
+        )
+    if metadata is None and not (columns.origins == number).any():
+        raise kind(
+            f"{settings.start_from or 'start'}: start state {given!r} has no transitions in {columns.source}; "
+            "an episode must be able to start there"
         )
     return number - base

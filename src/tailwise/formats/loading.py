@@ -178,6 +178,8 @@ def _with_common(model: Any, common: dict[str, Any]) -> Any:
         mdp.check().raise_for_errors()
         return mdp
     for name, value in changed.items():
+        if name == "start" and isinstance(value, str):
+            raise OptionError(f"{type(model).__name__} is a simulator: its states have no labels; start= is for tables")
         try:
             setattr(model, name, value)
         except (AttributeError, TypeError) as error:
