@@ -4,13 +4,18 @@ from tailwise.models.accrued import AccruedTable, ExponentialUtility
 from tailwise.models.check import Report, Violation, check_model
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.contract import Model, Outcome
+from tailwise.models.discretized import Discretized
+from tailwise.models.gymnasium_simulator import EnvironmentState, GymnasiumSimulator
 from tailwise.models.simulator import Simulator
 from tailwise.models.tabular import TabularMDP
 
 __all__ = [
     "AccruedTable",
     "CompiledSimulator",
+    "Discretized",
+    "EnvironmentState",
     "ExponentialUtility",
+    "GymnasiumSimulator",
     "Model",
     "Outcome",
     "Report",

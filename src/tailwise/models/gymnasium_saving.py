@@ -1,0 +1,322 @@
+"""Ways to save and restore a Gymnasium environment, and the test that a way must pass.
+
+Gymnasium has no save and restore. What works differs: plain environments keep everything in attributes; MuJoCo's
+state lives in C memory, and copies of it silently differ; Box2D's copies are fresh worlds whose
+``step`` raises. So every way is tried out on the environment at hand before it is
+trusted (:func:`find_fault`): save, step on, disturb, restore, step on with the same draws, compare.
+
+The environment's random generator is never part of what is saved: the planner lends its own for each
+simulated step. A copy that kept the generator would show the planner the future.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tailwise.models.simulator import short
+
+_SKIPPED = {
+    "_np_random",
+    "_np_random_seed",
+    "np_random",
+    "action_space",
+    "observation_space",
+    "spec",
+    "metadata",
+}
+_SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_PROBE_EPISODES, _PROBE_STEPS = 6, 60
+_TRIALS, _TRIAL_STEPS = 5, 15
+_LARGE = 500  # items
+
+
+class Saved(NamedTuple):
+    """A saved environment: ``key`` tells it from others, ``payload`` brings it back."""
+
+    key: Hashable
+    payload: Any
+
+
+class Machine:
+    """The planner's private environment; a way may replace ``env`` as a whole."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    @property
+    def core(self) -> Any:
+        """The environment below all wrappers."""
+        return self.env.unwrapped
+
+    def lend(self, rng: np.random.Generator) -> None:
+        """Let the environment draw from ``rng``."""
+        self.core._np_random = rng
+
+
+class Way(Protocol):
+    """One way to save and restore."""
+
+    name: str
+
+    def save(self, machine: Machine) -> Saved:
+        """Return the environment's present state."""
+        ...
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Bring back a saved state."""
+        ...
+
+
+def freeze(value: Any, depth: int = 0) -> Hashable:
+    """Return a hashable stand-in for ``value``, equal where the plain data in it is equal."""
+    if isinstance(value, _SCALARS):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray):
+        return (
+            value.shape,
+            value.dtype.str,
+            value.tobytes() if value.dtype != object else freeze(value.tolist()),
+        )
+    if isinstance(value, dict):
+        return ("dict", frozenset((freeze(key, depth), freeze(item, depth)) for key, item in value.items()))
+    if isinstance(value, (set, frozenset)):
+        return ("set", frozenset(freeze(item, depth) for item in value))
+    if isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
+        return (type(value).__name__, tuple(freeze(item, depth) for item in value))
+    if depth < 4 and hasattr(value, "__dict__") and not callable(value):
+        kept = {key: item for key, item in vars(value).items() if key not in _SKIPPED}
+        return (type(value).__name__, freeze(kept, depth + 1))
+    return type(value).__name__
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, _SCALARS):
+        return True
+    if isinstance(value, np.ndarray):
+        return value.dtype != object
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+    return isinstance(value, (list, tuple, set, frozenset)) and all(map(_is_plain, value))
+
+
+def _volume(value: Any, most: int) -> int:
+    """Number of items in a nested container, counted up to ``most``."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        return 1
+    count = 0
+    for item in value:
+        count += _volume(item, most - count)
+        if count >= most:
+            break
+    return count
+
+
+def _duplicate(value: Any) -> Any:
+    """A copy of a plain container; quick for the usual ones."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, (list, tuple)) and all(isinstance(item, _SCALARS) for item in value):
+        return value if isinstance(value, tuple) else list(value)
+    return copy.deepcopy(value)
+
+
+class Attributes:
+    """The plain attributes of the environment: every scalar, and every container that was seen to change."""
+
+    name = "attributes"
+
+    def __init__(self, machine: Machine, choose: Callable[[np.random.Generator], Any]) -> None:
+        rng = np.random.default_rng(0)
+        first: dict[str, Hashable] = {}
+        changing: set[str] = set()
+        for episode in range(_PROBE_EPISODES):
+            machine.env.reset(seed=episode)
+            for h in range(_PROBE_STEPS):
+                ends = machine.env.step(choose(rng))[2] or h + 1 == _PROBE_STEPS
+                for name, value in self._containers(machine.core, large=ends and episode < 2).items():
+                    frozen = freeze(value)
+                    if first.setdefault(name, frozen) != frozen:
+                        changing.add(name)
+                if ends:
+                    break
+        self._changing = tuple(sorted(changing))
+
+    @staticmethod
+    def _containers(core: Any, *, large: bool) -> dict[str, Any]:
+        """The plain containers; the large ones (tables, as a rule) only if asked for: they take long to compare."""
+        return {
+            name: value
+            for name, value in vars(core).items()
+            if name not in _SKIPPED
+            and not isinstance(value, _SCALARS)
+            and (large or _volume(value, _LARGE) < _LARGE)
+            and _is_plain(value)
+        }
+
+    def save(self, machine: Machine) -> Saved:
+        """Return the attributes' values."""
+        held = vars(machine.core)
+        plain = {
+            name: value
+            for name, value in held.items()
+            if isinstance(value, _SCALARS) and name not in _SKIPPED
+        }
+        scalars = tuple(plain.items())
+        containers = tuple((name, _duplicate(held[name])) for name in self._changing if name in held)
+        return Saved((scalars, tuple(freeze(value) for _, value in containers)), (scalars, containers))
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Set the attributes; those that are new since then are removed."""
+        scalars, containers = payload
+        held = vars(machine.core)
+        known = {name for name, _ in scalars} | {name for name, _ in containers}
+        for name in [name for name in held if name not in known and name not in _SKIPPED]:
+            if isinstance(held[name], _SCALARS) or name in self._changing:
+                del held[name]
+        held.update(scalars)
+        held.update((name, _duplicate(value)) for name, value in containers)
+
+
+class MujocoState:
+    """MuJoCo's integration state (with the warm start), the stale positions that rewards read, and the attributes."""
+
+    name = "MuJoCo state"
+
+    def __init__(self, attributes: Attributes) -> None:
+        import mujoco
+
+        self._mujoco = mujoco
+        self._kind = mujoco.mjtState.mjSTATE_INTEGRATION
+        self._attributes = attributes
+
+    def save(self, machine: Machine) -> Saved:
+        """Return MuJoCo's state vector and the attributes."""
+        core = machine.core
+        vector = np.empty(self._mujoco.mj_stateSize(core.model, self._kind))
+        self._mujoco.mj_getState(core.model, core.data, vector, self._kind)
+        derived = (core.data.xpos.copy(), core.data.xipos.copy())
+        rest = self._attributes.save(machine)
+        return Saved((vector.tobytes(), rest.key), (vector, derived, rest.payload))
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Set MuJoCo's state and the attributes."""
+        vector, (xpos, xipos), rest = payload
+        core = machine.core
+        self._mujoco.mj_setState(core.model, core.data, vector, self._kind)
+        core.data.xpos[:], core.data.xipos[:] = xpos, xipos
+        self._attributes.restore(machine, rest)
+
+
+class MujocoData:
+    """A copy of all of MuJoCo's data: larger and slower than its state, for environments that read more."""
+
+    name = "MuJoCo data"
+
+    def __init__(self, attributes: Attributes) -> None:
+        import mujoco
+
+        self._mujoco = mujoco
+        self._attributes = attributes
+
+    def save(self, machine: Machine) -> Saved:
+        """Return a copy of MuJoCo's data and the attributes."""
+        core, rest = machine.core, self._attributes.save(machine)
+        data = copy.copy(core.data)
+        return Saved(
+            (core.data.qpos.tobytes(), core.data.qvel.tobytes(), core.data.time, rest.key),
+            (data, rest.payload),
+        )
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Copy the data back."""
+        data, rest = payload
+        core = machine.core
+        self._mujoco.mj_copyData(core.data, core.model, data)
+        self._attributes.restore(machine, rest)
+
+
+class DeepCopy:
+    """``copy.deepcopy`` of the whole environment."""
+
+    name = "deep copy"
+
+    def save(self, machine: Machine) -> Saved:
+        """Return a copy of the environment, without its generator."""
+        machine.core._np_random = None
+        payload = copy.deepcopy(machine.env)
+        return Saved(freeze(vars(payload.unwrapped)), payload)
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Put a copy of the saved environment in place."""
+        machine.env = copy.deepcopy(payload)
+
+
+class OwnFunctions:
+    """The user's ``save(env) -> payload`` and ``restore(env, payload)``."""
+
+    name = "own save and restore"
+
+    def __init__(self, save: Callable[[Any], Any], restore: Callable[[Any, Any], None]) -> None:
+        self._save, self._restore = save, restore
+
+    def save(self, machine: Machine) -> Saved:
+        """Call the user's ``save``."""
+        payload = self._save(machine.env)
+        return Saved(freeze(payload), payload)
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Call the user's ``restore``."""
+        self._restore(machine.env, payload)
+
+
+def find_fault(machine: Machine, way: Way, choose: Callable[[np.random.Generator], Any]) -> str:
+    """Try a way out; return what is wrong with it, or "" if it can be trusted."""
+    picks = np.random.default_rng(1)
+    for trial in range(_TRIALS):
+        machine.env.reset(seed=trial)
+        for _ in range(int(picks.integers(0, 3 * (trial + 1)))):
+            machine.lend(np.random.Generator(np.random.SFC64(int(picks.integers(2**31)))))
+            if machine.env.step(choose(picks))[2]:
+                machine.env.reset(seed=trial)
+        saved = way.save(machine)
+        actions = [choose(picks) for _ in range(_TRIAL_STEPS)]
+        once = _run(machine, actions, trial)
+        machine.env.reset(seed=1000 + trial)
+        _run(machine, actions[:3], trial + 7)
+        way.restore(machine, saved.payload)
+        again = _run(machine, actions, trial)
+        fault = _difference(once, again)
+        if fault:
+            return fault
+        way.restore(machine, saved.payload)
+        if way.save(machine).key != saved.key:
+            return "what is saved after restoring differs from what was restored"
+    return ""
+
+
+def _run(machine: Machine, actions: list[Any], seed: int) -> list[tuple[Hashable, float, bool]]:
+    machine.lend(np.random.Generator(np.random.SFC64(seed)))
+    seen = []
+    for action in actions:
+        observation, reward, terminated, _, _ = machine.env.step(action)
+        seen.append((freeze(observation), float(reward), bool(terminated)))
+        if terminated:
+            break
+    return seen
+
+
+def _difference(once: list[Any], again: list[Any]) -> str:
+    if len(once) != len(again):
+        return f"after restoring the episode ended after {len(again)} steps instead of {len(once)}"
+    for h, (a, b) in enumerate(zip(once, again, strict=True)):
+        for what, x, y in zip(("observation", "reward", "terminated"), a, b, strict=True):
+            if x != y:
+                values = f" ({short(x, 40)}, then {short(y, 40)})" if what != "observation" else ""
+                return f"after restoring, the same draws gave another {what} at step {h + 1}{values}"
+    return ""
