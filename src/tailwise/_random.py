@@ -42,7 +42,7 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
     if seed is None:
         return np.random.SeedSequence()
     number: Any = seed
-    if isinstance(number, numbers.Integral) and not isinstance(number, bool) and int(number) >= 0:
+    if isinstance(number, numbers.Integral) and type(number) is not bool and int(number) >= 0:
         return np.random.SeedSequence(int(number))
     raise OptionError(f"seed must be None, a non-negative int, a SeedSequence or a Generator, not {seed!r}")
 

@@ -28,7 +28,7 @@ from tailwise.search.binding import bind, position_of
 from tailwise.search.options import SearchOptions, compile_rules
 from tailwise.search.plan import Plan, StopReason, make_row
 
-_RING = 65_536
+_RING = 16_384
 _FIRST_UNITS = 1_024
 _CHUNK_SECONDS = 0.05
 _UNLIMITED = 2**62

@@ -139,7 +139,7 @@ class Plan:
         raise LookupError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
     def samples(self, action: Any) -> NDArray[np.float64]:
-        """Return the latest totals sampled through ``action``: float64, shape (k,), k at most 65,536."""
+        """Return the latest totals sampled through ``action``: float64, shape (k,), k at most 16,384."""
         return self._samples[self.rows.index(self.row(action))]
 
     def __str__(self) -> str:

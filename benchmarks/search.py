@@ -1,0 +1,141 @@
+"""How fast the search is: ``python benchmarks/search.py [--quick]``. Prints one JSON object.
+
+``ratio`` is the speed of simulated steps inside a search over that of as many bare simulated steps: the
+same compiled sampling code under a uniform random policy, without a tree. The two alternate in one
+process, after a warm-up; the medians and the extremes over the repeats are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tailwise import ErmMcts, TabularMDP, backward_induction, domains
+from tailwise._jit import borrowed, kernel
+from tailwise._random import generator, stream_words
+from tailwise.search import world
+from tailwise.search.log_mean import LANES, log_means
+
+PROBLEMS = (("mdp-4", 1.0), ("grid-mdp", 0.1))
+
+
+@kernel
+def bare_episodes(model, start, horizon, discount, stream, episodes):
+    """Total cost of random episodes: what a search would cost without its tree."""
+    model, stream = borrowed(model), borrowed(stream)
+    total = 0.0
+    for _ in range(episodes):
+        cost, _, _ = world.roll_out(model, start, 0, horizon, discount, stream)
+        total += cost
+    return total
+
+
+@kernel
+def log_means_of(scaled, shares, out):
+    for k in range(0, scaled.size, LANES):
+        log_means(scaled, shares, out, k)
+
+
+@kernel
+def log_means_by_library(scaled, shares, out):
+    for k in range(scaled.size):
+        out[k] = math.log1p(shares[k] * math.expm1(scaled[k]))
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def against_bare(name: str, beta: float, iterations: int, repeats: int) -> dict[str, Any]:
+    mdp = domains.make(name)
+    stream = stream_words(rng := generator(0))
+    bare_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream, 1)
+    ErmMcts(mdp, beta, seed=0).plan(iterations=10)
+    searched, bare, ratios = [], [], []
+    for seed in range(repeats):
+        search = ErmMcts(mdp, beta, seed=seed)
+        plan = search.plan(iterations=iterations)
+        episodes = plan.simulator_steps // mdp.horizon
+        bare_seconds = seconds(lambda: bare_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream, episodes))
+        searched.append(1e9 * plan.seconds / plan.simulator_steps)
+        bare.append(1e9 * bare_seconds / plan.simulator_steps)
+        ratios.append(bare[-1] / searched[-1])
+    del rng
+    return {
+        "problem": name, "iterations": iterations, "repeats": repeats, "ratio": spread(ratios),
+        "search_ns_per_step": spread(searched), "bare_ns_per_step": spread(bare),
+        "steps_per_second": 1e9 / statistics.median(searched),
+        "nodes": plan.nodes, "bytes_per_node": plan.bytes / plan.nodes,
+    }  # fmt: skip
+
+
+def log_mean_speed(repeats: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    scaled, shares, out = rng.normal(size=80_000), 1.0 / rng.integers(2, 1000, size=80_000), np.empty(80_000)
+    log_means_of(scaled, shares, out), log_means_by_library(scaled, shares, out)
+    ours = [1e9 * seconds(lambda: log_means_of(scaled, shares, out)) / out.size for _ in range(repeats)]
+    library = [1e9 * seconds(lambda: log_means_by_library(scaled, shares, out)) / out.size for _ in range(repeats)]
+    return {"ours_ns": spread(ours), "library_ns": spread(library)}
+
+
+def sweep_speed(states: int, repeats: int) -> dict[str, Any]:
+    """Backward induction, 4 actions x 8 outcomes: risk-averse against risk-neutral, per sweep."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(states * 4), 8)
+    chances = rng.random((states * 4, 8))
+    chances /= chances.sum(axis=1, keepdims=True)
+    targets, costs = rng.integers(states, size=rows.size), np.repeat(rng.random(states * 4), 8)
+    mdp = TabularMDP.from_outcomes(rows // 4, rows % 4, targets, chances.reshape(-1), costs, horizon=3)
+    backward_induction(mdp.with_options(horizon=1), 0.5)
+    result: dict[str, Any] = {"states": states, "outcomes": mdp.num_outcomes}
+    for beta in (0.0, 0.1, 5.0):
+        times = [seconds(lambda b=beta: backward_induction(mdp, b)) / 3 for _ in range(repeats)]
+        result[f"seconds_per_sweep_beta_{beta:g}"] = spread(times)
+    return result
+
+
+def startup(repeats: int) -> dict[str, Any]:
+    """Whole processes, with the kernel cache warm."""
+    commands = {
+        "import_tailwise": [sys.executable, "-c", "import tailwise"],
+        "plan_grid_mdp": [sys.executable, "-m", "tailwise", "plan", "grid-mdp", "--beta", "0.1", "--seed", "0"],
+    }
+    result = {}
+    for name, command in commands.items():
+        run = lambda command=command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
+        run()
+        result[f"{name}_seconds"] = spread([seconds(run) for _ in range(repeats)])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes and few repeats, to try the script")
+    quick = parser.parse_args().quick
+    sizes = ((10_000, 5),) if quick else ((10_000, 31), (1_000_000, 5))
+    result = {
+        "search": [against_bare(name, beta, n, repeats) for n, repeats in sizes for name, beta in PROBLEMS],
+        "log_mean": log_mean_speed(5 if quick else 51),
+        "backward_induction": sweep_speed(10_000 if quick else 1_000_000, 2 if quick else 5),
+        "startup": startup(1 if quick else 5),
+    }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Every Python block of the documentation runs, page by page, in order."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
+    text = page.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {"__name__": "__docs__"}
+    for match in BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start()) + 2
+        exec(compile("\n" * (line - 1) + match[1], str(page), "exec"), scope)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+\.md)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
