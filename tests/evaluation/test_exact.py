@@ -1,6 +1,7 @@
 """Exact laws of totals, and the measures that integrate luck exactly."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from tailwise.evaluation import (
     cost_distribution,
     evaluate,
     policy_risk,
-    settled_risk,
+    sampling_interval,
+    settled_returns,
     settled_states,
 )
+from tailwise.evaluation.sampling import _row_erms
 from tailwise.models import TabularMDP
-from tailwise.planners import ErmMcts, backward_induction
+from tailwise.planners import AccMcts, ErmMcts, backward_induction
 from tailwise.risk import erm
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
@@ -77,9 +80,7 @@ def test_laws_of_the_papers_problems(name, beta, mean, std, least, largest):
     mdp = make(name)
     solution = backward_induction(mdp, beta)
     law = cost_distribution(mdp, solution)
-    assert (law.mean, law.std, law.minimum, law.maximum) == pytest.approx(
-        (mean, std, least, largest), abs=1e-6
-    )
+    assert (law.mean, law.std, law.minimum, law.maximum) == pytest.approx((mean, std, least, largest), abs=1e-6)
     assert law.erm(beta) == pytest.approx(solution.value, rel=1e-12)
 
 
@@ -128,8 +129,6 @@ def test_stochastic_policies_are_mixtures(knotty):
 
 
 def test_rewards_have_the_mirrored_law(knotty):
-    from dataclasses import replace
-
     mirrored = replace(knotty, sense="reward")
     solution = backward_induction(knotty, 0.4)
     law, reward_law = cost_distribution(knotty, solution), cost_distribution(mirrored, solution.policy)
@@ -148,57 +147,88 @@ def test_limits_and_gaps_are_named(knotty):
     with pytest.raises(OptionError, match="sample is empty"):
         cost_distribution(knotty, solution).kolmogorov_smirnov([])
     with pytest.raises(ModelError, match="TabularMDP"):
-        settled_risk(object(), None, 0.1, episodes=1)
+        settled_returns(object(), None, episodes=1)
 
 
 def test_settled_states_of_the_grid():
     mdp = make("grid-mdp")
-    settled, values = settled_states(mdp, 0.1)
+    settled, tails = settled_states(mdp)
     pit, target = 15, 0
     assert settled[:, pit].all()
     assert settled[:, target].all()
     assert settled[-1].all()
     assert not settled[0, mdp.start]
-    assert values[0, mdp.start] == pytest.approx(9.711820843)
+    assert not settled[13, 3]  # beside the target, one step to spare: up and stay differ
+    assert tails[5, pit] == pytest.approx(5 * (1 - 0.99**10) / (1 - 0.99))
 
 
 class Scripted(ErmMcts):
-    """A planner that does what a fixed policy says: its risk is known exactly."""
+    """A planner that does what a fixed policy says: its law is known exactly."""
 
     policy = None
 
     def plan(self, iterations=None, seconds=None, **options):
-        from dataclasses import replace
-
         plan = super().plan(iterations=1)
-        state = self.state
-        return replace(plan, action=int(self.policy[self.step, state]))
+        return replace(plan, action=int(self.policy[self.step, self.state]))
 
 
 @pytest.mark.parametrize("sense", ["cost", "reward"])
-def test_integrated_risk_of_a_scripted_planner_is_exact(sense):
-    from dataclasses import replace
-
+def test_integrated_law_of_a_scripted_planner_is_exact(sense):
     mdp = replace(make("grid-mdp"), sense=sense)
     for beta in (0.01, 0.1):
         planner = Scripted(mdp, beta)
         planner.policy = backward_induction(mdp, beta).policy
-        found = settled_risk(mdp, planner, beta, episodes=3, seed=0)
-        assert found.erm == pytest.approx(backward_induction(mdp, beta).value, rel=1e-12)
-        assert np.ptp(found.risks) < 1e-12  # all luck in this grid is settled
-        assert found.interval().low == pytest.approx(found.erm)
+        found = settled_returns(mdp, planner, episodes=3, seed=0)
+        assert found.erm(beta) == pytest.approx(backward_induction(mdp, beta).value, rel=1e-12)
+        law = cost_distribution(mdp, planner.policy)
+        assert (found.mean, found.std) == pytest.approx((law.mean, law.std), rel=1e-9)
+        assert np.ptp(found.conditional_erms(beta)) < 1e-12  # all luck in this grid is settled
+        assert found.interval(beta=beta).low == pytest.approx(found.erm(beta))
 
 
-def test_integrated_risk_is_unbiased_where_not_all_luck_is_settled():
+@pytest.mark.parametrize(("name", "kind"), [("grid-mdp", ErmMcts), ("grid-mdp", AccMcts), ("mdp-4", ErmMcts)])
+def test_the_totals_drawn_are_those_of_evaluate(name, kind):
+    mdp = make(name).with_options(horizon=8)
+    if name == "grid-mdp":  # make falls common, so that both kinds of draw happen
+        mdp = replace(mdp, probabilities=np.where(mdp.probabilities == 0.01, 0.4, mdp.probabilities))
+        mdp = replace(mdp, probabilities=np.where(mdp.probabilities == 0.99, 0.6, mdp.probabilities))
+        mdp = mdp.with_options(start="(2,0)")
+    runs = [
+        function(mdp, kind(mdp, 0.1), episodes=40, iterations=30, seed=5) for function in (evaluate, settled_returns)
+    ]
+    assert np.array_equal(runs[0].costs, runs[1].returns.costs)
+    assert runs[0].streams == runs[1].returns.streams
+    assert np.unique(runs[0].costs).size > 3
+
+
+def test_integrated_law_is_unbiased_where_not_all_luck_is_settled():
     mdp = make("mdp-4").with_options(horizon=4)
     planner = Scripted(mdp, 1.0)
     planner.policy = backward_induction(mdp, 0.1).policy
-    found = settled_risk(mdp, planner, 1.0, episodes=400, seed=0)
+    found = settled_returns(mdp, planner, episodes=400, seed=0)
     exact = policy_risk(mdp, planner.policy, 1.0)
-    # exp(beta x) of 400 episodes: error rate 1 in 10^4 at 4 standard errors.
-    moments = np.exp(found.risks)
+    moments = np.exp(found.conditional_erms(1.0))
+    # Error rate 1 in 10^4: 4 standard errors.
     assert abs(moments.mean() - np.exp(exact)) < 4 * moments.std() / 20
-    assert found.erm == pytest.approx(erm(found.risks, 1.0))
+    assert found.erm(1.0) == pytest.approx(erm(found.conditional_erms(1.0), 1.0))
+
+
+def test_sampling_interval_is_that_of_repeated_experiments():
+    # Known for 100 optimal episodes (5 % and 95 %): see the reference values in the names.
+    for name, beta, low, high in (("mdp-4", 0.5, 1.72, 1.84), ("grid-mdp", 0.01, 4.59, 8.17)):
+        mdp = make(name)
+        law = cost_distribution(mdp, backward_induction(mdp, beta))
+        assert sampling_interval(law, beta, episodes=100) == pytest.approx((low, high), abs=0.03)
+    mirrored = replace(make("mdp-4"), sense="reward")
+    reward_law = cost_distribution(mirrored, backward_induction(make("mdp-4"), 0.5).policy)
+    low, high = sampling_interval(reward_law, 0.5, episodes=100)
+    assert -1.9 < low < -1.75 < high < -1.7
+
+
+@pytest.mark.parametrize("beta", [-2.0, -1e-3, 0.0, 1e-3, 0.4, 30.0])
+def test_row_erms_are_the_erm_of_each_row(beta):
+    rows = np.random.default_rng(0).gamma(2.0, size=(5, 30))
+    assert _row_erms(rows, beta) == pytest.approx([erm(row, beta) for row in rows], rel=1e-12)
 
 
 def test_frequencies_of_recorded_decisions():

@@ -4,26 +4,23 @@ from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
+from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
 from tailwise.evaluation.returns import Returns
-from tailwise.evaluation.settled import (
-    SettledRisk,
-    action_frequencies,
-    policy_risk,
-    settled_risk,
-    settled_states,
-)
+from tailwise.evaluation.sampling import sampling_interval
+from tailwise.evaluation.settled import SettledReturns, settled_returns, settled_states
 
 __all__ = [
     "Comparison",
     "CostDistribution",
     "Returns",
-    "SettledRisk",
+    "SettledReturns",
     "action_frequencies",
     "bootstrap_interval",
     "compare",
     "cost_distribution",
     "evaluate",
     "policy_risk",
-    "settled_risk",
+    "sampling_interval",
+    "settled_returns",
     "settled_states",
 ]

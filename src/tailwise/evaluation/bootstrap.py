@@ -34,9 +34,7 @@ _LOST = -0.999  # beyond this log1p has lost digits to cancellation
 _CELLS = 2**22  # counts held at a time
 
 
-def statistic(
-    measure: str, atoms: Floats, *, beta: float | None = None, level: float | None = None
-) -> Statistic:
+def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: float | None = None) -> Statistic:
     """Return a measure of costs as a function of counts on ``atoms``.
 
     Parameters
@@ -83,9 +81,7 @@ def erm_statistic(atoms: Floats, beta: float) -> Statistic:
         scaled = beta * means
         lost = scaled < _LOST
         small = np.abs(scaled) < 1e-17
-        values = np.asarray(
-            centre + np.where(small, means, np.log1p(np.where(lost, 0.0, scaled)) / (beta or 1.0))
-        )
+        values = np.asarray(centre + np.where(small, means, np.log1p(np.where(lost, 0.0, scaled)) / (beta or 1.0)))
         if lost.any():
             values[lost] = _far_erm(counts[lost], atoms, beta)
         return values
@@ -104,9 +100,7 @@ def _far_erm(counts: Floats, atoms: Floats, beta: float) -> Floats:
 def _std(counts: Floats, centred: Floats) -> Floats:
     size = counts.sum(axis=1)
     mean = (counts @ centred) / size
-    return np.asarray(
-        np.sqrt(np.maximum(0.0, (counts @ centred**2 - size * mean**2) / np.maximum(size - 1, 1)))
-    )
+    return np.asarray(np.sqrt(np.maximum(0.0, (counts @ centred**2 - size * mean**2) / np.maximum(size - 1, 1))))
 
 
 def _quantile_index(counts: Floats, level: float) -> NDArray[np.intp]:

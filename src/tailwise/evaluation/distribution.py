@@ -95,9 +95,7 @@ class CostDistribution(Measures):
         return largest, float(kolmogorov(largest * math.sqrt(values.size)))
 
     def __repr__(self) -> str:
-        return (
-            f"CostDistribution(atoms={self.atoms}, mean={self.mean:.6g}, std={self.std:.6g}, {self.sense}s)"
-        )
+        return f"CostDistribution(atoms={self.atoms}, mean={self.mean:.6g}, std={self.std:.6g}, {self.sense}s)"
 
 
 def cost_distribution(
@@ -164,9 +162,7 @@ def cost_distribution(
     masses = masses / masses.sum()
     if mdp.sense == "reward":
         totals, masses = 0.0 - totals[::-1], masses[::-1]
-    return CostDistribution(
-        np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, float(tolerance)
-    )
+    return CostDistribution(np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, float(tolerance))
 
 
 def _advance(

@@ -102,9 +102,7 @@ def evaluate(
     if isinstance(planner_or_policy, TreeSearch):
         limits = _limits(iterations, seconds)
         check_planner(model, planner_or_policy)
-        totals, decisions = _play_planner(
-            model, planner_or_policy, count, root, workers, limits, reuse, progress
-        )
+        totals, decisions = _play_planner(model, planner_or_policy, count, root, workers, limits, reuse, progress)
         return Returns(totals, model.sense, name, streams, decisions)
     if iterations is not None or seconds is not None:
         raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
@@ -129,9 +127,7 @@ def evaluate(
 def check_planner(model: Any, planner: TreeSearch) -> None:
     """Raise ``ModelError`` if the planner cannot play the model."""
     if planner.model.horizon != model.horizon:
-        raise ModelError(
-            f"the planner's model has horizon {planner.model.horizon}, the model to play {model.horizon}"
-        )
+        raise ModelError(f"the planner's model has horizon {planner.model.horizon}, the model to play {model.horizon}")
 
 
 def play(

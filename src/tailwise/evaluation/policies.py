@@ -91,9 +91,7 @@ def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:
         raise OptionError(f"action probabilities must have shape (H, S, A) = {shape}, not {full.shape}")
     sums = full.sum(axis=2)
     if not np.isfinite(full).all() or (full < 0).any() or not (np.isclose(sums, 1.0) | (sums == 0.0)).all():
-        raise OptionError(
-            "action probabilities must be >= 0 and sum to 1 (or all be 0) in each step and state"
-        )
+        raise OptionError("action probabilities must be >= 0 and sum to 1 (or all be 0) in each step and state")
     chances = full[:, mdp.row_states, mdp.action_ids]
     legal = np.add.reduceat(chances, mdp.action_offsets[:-1][np.diff(mdp.action_offsets) > 0], axis=1)
     used = sums[:, np.flatnonzero(np.diff(mdp.action_offsets))]

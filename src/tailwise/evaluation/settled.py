@@ -1,22 +1,21 @@
-"""Luck taken out: the risk of a closed-loop planner with what no decision can change integrated exactly.
+"""Luck taken out: closed-loop episodes with everything that no decision can change integrated exactly.
 
-In the plain evaluation of a planner, rare disasters decide the entropic risk: 100 episodes of
-grid-mdp meet the pit about once, or not. But once in the pit nothing that the planner does
-matters, and its risk from there is known. Call a state *settled* at step h if the best and the worst
-policy have the same risk from it. An episode then follows the planner through the other states alone:
-at each step the outcomes that end in a settled state (or end the episode) are put down with their
-probability and their exact risk-to-go, and one of the rest is drawn, conditionally.
+In the plain evaluation of a planner rare disasters decide the entropic risk: 100 episodes of
+grid-mdp meet the pit about once, or not at all. But once in the pit nothing that the planner does
+matters, and the rest of the cost is known. Call a state *settled* at step h if every policy pays the same,
+certain total from it on. An episode then follows the planner through the other states alone: at each
+step the outcomes that end in a settled state (or end the episode) are put down with their probability
+and their total, and one of the rest is drawn, conditionally.
 
-Per episode this gives the exact entropic risk e given the unsettled path; the risk of the
-planner is ``ERM(e_1, e_2, ...)``, without bias in ``E[exp(beta X)]`` and with a small fraction of the
-noise (none beside the planner's own where everything random is settled).
+Each episode so gives the exact law of the total given its unsettled path, and the mixture of these laws
+estimates the law of the closed loop without bias and with a fraction of the noise. The totals that
+:func:`tailwise.evaluate` would have found under the same seed come out as well, bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,84 +23,123 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError
-from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.episodes import DEFAULT_ITERATIONS, check_planner, follow, in_threads
-from tailwise.evaluation.policies import policy_chances
+from tailwise.evaluation.measures import Floats, Measures
+from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
-from tailwise.planners import backward_induction
-from tailwise.risk import erm
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.intervals import Interval
 from tailwise.search import TreeSearch
 
-Floats = NDArray[np.float64]
-_SETTLED = 1e-10
+_CERTAIN = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class SettledRisk:
-    """The risk of a planner, with settled outcomes integrated exactly.
+class SettledReturns(Measures):
+    """The law of a closed-loop planner's total, estimated with settled outcomes integrated exactly.
+
+    The measures (``erm``, ``mean``, ``cvar`` ...) are those of the mixture.
 
     Attributes
     ----------
-    risks : ndarray of float64, shape (n,)
-        Exact entropic risk of each episode given its unsettled path, in the model's own sense.
-    beta : float
-        The risk level; the risks mean nothing at another.
-    sense : "cost" or "reward"
-        What they are.
-    label : str
-        What was evaluated.
+    costs : ndarray of float64, shape (k,)
+        Totals, in the model's own sense; each episode contributes several.
+    weights : ndarray of float64, shape (k,)
+        Their probabilities given the episode; they sum to 1 within each.
+    owners : ndarray of int64, shape (k,)
+        Episode of each.
+    returns : Returns
+        The totals that :func:`tailwise.evaluate` gives under the same seed.
+
+    Examples
+    --------
+    >>> from tailwise import ErmMcts, domains
+    >>> from tailwise.evaluation import settled_returns
+    >>> mdp = domains.make("grid-mdp")
+    >>> result = settled_returns(mdp, ErmMcts(mdp, 0.1), episodes=10, iterations=300, seed=0)
+    >>> result.erm(0.1) > 9.711820  # no planner beats the optimum, and here luck cannot either
+    True
     """
 
-    risks: Floats
-    beta: float
-    sense: Sense
-    label: str
+    costs: Floats
+    weights: Floats
+    owners: NDArray[np.int64]
+    returns: Returns
 
     @property
-    def erm(self) -> float:
-        """Entropic risk of the closed-loop planner."""
-        sign = 1.0 if self.sense == "cost" else -1.0
-        return sign * erm(sign * self.risks, self.beta)
+    def sense(self) -> Sense:  # type: ignore[override]
+        """What the totals are: "cost" or "reward"."""
+        return self.returns.sense
+
+    @property
+    def label(self) -> str:
+        """What was evaluated."""
+        return self.returns.label
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes n."""
+        return self.returns.episodes
+
+    def _atoms(self) -> tuple[Floats, Floats]:
+        return self.costs, self.weights / self.episodes
+
+    def conditional_erms(self, beta: float) -> Floats:
+        """Return the ERM of each episode given its unsettled path: float64, shape (n,)."""
+        level, costs = real(beta, "beta"), np.asarray(self._signed(self.costs))
+        ends = np.append(np.flatnonzero(np.diff(self.owners)) + 1, self.owners.size)
+        starts = np.append(0, ends[:-1])
+        risks = [weighted_erm(costs[a:b], level, self.weights[a:b]) for a, b in zip(starts, ends, strict=True)]
+        return np.asarray(self._signed(np.array(risks)))
 
     def interval(
-        self, *, confidence: float = 0.95, method: str = "percentile", resamples: int = 10_000, seed: Seed = 0
+        self,
+        *,
+        beta: float,
+        confidence: float = 0.9,
+        method: str = "percentile",
+        resamples: int = 10_000,
+        seed: Seed = 0,
     ) -> Interval:
-        """Return a bootstrap interval of :attr:`erm` over the planner's randomness."""
-        sign = 1.0 if self.sense == "cost" else -1.0
-        found = bootstrap_interval(
-            sign * self.risks, "erm", beta=self.beta, confidence=confidence, method=method,
-            resamples=resamples, seed=seed,
-        )  # fmt: skip
-        return found if sign > 0 else Interval(-found.high, -found.low)
+        """Return a bootstrap interval of ``erm(beta)``: episodes are resampled with their whole laws.
+
+        Parameters
+        ----------
+        beta : float
+            Finite risk level.
+        confidence, method, resamples, seed
+            As for :meth:`tailwise.Returns.interval`.
+        """
+        risks = Returns(self.conditional_erms(beta), self.sense)
+        return risks.interval("erm", beta=beta, confidence=confidence, method=method, resamples=resamples, seed=seed)
 
 
-def settled_states(mdp: TabularMDP, beta: float) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which (step, state) are settled, and the best risk-to-go in costs; both (H + 1, S).
+def settled_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
+    """Return which (step, state) are settled, and the least cost-to-go: both of shape (H + 1, S).
 
-    The worst policy at ``beta`` is the best one of the negated costs at ``-beta``.
+    Settled: the largest and the least total cost that any policy can meet from there are equal.
     """
-    best = np.asarray(mdp.signed(backward_induction(mdp, beta).values))
-    negated = replace(
-        mdp,
-        costs=-mdp.costs,
-        step_costs=-mdp.step_costs,
-        terminal_costs=-mdp.terminal_costs,
-        sense="cost",
-    )
-    worst = -backward_induction(negated, -beta).values
+    shape = (mdp.horizon + 1, mdp.num_states)
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    low[-1] = high[-1] = mdp.terminal_costs
+    acting = np.flatnonzero(np.diff(mdp.action_offsets))
+    firsts = mdp.outcome_offsets[mdp.action_offsets[:-1][acting]]
+    for h in range(mdp.horizon - 1, -1, -1):
+        costs = mdp.costs
+        if mdp.step_costs.size:
+            costs = costs + np.repeat(mdp.step_costs[h], np.diff(mdp.outcome_offsets))
+        for values, reduce in ((low, np.fmin), (high, np.fmax)):
+            tails = costs + np.where(mdp.done, 0.0, mdp.discount * values[h + 1, mdp.next_states])
+            values[h, acting] = reduce.reduceat(tails, firsts)
     with np.errstate(invalid="ignore"):
-        settled = np.abs(worst - best) <= _SETTLED * np.maximum(1.0, np.abs(best))
-    return settled, best
+        return high - low <= _CERTAIN * np.maximum(1.0, np.abs(low)), low
 
 
-def settled_risk(
+def settled_returns(
     mdp: TabularMDP,
     planner: TreeSearch,
-    beta: float,
     *,
     episodes: int,
     iterations: int = DEFAULT_ITERATIONS,
@@ -109,8 +147,8 @@ def settled_risk(
     threads: int = 1,
     label: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> SettledRisk:
-    """Evaluate a planner's risk with settled outcomes integrated exactly.
+) -> SettledReturns:
+    """Play closed-loop episodes with settled outcomes integrated exactly.
 
     Parameters
     ----------
@@ -118,150 +156,103 @@ def settled_risk(
         The table to play.
     planner : TreeSearch
         A planner such as :class:`tailwise.ErmMcts`; its own tree and stream are left alone.
-    beta : float
-        Finite risk level of the evaluation.
     episodes : int
         Number of episodes, at least 1.
     iterations : int, default 1000
         Iterations of each decision.
     seed, threads, label, progress
-        As for :func:`tailwise.evaluate`. The planner's stream in episode e is the one it has there.
+        As for :func:`tailwise.evaluate`.
 
     Returns
     -------
-    SettledRisk
+    SettledReturns
 
     Raises
     ------
     ModelError
         If ``mdp`` is not a table or the horizons differ.
-
-    Examples
-    --------
-    >>> from tailwise import ErmMcts, domains
-    >>> from tailwise.evaluation import settled_risk
-    >>> mdp = domains.make("grid-mdp")
-    >>> result = settled_risk(mdp, ErmMcts(mdp, 0.1), 0.1, episodes=10, iterations=300, seed=0)
-    >>> result.erm > 9.711820  # no planner beats the optimum, and here luck cannot either
-    True
+    OptionError
+        If an option is out of range.
     """
     if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"settled_risk needs a TabularMDP, not {type(mdp).__name__}; use evaluate")
-    level = real(beta, "beta")
+        raise ModelError(f"settled_returns needs a TabularMDP, not {type(mdp).__name__}; use evaluate")
     count = integer(episodes, "episodes", low=1)
+    wanted = integer(iterations, "iterations", low=1)
+    workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
     check_planner(mdp, planner)
-    settled, values = settled_states(mdp, level)
-    key = run_key(root)
+    settled, tails = settled_states(mdp)
+    key, cumulative = run_key(root), mdp.data.cumulative
+    laws: list[list[tuple[float, float]]] = [[] for _ in range(count)]
 
     def one(episode: int) -> float:
-        mine = planner.fresh(child(root, episode, 1))
         draws = episode_uniforms(key, episode, mdp.horizon)
-        return _integrate(mdp, mine, level, iterations, settled, values, draws)
+        mine = planner.fresh(child(root, episode, 1))
+        laws[episode], plain = _integrate(mdp, mine, wanted, settled, tails, cumulative, draws)
+        return plain
 
-    mdp.data  # noqa: B018 - built once, before threads ask for it
-    risks = in_threads(one, count, integer(threads, "threads", low=1), progress)
+    totals = in_threads(one, count, workers, progress)
     name = label if label is not None else type(planner).__name__
-    return SettledRisk(np.asarray(mdp.signed(risks)), level, mdp.sense, name)
+    streams = tuple(int(word) for word in key)
+    atoms = np.array([atom for law in laws for atom in law])
+    owners = np.repeat(np.arange(count), [len(law) for law in laws])
+    returns = Returns(np.asarray(mdp.signed(totals)), mdp.sense, name, streams)
+    return SettledReturns(np.asarray(mdp.signed(atoms[:, 0])), atoms[:, 1], owners, returns)
 
 
 def _integrate(
     mdp: TabularMDP,
     planner: TreeSearch,
-    beta: float,
     iterations: int,
     settled: NDArray[np.bool_],
-    values: Floats,
+    tails: Floats,
+    cumulative: Floats,
     draws: Floats,
-) -> float:
-    """Risk (of costs) of one episode given its unsettled path."""
+) -> tuple[list[tuple[float, float]], float]:
+    """Return [(total, probability)] of one episode given its unsettled path, and the total drawn; in costs."""
     state, accrued, alive, factor = mdp.start, 0.0, 1.0, 1.0
-    risks: list[float] = []
-    weights: list[float] = []
+    law: list[tuple[float, float]] = []
+    plain: float | None = None
     for h in range(mdp.horizon):
         action = planner.plan(iterations).action
-        open_outcomes = []
-        for chance, target, cost, done in mdp.outcomes(state, action, h):
-            paid = accrued + factor * float(mdp.signed(cost))
-            if done or settled[h + 1, target]:
-                risks.append(paid if done else paid + factor * mdp.discount * float(values[h + 1, target]))
-                weights.append(alive * chance)
-            else:
-                open_outcomes.append((chance, target, cost, paid))
-        if not open_outcomes:
+        row = mdp.row(state, action)
+        first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
+        drawn = first + int(np.searchsorted(cumulative[first:last], draws[h], side="right"))
+        step_cost = float(mdp.step_costs[h, row]) if mdp.step_costs.size else 0.0
+        left: list[int] = []
+        for k in range(first, last):
+            target, paid = int(mdp.next_states[k]), accrued + factor * (float(mdp.costs[k]) + step_cost)
+            if not (mdp.done[k] or settled[h + 1, target]):
+                left.append(k)
+                continue
+            tail = 0.0 if mdp.done[k] else factor * mdp.discount * float(tails[h + 1, target])
+            law.append((paid + tail, alive * float(mdp.probabilities[k])))
+            if k == drawn and plain is None:
+                plain = _total(mdp, paid, target, h, factor, bool(mdp.done[k]))
+        if not left:
             break
-        chances = np.array([outcome[0] for outcome in open_outcomes])
-        total = float(chances.sum())
-        index = int(np.searchsorted(np.cumsum(chances) / total, draws[h], side="right"))
-        _, state, cost, accrued = open_outcomes[min(index, chances.size - 1)]
-        alive *= total
+        if drawn not in left:  # what was drawn is settled: draw again, from the same number's fresh part
+            low = float(cumulative[drawn - 1]) if drawn > first else 0.0
+            rest = (draws[h] - low) / (float(cumulative[drawn]) - low)
+            chances = np.cumsum(mdp.probabilities[left])
+            drawn = left[min(int(np.searchsorted(chances, rest * chances[-1], side="right")), len(left) - 1)]
+        alive *= float(mdp.probabilities[left].sum())
+        cost = float(mdp.costs[drawn]) + step_cost
+        accrued += factor * cost
+        state = int(mdp.next_states[drawn])
         factor *= mdp.discount
-        follow(planner, action, state, cost, h, True)
-    mass = np.array(weights)
-    return weighted_erm(np.array(risks), beta, mass / mass.sum())
+        follow(planner, action, state, float(mdp.signed(cost)), h, True)
+    mass = sum(weight for _, weight in law)
+    assert plain is not None  # every state is settled at step H, so each draw ends in a settled outcome
+    return [(total, weight / mass) for total, weight in law], plain
 
 
-def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
-    """Return the exact entropic risk of a fixed policy, which may be stochastic.
-
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The table.
-    policy : Solution, object with ``act(state, h)``, or array_like
-        Action ids of shape (S,) or (H, S), or probabilities of shape (H, S, A).
-    beta : float
-        Finite risk level at step 0.
-
-    Returns
-    -------
-    float
-        In the model's own sense.
-
-    Notes
-    -----
-    Backward, O(H * outcomes) in Python: for tables of up to some thousand states.
-
-    Examples
-    --------
-    >>> from tailwise import backward_induction, domains
-    >>> from tailwise.evaluation import policy_risk
-    >>> mdp = domains.make("mdp-4")
-    >>> round(policy_risk(mdp, backward_induction(mdp, 0.5), 0.5), 9)
-    1.779207373
-    """
-    chances = policy_chances(mdp, policy)
-    level = real(beta, "beta")
-    values = mdp.terminal_costs.copy()
-    for h in range(mdp.horizon - 1, -1, -1):
-        tails = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states]) + mdp.costs
-        if mdp.step_costs.size:
-            tails = tails + np.repeat(mdp.step_costs[h], np.diff(mdp.outcome_offsets))
-        weights = mdp.probabilities * np.repeat(chances[h], np.diff(mdp.outcome_offsets))
-        values = np.full(mdp.num_states, np.nan)
-        for state in range(mdp.num_states):
-            rows = mdp.action_offsets[state : state + 2]
-            kept = slice(*mdp.outcome_offsets[rows])
-            used = weights[kept] > 0.0
-            if used.any():
-                mass = weights[kept][used]
-                values[state] = weighted_erm(tails[kept][used], level * mdp.discount**h, mass / mass.sum())
-    return float(mdp.signed(values[mdp.start]))
-
-
-def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
-    """Return how often each action was taken: float64, shape (H, S, A), each (step, state) summing to 1 or 0.
-
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The table.
-    decisions : ndarray of int32, shape (n, H, 2)
-        ``Returns.decisions`` of a planner.
-    """
-    counts = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
-    for h in range(mdp.horizon):
-        taken = decisions[decisions[:, h, 0] >= 0, h]
-        np.add.at(counts[h], (taken[:, 0], taken[:, 1]), 1.0)
-    sums = counts.sum(axis=2, keepdims=True)
-    return np.asarray(counts / np.where(sums > 0, sums, 1.0))
+def _total(mdp: TabularMDP, paid: float, state: int, h: int, factor: float, done: bool) -> float:
+    """Finish an episode that is settled, with additions in the order in which ``evaluate`` makes them."""
+    while not done and h + 1 < mdp.horizon:
+        h, factor = h + 1, factor * mdp.discount
+        row = int(mdp.action_offsets[state])
+        k = int(mdp.outcome_offsets[row])
+        cost = float(mdp.costs[k]) + (float(mdp.step_costs[h, row]) if mdp.step_costs.size else 0.0)
+        paid, state, done = paid + factor * cost, int(mdp.next_states[k]), bool(mdp.done[k])
+    return paid if done else paid + factor * mdp.discount * float(mdp.terminal_costs[state])
