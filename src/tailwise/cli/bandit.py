@@ -1,0 +1,202 @@
+"""``tailwise bandit``: run the paper's bandits, measure rates, draw the checks."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tailwise.cli.options import BetaOption, JsonOption, SeedOption
+from tailwise.cli.output import console, number, print_json, progress_bar, table
+
+if TYPE_CHECKING:
+    from tailwise.bandits import BanditRun, ConvergenceRow
+
+_NameArgument = Annotated[
+    str, typer.Argument(metavar="BANDIT", help="stationary, drifting, non-deterministic or gamble.")
+]
+_PullsOption = Annotated[int, typer.Option("--pulls", "-n", help="Pulls of each replication.")]
+_ReplicationsOption = Annotated[int, typer.Option("--replications", "-r", help="Independent repetitions.")]
+_ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of erm-ucb; sqrt(2) if not given.")]
+_ThreadsOption = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands to ``app``."""
+    group = typer.Typer(no_args_is_help=True, help="Risk-aware bandits: run, compare, measure, draw.")
+    group.command("run")(run_command)
+    group.command("compare")(compare_command)
+    group.command("rates")(rates_command)
+    group.command("figures")(figures_command)
+    app.add_typer(group, name="bandit")
+
+
+def run_command(
+    name: _NameArgument,
+    beta: BetaOption,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", "-a", help="erm-ucb, lipschitz, ucb1 or thompson.")
+    ] = "erm-ucb",
+    constant: _ConstantOption = None,
+    pulls: _PullsOption = 10_000,
+    replications: _ReplicationsOption = 200,
+    seed: SeedOption = None,
+    threads: _ThreadsOption = 1,
+    json: JsonOption = False,
+) -> None:
+    """Run one rule on one bandit; show how both estimators approach mu*."""
+    from tailwise.bandits import make_algorithm, make_bandit, simulate
+
+    bandit, rule = make_bandit(name), make_algorithm(algorithm, beta, constant=constant)
+    run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=seed, threads=threads)
+    summary = _summary(run)
+    if json:
+        print_json({"bandit": name, "algorithm": algorithm, "beta": beta, "replications": replications, **summary})
+        return
+    out = console()
+    arms = [
+        (arm.name or f"arm {i}", number(run.risks[i]), number(run.counts[:, -1, i].mean() / pulls, 4))
+        for i, arm in enumerate(bandit.arms)
+    ]
+    out.print(
+        table(
+            ("arm", "exact ERM", "share of pulls"),
+            arms,
+            title=f"{name}, {algorithm}, beta = {beta:g}",
+            best=bandit.best(beta),
+        )
+    )
+    rows = [
+        (f"{n:,}", number(a, 4), number(sa, 2), number(s, 4), number(ss, 2), number(g, 5))
+        for n, a, sa, s, ss, g in zip(
+            summary["pulls"], summary["average_bias"], summary["average_error"],
+            summary["stream_bias"], summary["stream_error"], summary["regret"], strict=True,
+        )
+    ]  # fmt: skip
+    out.print(table(("pulls", "rho_bar - mu*", "s.e.", "rho_stream - mu*", "s.e.", "regret"), rows))
+
+
+def compare_command(
+    name: _NameArgument,
+    beta: BetaOption,
+    constant: _ConstantOption = None,
+    pulls: _PullsOption = 10_000,
+    replications: _ReplicationsOption = 200,
+    seed: SeedOption = None,
+    threads: _ThreadsOption = 1,
+    json: JsonOption = False,
+) -> None:
+    """Run all rules on one bandit and compare their regret in ERM."""
+    import numpy as np
+
+    from tailwise._random import seed_sequence
+    from tailwise.bandits import ALGORITHMS, make_algorithm, make_bandit, simulate
+
+    bandit, found = make_bandit(name), []
+    children = seed_sequence(seed).spawn(len(ALGORITHMS))
+    with progress_bar("pulling", len(ALGORITHMS)) as tick:
+        for done, (algorithm, child) in enumerate(zip(ALGORITHMS, children, strict=True)):
+            rule = make_algorithm(algorithm, beta, constant=constant)
+            run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads)
+            regrets = run.counts[:, -1] @ (run.risks - run.optimum)
+            error = float(regrets.std(ddof=1)) / np.sqrt(replications) if replications > 1 else float("nan")
+            best = float(run.counts[:, -1, bandit.best(beta)].mean()) / pulls
+            found.append((algorithm, float(regrets.mean()), float(error), best))
+            if tick is not None:
+                tick(done + 1)
+    if json:
+        keys = ("algorithm", "regret", "regret_error", "share_of_best_arm")
+        print_json(
+            {
+                "bandit": name,
+                "beta": beta,
+                "pulls": pulls,
+                "replications": replications,
+                "algorithms": [dict(zip(keys, row, strict=True)) for row in found],
+            }
+        )
+        return
+    rows = [(a, number(r, 5), number(e, 2), number(b, 4)) for a, r, e, b in found]
+    winner = min(range(len(found)), key=lambda i: found[i][1])
+    title = f"{name}, beta = {beta:g}, {pulls:,} pulls, {replications} replications"
+    console().print(table(("rule", "regret", "s.e.", "share of best arm"), rows, title=title, best=winner))
+
+
+def rates_command(
+    pulls: _PullsOption = 100_000,
+    replications: _ReplicationsOption = 100,
+    constant: Annotated[float, typer.Option(help="Bonus constant of erm-ucb.")] = 0.1,
+    seed: SeedOption = 0,
+    threads: _ThreadsOption = 1,
+    json: JsonOption = False,
+) -> None:
+    """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
+    from tailwise.bandits import BANDITS, convergence_study
+
+    rows: list[ConvergenceRow] = []
+    with progress_bar("pulling", 3) as tick:
+        for done, name in enumerate(BANDITS[:3]):
+            rows += convergence_study(
+                (name,), constant=constant, pulls=pulls, replications=replications, seed=seed, threads=threads
+            )
+            if tick is not None:
+                tick(done + 1)
+    if json:
+        content = [{**dataclasses.asdict(row), "is_no_slower": row.is_no_slower} for row in rows]
+        print_json({"pulls": pulls, "replications": replications, "constant": constant, "rows": content})
+        return
+    cells = [
+        (
+            row.bandit,
+            f"{row.beta:g}",
+            row.estimator,
+            f"{row.slope:.3f}",
+            f"[{row.low:.3f}, {row.high:.3f}]",
+            f"{row.theory + row.transient:.3f}",
+            "yes" if row.is_no_slower else "NO",
+        )
+        for row in rows
+        if row.measure == "absolute"
+    ]
+    columns = ("bandit", "beta", "estimator", "exponent", "95 % interval", "theorem + transient", "no slower")
+    console().print(table(columns, cells, title=f"mean |error| ~ n^exponent up to n = {pulls:,}"))
+
+
+def figures_command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pictures.")],
+    kind: Annotated[str, typer.Option("--format", "-f", help="png or svg.")] = "png",
+    pulls: _PullsOption = 20_000,
+    replications: _ReplicationsOption = 200,
+    seed: SeedOption = 0,
+    threads: _ThreadsOption = 1,
+    json: JsonOption = False,
+) -> None:
+    """Draw the checks of the theorems: convergence, tails, the two estimators, the effect of beta."""
+    from tailwise._validate import choice
+    from tailwise.bandits.figures import save_all
+
+    choice(kind, "format", ("png", "svg"))
+    paths = save_all(out, kind=kind, pulls=pulls, replications=replications, seed=seed, threads=threads)
+    if json:
+        print_json({"files": [str(path) for path in paths]})
+        return
+    for path in paths:
+        console().print(str(path), soft_wrap=True)
+
+
+def _summary(run: BanditRun) -> dict[str, list[float]]:
+    """Columns of the table of one run."""
+    average, average_error = run.bias("average")
+    stream, stream_error = run.bias("stream")
+    return {
+        "risks": run.risks.tolist(),
+        "shares": (run.counts[:, -1].mean(axis=0) / run.checkpoints[-1]).tolist(),
+        "pulls": run.checkpoints.tolist(),
+        "average_bias": average.tolist(),
+        "average_error": average_error.tolist(),
+        "stream_bias": stream.tolist(),
+        "stream_error": stream_error.tolist(),
+        "regret": run.regret().tolist(),
+    }
