@@ -40,6 +40,24 @@ def bare_episodes(model, start, horizon, discount, stream, episodes):
 
 
 @kernel
+def bare_numpy_episodes(model, start, horizon, discount, rng, episodes):
+    """The same with draws through NumPy's Generator, as one would write it with numba alone."""
+    model = borrowed(model)
+    total = 0.0
+    for _ in range(episodes):
+        state, factor = start, 1.0
+        for _ in range(horizon):
+            first = model.action_offsets[state]
+            row = first + int(rng.random() * (model.action_offsets[state + 1] - first))
+            k, draw = model.outcome_offsets[row], rng.random()
+            while model.cumulative[k] <= draw:
+                k += 1
+            total += factor * model.costs[k]
+            state, factor = model.targets[k], factor * discount
+    return total
+
+
+@kernel
 def log_means_of(scaled, shares, out):
     for k in range(0, scaled.size, LANES):
         log_means(scaled, shares, out, k)
@@ -51,9 +69,9 @@ def log_means_by_library(scaled, shares, out):
         out[k] = math.log1p(shares[k] * math.expm1(scaled[k]))
 
 
-def seconds(work: Callable[[], Any]) -> float:
+def seconds(work: Callable[..., Any], *arguments: Any) -> float:
     begun = time.perf_counter()
-    work()
+    work(*arguments)
     return time.perf_counter() - begun
 
 
@@ -62,24 +80,24 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def against_bare(name: str, beta: float, iterations: int, repeats: int) -> dict[str, Any]:
-    mdp = domains.make(name)
-    stream = stream_words(rng := generator(0))
-    bare_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream, 1)
+    mdp, rng = domains.make(name), generator(0)
+    stream, problem = stream_words(rng), (mdp.data, mdp.start, mdp.horizon, mdp.discount)
+    bare_episodes(*problem, stream, 1), bare_numpy_episodes(*problem, rng, 1)
     ErmMcts(mdp, beta, seed=0).plan(iterations=10)
-    searched, bare, ratios = [], [], []
+    ours, bare, numpy = [], [], []
     for seed in range(repeats):
-        search = ErmMcts(mdp, beta, seed=seed)
-        plan = search.plan(iterations=iterations)
-        episodes = plan.simulator_steps // mdp.horizon
-        bare_seconds = seconds(lambda: bare_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream, episodes))
-        searched.append(1e9 * plan.seconds / plan.simulator_steps)
-        bare.append(1e9 * bare_seconds / plan.simulator_steps)
-        ratios.append(bare[-1] / searched[-1])
-    del rng
+        plan = ErmMcts(mdp, beta, seed=seed).plan(iterations=iterations)
+        steps = plan.simulator_steps
+        episodes = steps // mdp.horizon
+        ours.append(1e9 * plan.seconds / steps)
+        bare.append(1e9 * seconds(bare_episodes, *problem, stream, episodes) / steps)
+        numpy.append(1e9 * seconds(bare_numpy_episodes, *problem, rng, episodes) / steps)
     return {
-        "problem": name, "iterations": iterations, "repeats": repeats, "ratio": spread(ratios),
-        "search_ns_per_step": spread(searched), "bare_ns_per_step": spread(bare),
-        "steps_per_second": 1e9 / statistics.median(searched),
+        "problem": name, "iterations": iterations, "repeats": repeats,
+        "ratio": spread([b / s for b, s in zip(bare, ours, strict=True)]),
+        "ratio_to_numpy_draws": spread([b / s for b, s in zip(numpy, ours, strict=True)]),
+        "search_ns_per_step": spread(ours), "bare_ns_per_step": spread(bare), "bare_numpy_ns_per_step": spread(numpy),
+        "steps_per_second": 1e9 / statistics.median(ours),
         "nodes": plan.nodes, "bytes_per_node": plan.bytes / plan.nodes,
     }  # fmt: skip
 
@@ -88,8 +106,8 @@ def log_mean_speed(repeats: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     scaled, shares, out = rng.normal(size=80_000), 1.0 / rng.integers(2, 1000, size=80_000), np.empty(80_000)
     log_means_of(scaled, shares, out), log_means_by_library(scaled, shares, out)
-    ours = [1e9 * seconds(lambda: log_means_of(scaled, shares, out)) / out.size for _ in range(repeats)]
-    library = [1e9 * seconds(lambda: log_means_by_library(scaled, shares, out)) / out.size for _ in range(repeats)]
+    ours = [1e9 * seconds(log_means_of, scaled, shares, out) / out.size for _ in range(repeats)]
+    library = [1e9 * seconds(log_means_by_library, scaled, shares, out) / out.size for _ in range(repeats)]
     return {"ours_ns": spread(ours), "library_ns": spread(library)}
 
 
@@ -104,7 +122,7 @@ def sweep_speed(states: int, repeats: int) -> dict[str, Any]:
     backward_induction(mdp.with_options(horizon=1), 0.5)
     result: dict[str, Any] = {"states": states, "outcomes": mdp.num_outcomes}
     for beta in (0.0, 0.1, 5.0):
-        times = [seconds(lambda b=beta: backward_induction(mdp, b)) / 3 for _ in range(repeats)]
+        times = [seconds(backward_induction, mdp, beta) / 3 for _ in range(repeats)]
         result[f"seconds_per_sweep_beta_{beta:g}"] = spread(times)
     return result
 
@@ -117,9 +135,9 @@ def startup(repeats: int) -> dict[str, Any]:
     }
     result = {}
     for name, command in commands.items():
-        run = lambda command=command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
-        run()
-        result[f"{name}_seconds"] = spread([seconds(run) for _ in range(repeats)])
+        subprocess.run(command, check=True, capture_output=True)
+        times = [seconds(subprocess.check_output, command) for _ in range(repeats)]
+        result[f"{name}_seconds"] = spread(times)
     return result
 
 

@@ -28,7 +28,7 @@ from tailwise.search.binding import bind, position_of
 from tailwise.search.options import SearchOptions, compile_rules
 from tailwise.search.plan import Plan, StopReason, make_row
 
-_RING = 16_384
+_MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per action, in all, per action
 _FIRST_UNITS = 1_024
 _CHUNK_SECONDS = 0.05
 _UNLIMITED = 2**62
@@ -171,6 +171,7 @@ class TreeSearch:
     def _start_trace(self, num_actions: int) -> None:
         horizon = self._rules.horizon
         padded = horizon + log_mean.LANES - 1
+        kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (_ALL_SAMPLES // num_actions).bit_length() - 1))
         self._trace = kernels.Trace(
             np.zeros(horizon, np.int64),
             np.zeros(horizon),
@@ -180,8 +181,7 @@ class TreeSearch:
             np.zeros(padded),
             np.zeros(num_actions, np.int64),
             np.tile([0.0, 0.0, np.inf, -np.inf], (num_actions, 1)),
-            np.zeros(_RING),
-            np.zeros(_RING, np.int32),
+            np.empty((num_actions, kept)),
             np.zeros(4, np.int64),
         )
 
@@ -291,8 +291,7 @@ class TreeSearch:
         total = int(counts.sum())
         beta = float(self._rules.betas[self._step])
         trace, sense = self._trace, self.model.sense
-        recorded = min(int(trace.totals[0]), trace.ring_costs.size)
-        by_action = [trace.ring_costs[:recorded][trace.ring_actions[:recorded] == k] for k in range(len(actions))]
+        by_action = [latest[: trace.counts[k]].copy() for k, latest in enumerate(trace.latest)]
         rows = tuple(
             make_row(
                 action, self._binding.action_name(action), int(counts[k]), total, float(erms[k]), beta,

@@ -51,8 +51,7 @@ class Trace(NamedTuple):
     logs: NDArray[np.float64]  # (H + 7,) ln(1 - share + share exp(scaled))
     counts: NDArray[np.int64]  # (A,) samples at the root since the last re-root
     actions: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
-    ring_costs: NDArray[np.float64]  # (K,) the last K costs sampled at the root
-    ring_actions: NDArray[np.int32]  # (K,)
+    latest: NDArray[np.float64]  # (A, K) the last K costs sampled through each action, K a power of 2
     totals: NDArray[np.int64]  # (4,) iterations, simulator steps, state and action of a failure
 
 
@@ -150,18 +149,15 @@ def backup(arena, rules, trace, depth, length, tail):  # type: ignore[no-untyped
 @inlined
 def record(trace, action, cost):  # type: ignore[no-untyped-def]
     """Note a cost sampled at the root."""
-    iteration = trace.totals[0]
-    slot = iteration % trace.ring_costs.size
-    trace.ring_costs[slot] = cost
-    trace.ring_actions[slot] = action
-    trace.totals[0] = iteration + 1
-    row = trace.actions[action]
-    trace.counts[action] += 1
-    gap = cost - row[MEAN]
-    row[MEAN] += gap / trace.counts[action]
-    row[SPREAD] += gap * (cost - row[MEAN])
-    row[LOW] = min(row[LOW], cost)
-    row[HIGH] = max(row[HIGH], cost)
+    count = trace.counts[action]
+    trace.latest[action, count & (trace.latest.shape[1] - 1)] = cost
+    trace.counts[action] = count + 1
+    trace.totals[0] += 1
+    gap = cost - trace.actions[action, MEAN]
+    trace.actions[action, MEAN] += gap / (count + 1)
+    trace.actions[action, SPREAD] += gap * (cost - trace.actions[action, MEAN])
+    trace.actions[action, LOW] = min(trace.actions[action, LOW], cost)
+    trace.actions[action, HIGH] = max(trace.actions[action, HIGH], cost)
 
 
 @inlined

@@ -52,10 +52,13 @@ def _emit(builder: Any, scaled: Any, share: Any) -> Any:
         return builder.call(fused, [a, b, c])
 
     def polynomial(x: Any, coefficients: list[float]) -> Any:
-        total = real(coefficients[0])
-        for coefficient in coefficients[1:]:
-            total = times_plus(total, x, real(coefficient))
-        return total
+        """Evaluate in pairs (Estrin): a third of the latency of Horner's chain."""
+        terms = [real(coefficient) for coefficient in reversed(coefficients)]
+        while len(terms) > 1:
+            pairs = [times_plus(high, x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[2 * len(pairs) :]
+            x = builder.fmul(x, x)
+        return terms[0]
 
     rounded = times_plus(scaled, real(_LOG2E), real(_ROUND))
     k = builder.fsub(rounded, real(_ROUND))

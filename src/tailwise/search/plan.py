@@ -139,7 +139,10 @@ class Plan:
         raise LookupError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
     def samples(self, action: Any) -> NDArray[np.float64]:
-        """Return the latest totals sampled through ``action``: float64, shape (k,), k at most 16,384."""
+        """Return the latest totals sampled through ``action``: float64, shape (k,).
+
+        The last 16,384 at most, fewer where there are many actions, 64 at least; in no particular order.
+        """
         return self._samples[self.rows.index(self.row(action))]
 
     def __str__(self) -> str:
