@@ -81,9 +81,7 @@ def without_pyarrow(path: Path) -> TabularMDP:
     return mdp
 
 
-def compare(
-    ours: Callable[[], Any], underneath: Callable[[], Any], mdp: TabularMDP, repeat: int
-) -> dict[str, float]:
+def compare(ours: Callable[[], Any], underneath: Callable[[], Any], mdp: TabularMDP, repeat: int) -> dict[str, float]:
     assert ours().equals(mdp)
     mine, theirs = best(ours, repeat), best(underneath, repeat)
     return {

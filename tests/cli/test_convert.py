@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 from formats.small_files import ONE_BASED, PRISM_MODEL, write
+from tailwise import Simulator
 from tailwise.cli import convert
 from tailwise.errors import FormatError, ModelError
 from tailwise.formats import load
@@ -57,7 +58,30 @@ def test_from_prism_with_options_in_the_specification(tmp_path):
     assert load(tmp_path / "out.npz").equals(load(path, constants="N=4", reward="energy", until="goal"))
 
 
-def test_simulators_cannot_be_converted(tmp_path):
+class Coin(Simulator):
+    start, horizon = 0, 3
+
+    def actions(self, state):
+        return 1
+
+    def step(self, state, action, rng):
+        return state, float(rng.random() < 0.5), False
+
+    def outcomes(self, state, action):
+        return [(0.5, state, 0.0, False), (0.5, state, 1.0, False)]
+
+
+def test_a_simulator_that_lists_its_outcomes_becomes_a_table(tmp_path, monkeypatch):
+    from tailwise.domains import registry
+
+    monkeypatch.setattr(registry, "_DOMAINS", dict(registry._DOMAINS))
+    registry.register("coin", "simulator")(Coin)
+    result = run("coin", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.exception
+    assert [(o.probability, o.cost) for o in load(tmp_path / "out.csv").outcomes(0, 0)] == [(0.5, 0.0), (0.5, 1.0)]
+
+
+def test_other_simulators_cannot_be_converted(tmp_path):
     pytest.importorskip("pyRDDLGym")
     pytest.importorskip("rddlrepository")
     result = run("rddl:Option_or/0", tmp_path / "out.npz")

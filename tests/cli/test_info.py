@@ -42,9 +42,7 @@ def test_json_is_one_object(tmp_path):
 def test_markup_in_names_is_shown_as_it_is(tmp_path):
     import tailwise
 
-    mdp = tailwise.TabularMDP.from_outcomes(
-        [0], [0], [0], [1], [1], horizon=1, state_labels=["[bold]x[/nope]"]
-    )
+    mdp = tailwise.TabularMDP.from_outcomes([0], [0], [0], [1], [1], horizon=1, state_labels=["[bold]x[/nope]"])
     result = run(tailwise.save(mdp, tmp_path / "model.npz"))
     assert result.exit_code == 0, result.output
     assert "[bold]x[/nope]" in result.stdout

@@ -187,6 +187,8 @@ def test_missing_files_and_folders(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FormatError, match="it is a folder"):
         load(tmp_path / "folder.csv")
+    with pytest.raises(FormatError, match="it cannot be read: File name too long"):
+        load("x" * 5000 + ".csv")
 
 
 @pytest.mark.parametrize("text", [ZERO_BASED, ONE_BASED, ALTERNATIVES, NUMBERED])

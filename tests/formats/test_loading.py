@@ -116,21 +116,23 @@ def test_simulators_by_name_take_horizon_and_discount_but_no_label(monkeypatch):
     assert (summary.name, summary.kind, summary.start_actions, summary.start) == ("Walk", "simulator", 2, "0")
 
 
-def test_environments_without_a_table_become_simulators(monkeypatch):
+def test_environments_without_a_table_become_simulators():
     pytest.importorskip("gymnasium")
-    calls = []
-
-    def adapter(env, *, horizon, discount):
-        calls.append((env.spec.id, horizon, discount))
-        return Walk()
-
-    monkeypatch.setattr(tailwise.models, "GymnasiumSimulator", adapter, raising=False)
-    assert isinstance(load("gym:CartPole-v1", horizon=20), Walk)
-    assert calls == [("CartPole-v1", 20, 1.0)]
+    model = load("gym:CartPole-v1", horizon=20, discount=0.9)
+    assert (model.horizon, model.discount, model.sense) == (20, 0.9, "reward")
+    assert load("gym:Pendulum-v1?levels=3").actions(None) is not None
+    assert summarize(model).start_actions == 2
     with pytest.raises(OptionError, match="start= is for tables"):
         load("gym:CartPole-v1", start="3")
     with pytest.raises(UnknownNameError, match="no environment"):
         load("gym:Nothing-v0")
+
+
+def test_start_states_of_environments_with_a_table():
+    pytest.importorskip("gymnasium")
+    assert load("gym:FrozenLake-v1?start=5").start == 5
+    with pytest.raises(OptionError, match="start must be a whole number"):
+        load("gym:FrozenLake-v1", start="home")
 
 
 def test_summary_of_a_table_counts_and_ranges():

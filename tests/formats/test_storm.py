@@ -293,6 +293,13 @@ WRONG = [
         {"model__tra": "mdp\n0 0 1000000000000 1\n"},
         "model.tra, line 2: '1000000000000' is no number",
     ),
+    (
+        "storm",
+        {"model__tra": "mdp\n0 0 0 0.5\n0 0 1 0.4\n1 0 1 1\n"},
+        "model.tra, line 2: the probabilities of state 0,",
+    ),
+    ("prism", {"model__tra": "2 2\n0 0 0.5\n0 1 0.4\n1 1 1\n"}, "model.tra, line 2: the probabilities of state 0 sum"),
+    ("storm", {"model__tra": "mdp\n0 0 0 1\n0 2 0 1\n"}, "model.tra, line 3: state 0 has choice 2, but no choice 1"),
     ("storm", {"model__tra": "mdp\n"}, "model.tra, line 1: no transitions follow"),
     ("storm", {"model__lab": "#DECLARATION\ninit\n0 init\n"}, "model.lab, line 3: #DECLARATION has no #END"),
     ("storm", {"model__lab": STORM_LAB + "1 bad\n"}, "model.lab, line 6: the label 'bad' is not declared"),
@@ -316,6 +323,13 @@ def test_without_an_initial_state_one_must_be_named(tmp_path):
     with pytest.raises(FormatError, match=r"has 0 initial states \(none\); say start="):
         load(path)
     assert load(path, start="first").start == 0
+
+
+def test_states_without_transitions_loop_as_in_the_other_languages(tmp_path):
+    path = write(tmp_path, model__tra="mdp\n0 0 1 1\n", model__lab="#DECLARATION\ninit\n#END\n0 init\n")
+    mdp = load(path, step_cost=1.0)
+    assert [(o.next_state, o.done) for o in mdp.outcomes(1, int(mdp.actions(1)[0]))] == [(1, False)]
+    assert any("1 states without transitions loop" in note for note in mdp.notes)
 
 
 def test_labels_are_needed(tmp_path):

@@ -31,14 +31,18 @@ def register(app: typer.Typer) -> None:
         force: ForceOption = False,
         json: JsonOption = False,
     ) -> None:
-        """Read a model and save it as a table in another format."""
+        """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
         from rich.text import Text
 
         from tailwise.formats import load, save
+        from tailwise.models import TabularMDP
+        from tailwise.models.tabulate import tabulate
 
         if out.exists() and not force:
             raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
         mdp = load(model, horizon=horizon, discount=discount, start=start)
+        if not isinstance(mdp, TabularMDP):
+            mdp = tabulate(mdp)
         written = save(mdp, out)
         if json:
             print_json(

@@ -9,9 +9,7 @@ import typer
 from tailwise.cli.options import DiscountOption, HorizonOption, JsonOption, ModelArgument
 from tailwise.cli.output import console, print_json
 
-StartOption = Annotated[
-    str | None, typer.Option("--start", help="Start state (an id as the file counts, or a label).")
-]
+StartOption = Annotated[str | None, typer.Option("--start", help="Start state (an id as the file counts, or a label).")]
 
 
 def register(app: typer.Typer) -> None:

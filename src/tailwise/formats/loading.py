@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tailwise.errors import FormatError, ModelError, OptionError
+from tailwise._validate import integer
+from tailwise.errors import FormatError, OptionError
 from tailwise.formats.settings import Settings, names
-from tailwise.formats.spec import Spec, parse_spec
+from tailwise.formats.spec import Spec, parse_spec, value_of
 from tailwise.models import TabularMDP
 
 
@@ -33,7 +33,7 @@ def load(
     ``x.nm``, ``x.prism``,     constants, reward, sense, label_costs, step_cost, until, max_states, progress
     ``x.jani``, ``x.drn``
     ``x.tra``                  the same, without constants; labels and rewards: files (names)
-    ``gym:ID``                 those of the environment
+    ``gym:ID``                 levels (for continuous actions), those of the environment
     ``rddl:DOMAIN/INSTANCE``   max_actions, integer_bound
     name of a domain           those of the domain
     =========================  ==========================================================================
@@ -133,19 +133,23 @@ def _load_storm(spec: Spec, common: dict[str, Any], options: dict[str, Any]) -> 
 
 
 def _load_gym(spec: Spec, common: dict[str, Any], options: dict[str, Any]) -> Any:
+    from tailwise.models import Discretized, GymnasiumSimulator
     from tailwise.models.gymnasium_table import make_environment
 
+    levels = options.pop("levels", None)
+    horizon, discount, start = common["horizon"], common["discount"] or 1.0, common["start"]
     env = make_environment(spec.target, **options)
-    if getattr(env.unwrapped, "P", None) is not None:
-        return TabularMDP.from_gymnasium(
-            env, horizon=common["horizon"], discount=common["discount"] or 1.0, start=common["start"]
-        )
-    adapter = getattr(importlib.import_module("tailwise.models"), "GymnasiumSimulator", None)
-    if adapter is None:
-        raise ModelError(f"{spec.target} has no transition table P, and this tailwise plans on tables only")
-    if common["start"] is not None:
+    try:
+        if getattr(env.unwrapped, "P", None) is not None and levels is None:
+            if isinstance(start, str):
+                start = integer(value_of(start), "start", low=0, hint=f"gym:{spec.target} numbers its states")
+            return TabularMDP.from_gymnasium(env, horizon=horizon, discount=discount, start=start)
+    finally:
+        env.close()
+    if start is not None:
         raise OptionError(f"gym:{spec.target} starts where its reset() puts it; start= is for tables")
-    return adapter(env, horizon=common["horizon"], discount=common["discount"] or 1.0)
+    actions = None if levels is None else Discretized(levels=levels)
+    return GymnasiumSimulator(spec.target, horizon=horizon, discount=discount, actions=actions, **options)
 
 
 def _load_rddl(spec: Spec, common: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -189,15 +193,16 @@ def _with_common(model: Any, common: dict[str, Any]) -> Any:
 
 def _existing(spec: Spec) -> Path:
     path = Path(spec.target)
-    if not path.exists():
-        raise FormatError(f"{path}: there is no such file")
-    if not path.is_file():
-        raise FormatError(f"{path}: it is a folder; expected a file")
     try:
+        if not path.exists():
+            raise FormatError(f"{path}: there is no such file")
+        if not path.is_file():
+            raise FormatError(f"{path}: it is a folder or a device; expected a file")
         with path.open("rb"):
             return path
     except OSError as error:
-        raise FormatError(f"{path}: it cannot be read: {error.strerror}") from None
+        shown = spec.target if len(spec.target) < 200 else spec.target[:200] + "..."
+        raise FormatError(f"{shown}: it cannot be read: {error.strerror}") from None
 
 
 def _refuse(options: dict[str, Any], known: tuple[str, ...], what: str) -> None:
