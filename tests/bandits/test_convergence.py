@@ -12,6 +12,7 @@ import pytest
 from tailwise.bandits import ErmUcb, convergence_rows, convergence_study, make_bandit, simulate, transient
 
 BETAS = (-1.0, 0.1, 1.0, 3.0)
+pytestmark = pytest.mark.compiled
 SETTINGS = ("stationary", "drifting", "non-deterministic")
 
 

@@ -62,6 +62,7 @@ def test_the_stream_estimator_is_the_erm_of_the_arms_erms():
         assert row == pytest.approx(erm(pair, 1.5), abs=1e-12)
 
 
+@pytest.mark.compiled
 def test_compiled_equals_interpreted():
     code = (
         "from tailwise.bandits import *\n"
@@ -79,6 +80,7 @@ def test_compiled_equals_interpreted():
     assert texts[0].count("\n") == 4
 
 
+@pytest.mark.compiled
 def test_only_the_risk_aware_rules_find_the_risk_averse_arm():
     """A sure 0.5 against a Bernoulli(0.4): the means favour the gamble, ERM at 3 the sure cost.
 

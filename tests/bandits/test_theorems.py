@@ -123,6 +123,7 @@ def sure_run():
     return simulate(bandit, algorithm, pulls=300_000, replications=1, seed=0)
 
 
+@pytest.mark.compiled
 def test_the_printed_lemma_on_bad_arms_is_false_and_the_corrected_one_holds():
     run = sure_run()
     late = run.checkpoints >= math.exp(average_constants(**SURE).log_n_p) - 0.5
@@ -168,6 +169,7 @@ def test_the_printed_theta_prime_is_below_what_small_n_needs():
     assert corrected.log_tail(z) >= -1e-9
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("form", ["corrected", "tight"])
 def test_tails_and_bias_stay_under_the_theorems_bounds(form):
     """1000 replications; a frequency may exceed its bound by 4 standard errors (3e-5 each, one-sided)."""
@@ -216,6 +218,7 @@ def test_tails_and_bias_stay_under_the_theorems_bounds(form):
     assert (absolute <= np.exp([min(700.0, stream.log_error_bound(int(n))) for n in run.checkpoints])).all()
 
 
+@pytest.mark.compiled
 def test_drift_satisfies_the_assumption_it_is_meant_to():
     """The first arm alone: ``n |E rho_n - mu|`` grows like n^(1/2), the assumption's scale at eta = 1/2."""
     bandit = make_bandit("drifting")

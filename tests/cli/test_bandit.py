@@ -46,6 +46,7 @@ def test_compare():
     assert "share of best arm" in run("compare", "gamble", "--beta", "3", *SMALL)
 
 
+@pytest.mark.compiled
 def test_rates():
     content = json.loads(run("rates", "--pulls", "600", "--replications", "40", "--json"))
     assert len(content["rows"]) == 48
@@ -53,6 +54,7 @@ def test_rates():
     assert "no slower" in run("rates", "--pulls", "600", "--replications", "40")
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_figures(kind, tmp_path):
     pytest.importorskip("matplotlib")

@@ -193,9 +193,7 @@ def test_the_cases_reach_a_late_start():
 def test_bias_bounds_match_the_formulas():
     case = CASES[0]
     _, alpha, xi, eta, arms, gap, beta, radius = map(mpf, case)
-    constants = average_constants(
-        log_theta=0.0, alpha=3.0, xi=12.0, eta=0.5, arms=2, gap=0.2, beta=1.0, radius=0.5
-    )
+    constants = average_constants(log_theta=0.0, alpha=3.0, xi=12.0, eta=0.5, arms=2, gap=0.2, beta=1.0, radius=0.5)
     n = mpf(5000)
     own = n ** (eta - 1) * (1 + 2 / (xi - 1))
     growth = 2 * radius + (mp.exp(2 * beta * radius) - 1) / beta
@@ -218,9 +216,7 @@ def test_theta_of_an_arm_matches_high_precision(form):
         else:
             bracket = r**x + mp.exp(4 * b * r) ** x + mp.exp(2 * b * r) ** x / b**x
         expected = 2 ** (x + 1) * mpf(states) ** (x + 1) * theta * bracket
-        ours = log_theta_nondeterministic(
-            log_theta=4.0, xi=xi, beta=beta, radius=radius, states=states, form=form
-        )
+        ours = log_theta_nondeterministic(log_theta=4.0, xi=xi, beta=beta, radius=radius, states=states, form=form)
         assert close(ours, mp.log(expected))
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._jit import inlined, kernel
+from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.risk.accumulator import push_value
 
@@ -117,47 +117,45 @@ def choose(kind, parameters, time, counts, values, means, squares, scales, words
 
 
 @kernel
-def run_one(tables, kind, parameters, beta, checkpoints, words, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+def run_one(tables, kind, parameters, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
     """One replication up to the last checkpoint; writes counts, rho_bar and rho_stream at each."""
-    arms = tables.cost.shape[0]
-    counts, visits = np.zeros(arms, np.int64), np.zeros(tables.outcomes.shape[0], np.int64)
-    values, means, squares, scales = np.zeros(arms), np.zeros(arms), np.zeros(arms), np.zeros(arms)
-    stream, row = 0.0, 0
+    counts, visits, values, means, squares, scales = memory
+    for array in memory:
+        array[:] = 0.0
+    arms, stream, row = counts.shape[0], 0.0, 0
     for time in range(checkpoints[-1]):
         arm = time
         if time >= arms:
             arm = choose(kind, parameters, time, counts, values, means, squares, scales, words)
         cost = draw_cost(tables, arm, visits, words)
-        counts[arm] += 1
+        counts[arm] += 1.0
         count = counts[arm]
         values[arm] = push_value(values[arm], count, cost, beta)
         gap = cost - means[arm]
         means[arm] += gap / count
         squares[arm] += gap * (cost - means[arm])
         if kind == POLYNOMIAL:
-            scales[arm] = float(count) ** -parameters[2]
+            scales[arm] = count ** -parameters[2]
         stream = push_value(stream, time + 1, cost, beta)
         if time + 1 == checkpoints[row]:
             total = 0.0
             for one in range(arms):
                 total += counts[one] * values[one]
-                counts_out[row, one] = counts[one]
+                counts_out[row, one] = int(counts[one])
             average_out[row], stream_out[row] = total / (time + 1), stream
             row += 1
 
 
 @kernel
-def run_many(tables, kind, parameters, beta, checkpoints, words, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
-    """Replications r = 0..R-1, each with its own generator state ``words[r]``."""
+def run_many(tables, kind, parameters, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+    """Replications r = 0..R-1, each with its own generator state ``words[r]``.
+
+    ``memory`` holds six float64 arrays that the replications reuse: counts, visits (one per outcome), values,
+    means, squares, scales. They come from outside because only an argument may be borrowed.
+    """
+    tables, parameters, memory = borrowed(tables), borrowed(parameters), borrowed(memory)
+    checkpoints, words, counts_out = borrowed(checkpoints), borrowed(words), borrowed(counts_out)
+    average_out, stream_out = borrowed(average_out), borrowed(stream_out)
     for r in range(words.shape[0]):
-        run_one(
-            tables,
-            kind,
-            parameters,
-            beta,
-            checkpoints,
-            words[r],
-            counts_out[r],
-            average_out[r],
-            stream_out[r],
-        )
+        outputs = counts_out[r], average_out[r], stream_out[r]
+        run_one(tables, kind, parameters, beta, checkpoints, words[r], memory, *outputs)

@@ -203,8 +203,10 @@ def simulate(
     level = float(algorithm.beta)
 
     def work(part: slice) -> None:
+        sizes = (arms, tables.outcomes.shape[0], arms, arms, arms, arms)
+        memory = tuple(np.zeros(size) for size in sizes)
         outputs = counts[part], average[part], stream[part]
-        run_many(tables, algorithm.kind, parameters, level, points, words[part], *outputs)
+        run_many(tables, algorithm.kind, parameters, level, points, words[part], memory, *outputs)
 
     workers = min(integer(threads, "threads", low=1), number)
     edges = np.linspace(0, number, workers + 1).astype(int)

@@ -78,9 +78,7 @@ def log_constant(beta: Decimal, radius: Decimal, form: str) -> Decimal:
 
 
 @precise
-def log_exponential_tail(
-    count: int, deviation: float, beta: float, radius: float, *, form: str = "corrected"
-) -> float:
+def log_exponential_tail(count: int, deviation: float, beta: float, radius: float, *, form: str = "corrected") -> float:
     """Logarithm of the exponential bound on one tail of the ERM estimator.
 
     Parameters

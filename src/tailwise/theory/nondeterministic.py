@@ -76,9 +76,7 @@ def log_theta_nondeterministic(
     return as_float(exact_theta_arm(theta, exponent, level, bound, integer(states, "states", low=1), kind))
 
 
-def exact_theta_arm(
-    log_theta: Decimal, xi: Decimal, beta: Decimal, radius: Decimal, states: int, form: str
-) -> Decimal:
+def exact_theta_arm(log_theta: Decimal, xi: Decimal, beta: Decimal, radius: Decimal, states: int, form: str) -> Decimal:
     """:func:`log_theta_nondeterministic` on decimals, without checks."""
     theta = max(log_theta, log_theta_of_counts(xi))
     scaled = 2 * beta * radius

@@ -110,12 +110,21 @@ class Schedule:
 
     @property
     def constants(self) -> NDArray[np.float64]:
-        """The bonus constants, shape (H,), as ``PolynomialBonus`` takes them; inf where a double ends.
+        """The bonus constants, shape (H,); inf where a double ends.
 
-        See :attr:`overflows` for where that is, and :attr:`log_constants` for the values.
+        See :attr:`overflows` for where that is, :attr:`log_constants` for the values, and :meth:`clipped` for
+        finite ones that act the same.
         """
         with np.errstate(over="ignore"):
             return np.exp(self.log_constants)
+
+    def clipped(self, limit: float = 1e300) -> NDArray[np.float64]:
+        """Return the bonus constants cut at ``limit``, so that all are finite; shape (H,).
+
+        Any constant beyond about 10^17 times the range of the costs makes the same decisions: the estimates
+        no longer change the sum, and the least visited action is taken. A cut at 1e300 therefore changes nothing.
+        """
+        return np.minimum(self.constants, real(limit, "limit", low=0.0, low_open=True))
 
     @property
     def overflows(self) -> NDArray[np.bool_]:
@@ -211,7 +220,7 @@ def schedule(
     Returns
     -------
     Schedule
-        Arrays over the depths; ``constants`` and ``log_constants`` are what the search's bonus takes.
+        Arrays over the depths; ``clipped()`` is what the search's bonus takes.
 
     Raises
     ------
@@ -317,9 +326,7 @@ def _gaps(gap: float | Sequence[float], radii: list[Decimal]) -> list[Decimal]:
     """One checked gap per depth."""
     given = [gap] * len(radii) if np.ndim(gap) == 0 else list(gap)  # type: ignore[arg-type]
     if len(given) != len(radii):
-        raise OptionError(
-            f"gap has {len(given)} entries for horizon {len(radii)}; give one number or one per depth"
-        )
+        raise OptionError(f"gap has {len(given)} entries for horizon {len(radii)}; give one number or one per depth")
     return [
         Decimal(check_gap(value, as_float(radius), f"gap at depth {h}"))
         for h, (value, radius) in enumerate(zip(given, radii, strict=True))
