@@ -20,13 +20,19 @@ Kernel: TypeAlias = Callable[..., Any]
 
 def kernel(function: Kernel) -> Kernel:
     """Compile ``function`` at its first call, with the options that every kernel shares."""
-    compiled: Kernel = njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return _compiled(function, error_model="numpy")
 
 
 def inlined(function: Kernel) -> Kernel:
     """Like :func:`kernel`, for small functions that must vanish into their callers."""
-    compiled: Kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    return _compiled(function, error_model="numpy", forceinline=True)
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    try:
+        compiled: Kernel = njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
+        compiled = njit(nogil=True, **options)(function)
     return compiled
 
 

@@ -1,0 +1,67 @@
+"""The decorators of kernels."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tailwise import _jit
+from tailwise._random import generator, next_double, stream_words
+from tailwise.errors import OptionError
+
+
+def test_a_kernel_without_a_cache_folder_still_compiles(tmp_path):
+    """A function without a source file has nowhere to be cached."""
+    scope = {}
+    exec("def double(x):\n    return 2 * x\n", scope)
+    assert _jit.kernel(scope["double"])(4) == 8
+
+
+def test_borrowed_arrays_are_the_callers():
+    @_jit.kernel
+    def fill(array):
+        array = _jit.borrowed(array)
+        array[0] = 7.0
+        return array[0]
+
+    data = np.zeros(3)
+    assert fill(data) == 7.0
+    assert data[0] == 7.0
+
+
+def test_one_stream_for_kernels_and_numpy():
+    """Kernel draws and NumPy draws alternate on the same state."""
+    mixed, plain = generator(5), generator(5)
+    words = stream_words(mixed)
+    drawn = [next_double(words), mixed.random(), next_double(words), mixed.random()]
+    assert drawn == plain.random(4).tolist()
+
+
+def test_seeds():
+    child = np.random.SeedSequence(3)
+    assert generator(3).random() == generator(child).random() == generator(np.int64(3)).random()
+    parent = np.random.default_rng(0)
+    assert generator(parent).random() != generator(parent).random()  # a Generator moves on
+    for bad in (-1, 1.5, "x", True):
+        with pytest.raises(OptionError, match="seed"):
+            generator(bad)
+    with pytest.raises(OptionError, match="SFC64"):
+        stream_words(np.random.default_rng(0))
+
+
+@pytest.mark.compiled
+def test_the_search_is_cached_across_processes(tmp_path):
+    """The second process loads the kernel: its dispatcher counts a hit and no miss."""
+    code = (
+        "from tailwise import ErmMcts, domains; from tailwise.search import kernels;"
+        "ErmMcts(domains.make('mdp-4'), 0.5, seed=0).plan(iterations=10);"
+        "stats = kernels.search_chunk.stats; print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert [run.strip() for run in runs] == ["0 1", "1 0"]
