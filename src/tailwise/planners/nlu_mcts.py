@@ -72,9 +72,7 @@ class NluMcts(UtilitySearch):
         if not isinstance(model, TabularMDP):
             raise ModelError(f"NluMcts plans on a TabularMDP, not on {type(model).__name__}")
         if not callable(utility):
-            raise OptionError(
-                f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts"
-            )
+            raise OptionError(f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts")
         options = SearchOptions(
             beta=0.0,
             bonus=LogBonus() if bonus is None else bonus,

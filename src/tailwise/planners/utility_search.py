@@ -124,9 +124,7 @@ class UtilitySearch(TreeSearch):
             If the horizon was reached already, or ``cost`` is needed and not given.
         """
         if self.step >= self.model.horizon:
-            raise OptionError(
-                f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again"
-            )
+            raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
         index = self.mdp.find_state(state)
         paid = self._cost_to(action, index) if cost is None else real(cost, "cost")
         accrued = self.accrued + float(self.model.powers[self.step]) * paid

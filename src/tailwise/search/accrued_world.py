@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numba import cfunc, config, float64, njit, types
 from numba.core.errors import NumbaError, NumbaWarning
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
@@ -53,14 +54,40 @@ class AccruedData(NamedTuple):
     reference: float
     sign: float  # of a custom utility: -1 where the model has rewards
     tree_sign: float  # of utilities reached inside the tree; -1 reproduces a slip
-    custom: Any  # first-class function float64(float64)
+    custom: Any  # address of a C function double(double), 0 if none (uncompiled: the function itself)
+
+
+if config.DISABLE_JIT:
+
+    def _call(function: Any, value: float) -> float:
+        """Call a custom utility; see the compiled form."""
+        return float(function(value))
+
+else:
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def _call(typing_context, function, value):  # type: ignore[no-untyped-def]
+        """Call the C function double(double) at the address ``function``.
+
+        An address, not a first-class function: with one of those among its arguments a kernel takes a
+        millisecond to be dispatched, more than 1000 iterations of a small problem.
+        """
+
+        def codegen(target, builder, signature, args):  # type: ignore[no-untyped-def]
+            from llvmlite import ir
+
+            real = ir.DoubleType()
+            pointer = builder.inttoptr(args[0], ir.PointerType(ir.FunctionType(real, [real])))
+            return builder.call(pointer, args[1:])
+
+        return types.float64(types.int64, types.float64), codegen
 
 
 @inlined
 def _utility(model, total):  # type: ignore[no-untyped-def]
     """Return the utility of a total cost, to be minimised; NaN where it overflows or the function fails."""
     if model.kind == CUSTOM:
-        return model.sign * model.custom(model.sign * total)
+        return model.sign * _call(model.custom, model.sign * total)
     exponent = model.beta * (total - model.reference)
     if exponent > EXP_LIMIT:
         return math.nan
@@ -148,6 +175,11 @@ class _Callback:
         self.error: BaseException | None = None
         self._pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(self)
 
+    @property
+    def address(self) -> int:
+        """Address of the C function; valid while this object lives."""
+        return ctypes.cast(self._pointer, ctypes.c_void_p).value or 0
+
     def __call__(self, total: float) -> float:
         try:
             return float(self.function(total))
@@ -156,30 +188,13 @@ class _Callback:
             return math.nan
 
 
-class _FirstClass(types.WrapperAddressProtocol):  # type: ignore[misc]
-    """What numba needs to call a :class:`_Callback` through its address."""
-
-    def __init__(self, callback: _Callback) -> None:
-        self._callback = callback
-
-    def __wrapper_address__(self) -> int:
-        return ctypes.cast(self._callback._pointer, ctypes.c_void_p).value or 0
-
-    def signature(self) -> Any:
-        return float64(float64)
-
-
-def _identity(total: float) -> float:
-    return total
-
-
 _COMPILED: dict[Callable[[float], float], Any] = {}
 
 
-def _first_class(function: Callable[[float], float]) -> Any:
+def _compile(function: Callable[[float], float]) -> Any:
     """Compile ``function``, or None where numba cannot; remembered by function.
 
-    An exception cannot leave a first-class function, so it becomes NaN, which the kernel reports.
+    An exception cannot pass through the kernel, so it becomes NaN, which the kernel reports.
     """
     plain = getattr(function, "py_func", function)
     if plain not in _COMPILED:
@@ -207,11 +222,10 @@ class AccruedBinding:
         self.model = model
         self._callback: _Callback | None = None
         mdp, utility = model.mdp, model.utility
-        kind, beta, reference, custom = CUSTOM, 0.0, 0.0, None
+        kind, beta, reference, custom = CUSTOM, 0.0, 0.0, 0
         if isinstance(utility, ExponentialUtility):
             kind, beta = (RAW, utility.beta) if utility.reference is None else (RESCALED, utility.beta)
             reference = utility.reference or 0.0
-            custom = _identity if config.DISABLE_JIT else _first_class(_identity)
         else:
             custom = self._make_custom(utility)
         self.data = AccruedData(
@@ -234,18 +248,16 @@ class AccruedBinding:
         return self._callback is None
 
     def _make_custom(self, utility: Callable[[float], float]) -> Any:
-        compiled = None if config.DISABLE_JIT else _first_class(utility)
+        compiled = None if config.DISABLE_JIT else _compile(utility)
         if compiled is not None:
-            return compiled
+            return int(compiled.address)
         self._callback = _Callback(utility)
-        return self._callback if config.DISABLE_JIT else _FirstClass(self._callback)
+        return self._callback if config.DISABLE_JIT else self._callback.address
 
     def handle(self, state: Any) -> int:
         """Return the handle of a (state, accrued) pair; the accrued part is in the table's own sense."""
         index, accrued = state
-        row = np.array(
-            [[self.model.mdp.find_state(index), float_word(float(self.model.mdp.signed(accrued)))]]
-        )
+        row = np.array([[self.model.mdp.find_state(index), float_word(float(self.model.mdp.signed(accrued)))]])
         if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
             self.make_room()
         return int(intern_rows(self.data.store, row)[0])
@@ -276,9 +288,7 @@ class AccruedBinding:
             error, self._callback.error = self._callback.error, None
             if not isinstance(error, Exception):
                 raise error
-            raise SimulatorError(
-                f"the utility raised {type(error).__name__}: {error} (below state {where})"
-            ) from error
+            raise SimulatorError(f"the utility raised {type(error).__name__}: {error} (below state {where})") from error
         utility = self.model.utility
         if not isinstance(utility, ExponentialUtility):
             raise SimulatorError(
@@ -286,9 +296,7 @@ class AccruedBinding:
                 f"{where}; it must be finite on all totals that the model can produce"
             )
         way_out = 'use form="rescaled"' if utility.form == "raw" else "give a larger reference"
-        raise OptionError(
-            f"the utility {utility} overflows on a total reached below state {where}; {way_out}"
-        )
+        raise OptionError(f"the utility {utility} overflows on a total reached below state {where}; {way_out}")
 
     def make_room(self) -> bool:
         """Double the store of pairs if it is full."""
