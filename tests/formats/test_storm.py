@@ -93,6 +93,32 @@ def test_probability_of_a_label_as_a_cost():
     assert backward_induction(mdp, 0.0).value == pytest.approx(expected, abs=1e-8)
 
 
+def test_constants_may_be_fractions_small_or_mapped():
+    path = shipped("pmdp/two_dice.nm")
+    expected = load(path, constants="p1=0.25,p2=0.001")
+    assert load(path, constants="p1=1/4, p2=1e-3").equals(expected)
+    assert load(path, constants={"p1": 0.25, "p2": 1e-3}).equals(expected)
+    assert load(f"{path}?constants=p1=1/4,p2=1/1000").equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("smg/example_smg.nm", "it is a SMG; expected one of DTMC, MDP, POMDP"),
+        ("ma/simple.ma", "it is a MA"),
+        ("ctmc/dft.drn", "it is a CTMC"),
+        ("pdtmc/die.drn", "Storm cannot build it: .*parametric"),
+        ("imdp/tiny-01.drn", "Storm cannot build it"),
+        ("idtmc/die-intervals.pm", "Storm cannot build it: .*interval"),
+        ("mdp/system_composition.nm", "Storm cannot build it: .*system compositions"),
+        ("mdp/coin2-2-illegalSynchronizingWrite.nm", "line 48: Storm cannot build it"),
+    ],
+)
+def test_other_kinds_of_models_are_refused_by_name(name, said):
+    with pytest.raises(FormatError, match=said):
+        load(shipped(name))
+
+
 @pytest.fixture
 def model(tmp_path):
     return write(tmp_path, model__prism=PRISM_MODEL)
@@ -128,6 +154,8 @@ def test_cost_rules_add_up(model):
         ({"constants": "N=3,M=2"}, "no undefined constant 'M'"),
         ({"constants": "N=3,p=0.1"}, "no undefined constant 'p'"),
         ({"constants": "N=import"}, "is not name=value"),
+        ({"constants": "N=nan"}, "is not name=value"),
+        ({"constants": "N=1 2"}, "is not name=value"),
         ({"constants": "N=3"}, "several reward structures; say reward= one of 'energy', 'time'"),
         ({"constants": "N=3", "reward": "x"}, "no reward structure 'x'"),
         ({"constants": "N=3", "label_costs": {"x": 1}}, "no state label 'x'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,8 @@ from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
 from tailwise.formats.settings import Settings, names
 from tailwise.formats.spec import value_of
+
+_CONSTANT = re.compile(r"true|false|-?[0-9]+/[0-9]+|-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +97,11 @@ def _constants(given: Any) -> str:
         raise OptionError(f"constants must be 'name=value,name=value' or a mapping, not {given!r}")
     for item in given.split(",") if given.strip() else ():
         name, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or not name.isidentifier() or not (value in ("true", "false") or _is_plain(value)):
+        if not equals or not name.isidentifier() or not _CONSTANT.fullmatch(value):
             raise OptionError(
-                f"constants: {item.strip()!r} is not name=value, where value is a number or true or false"
+                f"constants: {item.strip()!r} is not name=value, where value is a number, a fraction, true or false"
             )
     return given.replace(" ", "")
-
-
-def _is_plain(value: str) -> bool:
-    return not isinstance(value_of(value), (str, bool)) and value.lower() not in ("nan", "inf", "-inf")
 
 
 def _label_costs(given: Any) -> dict[str, float]:
