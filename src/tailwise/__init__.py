@@ -30,6 +30,7 @@ _HOMES = {
     "Widening": "search",
     "backward_induction": "planners",
     "check_model": "models",
+    "check_simulator": "models",
     "erm": "risk",
     "load": "formats",
     "save": "formats",

@@ -89,10 +89,7 @@ def test_equal_to_the_table_draw_for_draw(expansion):
     ids=["leaf", "path", "widening", "leaf-value", "policy"],
 )
 def test_equal_to_its_source_interpreted(options, sense):
-    searches = [
-        ErmMcts(model, 0.2, seed=8, **options)
-        for model in (shop(sense=sense), Interpreted(shop(sense=sense)))
-    ]
+    searches = [ErmMcts(model, 0.2, seed=8, **options) for model in (shop(sense=sense), Interpreted(shop(sense=sense)))]
     for _ in range(3):
         plans = [search.plan(iterations=700) for search in searches]
     assert numbers(plans[0]) == numbers(plans[1])
@@ -136,9 +133,7 @@ def fragile_step(state, action, rng):
 
 
 def test_an_exception_is_found_again_with_state_action_and_step():
-    search = ErmMcts(
-        CompiledSimulator(fragile_step, start=0, horizon=5, actions=2, name="fragile"), 0.5, seed=0
-    )
+    search = ErmMcts(CompiledSimulator(fragile_step, start=0, horizon=5, actions=2, name="fragile"), 0.5, seed=0)
     with pytest.raises(
         SimulatorError, match=r"step\(2, 1\) of fragile at step 2 raised (ValueError|ZeroDivisionError)"
     ) as caught:
@@ -266,12 +261,8 @@ def test_the_kernel_is_compiled_once_and_cached_across_processes(tmp_path):
     )
     script = tmp_path / "program.py"
     script.write_text(program)
-    first = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=True
-    ).stdout.split()
-    second = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=True
-    ).stdout.split()
+    first = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout.split()
+    second = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout.split()
     assert first[0] == second[0] == "1"  # one kernel for three models of two kinds
     assert second[1:] == ["1", "0"]  # loaded, not compiled
 
@@ -279,9 +270,7 @@ def test_the_kernel_is_compiled_once_and_cached_across_processes(tmp_path):
 def test_a_terminal_cost_meets_the_table():
     chances = np.array([[[0.3, 0.7], [0.6, 0.4]], [[0.5, 0.5], [0.9, 0.1]]])
     costs, terminal = np.array([[1.0, 2.0], [0.5, 0.1]]), np.array([3.0, -1.0])
-    table = TabularMDP.from_arrays(
-        chances, costs, order="SAS", horizon=4, discount=0.8, terminal_costs=terminal
-    )
+    table = TabularMDP.from_arrays(chances, costs, order="SAS", horizon=4, discount=0.8, terminal_costs=terminal)
 
     def step(state, action, rng):
         return (0 if rng.random() < chances[state, action, 0] else 1), costs[state, action], False

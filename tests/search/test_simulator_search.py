@@ -59,8 +59,7 @@ def terminal_table(sense):
 def test_a_table_and_its_simulator_grow_the_same_tree(name, expansion):
     table = terminal_table(name) if name in ("cost", "reward") else domains.make(name)
     plans = [
-        ErmMcts(model, 0.3, seed=5, expansion=expansion).plan(iterations=1500)
-        for model in (table, AsSimulator(table))
+        ErmMcts(model, 0.3, seed=5, expansion=expansion).plan(iterations=1500) for model in (table, AsSimulator(table))
     ]
     assert numbers(plans[0]) == numbers(plans[1])
     assert plans[0].nodes == plans[1].nodes
@@ -277,9 +276,7 @@ def test_leaf_values_and_rollout_policies():
     plan = exact.plan(iterations=3000)
     assert plan.label == "right"
     once = ErmMcts(table, 0.1, seed=0, leaf_value=lambda state, h: solution.values[h, state])
-    assert once.plan(iterations=1).value == pytest.approx(
-        solution.q_values[0, table.start, 0]
-    )  # no luck in step 0
+    assert once.plan(iterations=1).value == pytest.approx(solution.q_values[0, table.start, 0])  # no luck in step 0
     guided = ErmMcts(table, 0.1, seed=0, rollout_policy=lambda state, h, rng: solution.act(state, h))
     uniform = ErmMcts(table, 0.1, seed=0).plan(iterations=2000)
     assert abs(guided.plan(iterations=2000).value - solution.value) < abs(uniform.value - solution.value)

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tailwise._validate import integer, real
 from tailwise.errors import OptionError, UnknownNameError
 
 # Modules that register their domains when imported; a domain's name says what it is, not where.
-_MODULES = ("paper",)
+_MODULES = ("paper", "american_put", "battery", "inventory", "maintenance", "sailing", "trading")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def make(name: str, **options: Any) -> Any:
     UnknownNameError
         If there is no such domain; the message names the nearest ones.
     OptionError
-        If the domain has no such option.
+        If the domain has no such option, or its value is of the wrong kind.
 
     Examples
     --------
@@ -99,11 +100,7 @@ def make(name: str, **options: Any) -> Any:
     _load()
     if name not in _DOMAINS:
         close = difflib.get_close_matches(str(name), _DOMAINS, n=3)
-        hint = (
-            f"did you mean {' or '.join(map(repr, close))}?"
-            if close
-            else f"there are {', '.join(sorted(_DOMAINS))}"
-        )
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(_DOMAINS))}"
         raise UnknownNameError(f"no domain is called {name!r}; {hint}")
     domain = _DOMAINS[name]
     known = {option.partition("=")[0] for option in domain.options}
@@ -111,7 +108,21 @@ def make(name: str, **options: Any) -> Any:
     if unknown:
         has = ", ".join(domain.options) or "none"
         raise OptionError(f"domain {name!r} has no option {unknown[0]!r}; its options are: {has}")
-    return domain.build(**options)
+    defaults = inspect.signature(domain.build).parameters
+    checked = {key: _checked(value, key, defaults[key].default, name) for key, value in options.items()}
+    return domain.build(**checked)
+
+
+def _checked(value: Any, key: str, default: Any, name: str) -> Any:
+    """Return an option's value in the type of its default, or raise ``OptionError``."""
+    what = f"option {key} of domain {name!r}"
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise OptionError(f"{what} must be True or False, not {value!r}")
+        return value
+    if isinstance(default, int):
+        return integer(value, what, low=1 if key == "horizon" else 0)
+    return real(value, what) if isinstance(default, float) else value
 
 
 def _load() -> None:

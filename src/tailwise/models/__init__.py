@@ -1,13 +1,16 @@
 """What the world is: the model contract, tables, simulators, and their checks."""
 
 from tailwise.models.accrued import AccruedTable, ExponentialUtility
-from tailwise.models.check import Report, Violation, check_model
+from tailwise.models.check import check_model
+from tailwise.models.check_simulator import check_simulator
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.contract import Model, Outcome
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_simulator import EnvironmentState, GymnasiumSimulator
+from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import Simulator
 from tailwise.models.tabular import TabularMDP
+from tailwise.models.tabulate import tabulate
 
 __all__ = [
     "AccruedTable",
@@ -23,4 +26,6 @@ __all__ = [
     "TabularMDP",
     "Violation",
     "check_model",
+    "check_simulator",
+    "tabulate",
 ]

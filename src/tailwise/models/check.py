@@ -3,66 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tailwise.errors import ModelError
+from tailwise.models.accrued import AccruedTable
+from tailwise.models.check_simulator import check_simulator
+from tailwise.models.report import Report, Violation
 from tailwise.models.tabular import TabularMDP
 from tailwise.models.tabular_build import _SUM_TOLERANCE
-
-_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One broken rule: where, what is wrong, and how to fix it."""
-
-    where: str
-    problem: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.problem}; {self.fix}"
-
-
-@dataclass(frozen=True)
-class Report:
-    """What :func:`check_model` found.
-
-    Attributes
-    ----------
-    name : str
-        Name of the model.
-    violations : tuple of Violation
-        What must be fixed.
-    warnings : tuple of Violation
-        What deserves a look.
-    """
-
-    name: str
-    violations: tuple[Violation, ...]
-    warnings: tuple[Violation, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is no violation."""
-        return not self.violations
-
-    def raise_for_errors(self) -> None:
-        """Raise one ``ModelError`` that lists the violations, if there are any."""
-        if self.violations:
-            shown = "\n  ".join(str(item) for item in self.violations[:_SHOWN])
-            more = len(self.violations) - _SHOWN
-            tail = f"\n  and {more} more" if more > 0 else ""
-            raise ModelError(f"the model {self.name!r} breaks its contract:\n  {shown}{tail}")
-
-    def __str__(self) -> str:
-        lines = [f"{self.name}: {'ok' if self.ok else f'{len(self.violations)} violations'}"]
-        lines += [f"  error    {item}" for item in self.violations]
-        lines += [f"  warning  {item}" for item in self.warnings]
-        return "\n".join(lines)
 
 
 def check_model(model: Any) -> Report:
@@ -70,8 +20,9 @@ def check_model(model: Any) -> Report:
 
     Parameters
     ----------
-    model : TabularMDP
-        The model to check. Nothing is raised: see ``report.raise_for_errors()``.
+    model : TabularMDP or simulator
+        The model to check. Nothing is raised: see ``report.raise_for_errors()``. A simulator is tried
+        out on a few random episodes, as :func:`tailwise.check_simulator` does at more length.
 
     Returns
     -------
@@ -94,7 +45,11 @@ def check_model(model: Any) -> Report:
     """
     if isinstance(model, TabularMDP):
         return check_table(model)
-    raise ModelError(f"{type(model).__name__} is not a model; expected a TabularMDP")
+    if isinstance(model, AccruedTable):
+        return check_table(model.mdp)
+    if not hasattr(model, "step") and not hasattr(model, "actions"):
+        raise ModelError(f"{type(model).__name__} is not a model; expected a TabularMDP or a simulator")
+    return check_simulator(model, 0, episodes=5)
 
 
 def check_table(mdp: TabularMDP) -> Report:

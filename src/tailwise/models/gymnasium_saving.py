@@ -12,6 +12,7 @@ simulated step. A copy that kept the generator would show the planner the future
 from __future__ import annotations
 
 import copy
+import importlib
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
@@ -97,7 +98,7 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, _SCALARS):
         return True
     if isinstance(value, np.ndarray):
-        return value.dtype != object
+        return bool(value.dtype != object)
     if isinstance(value, dict):
         return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
     return isinstance(value, (list, tuple, set, frozenset)) and all(map(_is_plain, value))
@@ -162,11 +163,7 @@ class Attributes:
     def save(self, machine: Machine) -> Saved:
         """Return the attributes' values."""
         held = vars(machine.core)
-        plain = {
-            name: value
-            for name, value in held.items()
-            if isinstance(value, _SCALARS) and name not in _SKIPPED
-        }
+        plain = {name: value for name, value in held.items() if isinstance(value, _SCALARS) and name not in _SKIPPED}
         scalars = tuple(plain.items())
         containers = tuple((name, _duplicate(held[name])) for name in self._changing if name in held)
         return Saved((scalars, tuple(freeze(value) for _, value in containers)), (scalars, containers))
@@ -189,10 +186,8 @@ class MujocoState:
     name = "MuJoCo state"
 
     def __init__(self, attributes: Attributes) -> None:
-        import mujoco
-
-        self._mujoco = mujoco
-        self._kind = mujoco.mjtState.mjSTATE_INTEGRATION
+        self._mujoco: Any = importlib.import_module("mujoco")
+        self._kind = self._mujoco.mjtState.mjSTATE_INTEGRATION
         self._attributes = attributes
 
     def save(self, machine: Machine) -> Saved:
@@ -219,9 +214,7 @@ class MujocoData:
     name = "MuJoCo data"
 
     def __init__(self, attributes: Attributes) -> None:
-        import mujoco
-
-        self._mujoco = mujoco
+        self._mujoco: Any = importlib.import_module("mujoco")
         self._attributes = attributes
 
     def save(self, machine: Machine) -> Saved:

@@ -242,9 +242,7 @@ class GymnasiumSimulator(Simulator):
         try:
             saved = self._way.save(live)
         except Exception as error:
-            raise StateError(
-                f"the state of {env!r} cannot be saved: {type(error).__name__}: {error}"
-            ) from error
+            raise StateError(f"the state of {env!r} cannot be saved: {type(error).__name__}: {error}") from error
         finally:
             live.core._np_random = generator
         self._last = None
@@ -254,10 +252,16 @@ class GymnasiumSimulator(Simulator):
         except Exception as error:
             raise StateError(f"the state of {env!r} does not fit {self.name}: {error}") from error
         if again.key != saved.key:
-            raise StateError(
-                f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?"
-            )
+            raise StateError(f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?")
         return EnvironmentState(_observe(live.core), saved.key, saved.payload)
+
+    def check_state(self, state: Any) -> None:
+        """Raise ``StateError`` if ``state`` is not one of this simulator's (an observation is not)."""
+        if not isinstance(state, EnvironmentState):
+            raise StateError(
+                f"{short(state)} is not a state of {self.name}: an observation does not tell it all; use "
+                "simulator.state_of(env), or the next state that step returned"
+            )
 
     def _enter(self, state: EnvironmentState, rng: np.random.Generator) -> None:
         if state is not self._last:
@@ -297,13 +301,9 @@ def _private_environments(env: Any, is_users: bool) -> list[tuple[str, Callable[
     stripped = _strip(env)
     if not is_users:
         return [("made from its id", lambda: stripped)]
-    sources: list[tuple[str, Callable[[], Any]]] = [
-        ("a copy of the given one", lambda: copy.deepcopy(stripped))
-    ]
+    sources: list[tuple[str, Callable[[], Any]]] = [("a copy of the given one", lambda: copy.deepcopy(stripped))]
     if getattr(env, "spec", None) is not None:
-        sources.append(
-            ("made from its spec", lambda: _strip(make_environment(env.spec.id, **env.spec.kwargs)))
-        )
+        sources.append(("made from its spec", lambda: _strip(make_environment(env.spec.id, **env.spec.kwargs))))
     return sources
 
 
@@ -361,8 +361,7 @@ def _finite_actions(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...],
             )
         chosen = given if isinstance(given, Discretized) else Discretized(choices=tuple(given))
         points = chosen.grid(space.low, space.high)
-        natives = [np.array(point, dtype=space.dtype).reshape(space.shape) for point in points]
-        return points, natives
+        return points, [np.array(point, dtype=space.dtype).reshape(space.shape) for point in points]
     if given is not None:
         if isinstance(given, Discretized):
             raise ModelError(f"{name} has the action space {space}, which needs no Discretized")
@@ -380,9 +379,7 @@ def _finite_actions(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...],
     elif kind == "MultiBinary" and isinstance(space.n, (int, np.integer)):
         axes = [range(2)] * int(space.n)
     if axes is None:
-        raise ModelError(
-            f"{name} has the action space {space}; give the actions to choose from as actions=[...]"
-        )
+        raise ModelError(f"{name} has the action space {space}; give the actions to choose from as actions=[...]")
     count = int(np.prod([float(len(axis)) for axis in axes]))
     if count > _MOST_ACTIONS:
         raise ModelError(f"{name} has {count} actions, over {_MOST_ACTIONS}; choose some as actions=[...]")

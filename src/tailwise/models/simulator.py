@@ -37,6 +37,7 @@ _ATTRIBUTES = {
     "sense": "'cost' or 'reward'",
     "start": "a hashable initial state",
 }
+_HASHABLE_FORMS = {"list": "use a tuple", "dict": "use a tuple of its items", "set": "use a frozenset"}
 
 
 class Simulator:
@@ -137,9 +138,7 @@ def contract_faults(model: Any) -> list[str]:
             faults.append(f"{name} is missing; expected {expected}")
     horizon = getattr(model, "horizon", 1)
     if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)):
-        faults.append(
-            f"horizon is {horizon!r}; expected an int from 1 to {MAX_HORIZON} (no endless episodes)"
-        )
+        faults.append(f"horizon is {horizon!r}; expected an int from 1 to {MAX_HORIZON} (no endless episodes)")
     elif not 1 <= horizon <= MAX_HORIZON:
         faults.append(f"horizon is {horizon}; expected an int from 1 to {MAX_HORIZON}")
     try:
@@ -178,9 +177,7 @@ def validate_simulator(model: Any) -> None:
     faults = contract_faults(model)
     if faults:
         listed = "\n  ".join(faults)
-        raise ModelError(
-            f"{model_name(model)} (of type {type(model).__name__}) cannot be planned on:\n  {listed}"
-        )
+        raise ModelError(f"{model_name(model)} (of type {type(model).__name__}) cannot be planned on:\n  {listed}")
 
 
 def state_fault(state: Any) -> str:
@@ -190,16 +187,22 @@ def state_fault(state: Any) -> str:
     except TypeError:
         if isinstance(state, np.ndarray):
             return f"{short(state)} is an array, which is not hashable; use tuple(array.tolist()) or array.tobytes()"
-        fix = {list: "use a tuple", dict: "use a tuple of its items", set: "use a frozenset"}.get(type(state))
+        fix = _HASHABLE_FORMS.get(type(state).__name__)
         return f"{short(state)} of type {type(state).__name__} is not hashable; " + (
             fix or "use a tuple or a frozen dataclass"
         )
-    if type(state).__hash__ is object.__hash__:
+    if compared_by_identity(state):
         return (
             f"{short(state)} of type {type(state).__name__} is compared by identity, so no two states would ever be "
             "equal; define __eq__ and __hash__, or use a tuple or a frozen dataclass"
         )
     return ""
+
+
+def compared_by_identity(state: Any) -> bool:
+    """Whether two states of this type are equal only if they are one object."""
+    by_default: Any = object.__hash__
+    return type(state).__hash__ is by_default
 
 
 def outcome_fault(result: Any) -> str:
@@ -242,6 +245,7 @@ __all__ = [
     "MAX_HORIZON",
     "Outcome",
     "Simulator",
+    "compared_by_identity",
     "contract_faults",
     "cost_fault",
     "model_name",

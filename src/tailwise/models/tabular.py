@@ -25,7 +25,7 @@ from tailwise.models.contract import Outcome, Sense
 from tailwise.models.table_data import TableData
 
 if TYPE_CHECKING:
-    from tailwise.models.check import Report
+    from tailwise.models.report import Report
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -64,9 +64,11 @@ def _compile(model: CompiledSimulator, options: SearchOptions) -> Adapters:
         scope[name] = getattr(native, name)
     source = _source(model, options)
     builtins.exec(compile(source, f"<adapters of {model_name(model)}>", "exec"), scope)
+    inline: Any = njit(forceinline=True)
     for name in ("load_state", "fail", "save_stream"):
-        scope[name] = njit(forceinline=True)(scope[name])
-    return Adapters(*(cfunc(_SIGNATURE)(scope[f"{name}_adapter"]) for name in ("count", "step", "roll")))
+        scope[name] = inline(scope[name])
+    compiler: Any = cfunc
+    return Adapters(*(compiler(_SIGNATURE)(scope[f"{name}_adapter"]) for name in ("count", "step", "roll")))
 
 
 # ------------------------------------------------------------- the user's part
@@ -120,17 +122,13 @@ def _with_compiled_helpers(function: Any) -> Any:
     def jitted(value: Any) -> Any:
         same = value is function
         return (
-            njit(_with_compiled_helpers(value))
-            if isinstance(value, python_types.FunctionType) and not same
-            else value
+            njit(_with_compiled_helpers(value)) if isinstance(value, python_types.FunctionType) and not same else value
         )
 
     names = set(function.__code__.co_names)
     scope = {key: jitted(value) if key in names else value for key, value in function.__globals__.items()}
     cells = tuple(python_types.CellType(jitted(cell.cell_contents)) for cell in function.__closure__ or ())
-    copy = python_types.FunctionType(
-        function.__code__, scope, function.__name__, function.__defaults__, cells
-    )
+    copy = python_types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     return copy
@@ -187,17 +185,11 @@ def _check_step(model: CompiledSimulator, returned: Any, fields: list[Any]) -> N
 def _source(model: CompiledSimulator, options: SearchOptions) -> str:
     fields = range(len(model.fields))
     loads = [
-        f"load_word(base, {k})" if kind is int else f"load_float(base, {k})"
-        for k, kind in enumerate(model.fields)
+        f"load_word(base, {k})" if kind is int else f"load_float(base, {k})" for k, kind in enumerate(model.fields)
     ]
     part = (lambda k: f"value[{k}]") if model.is_tuple else (lambda k: "value")
-    casts = [
-        f"int({part(k)})" if kind is int else f"(float({part(k)}) + 0.0)"
-        for k, kind in enumerate(model.fields)
-    ]
-    words = [
-        cast if kind is int else f"float_bits({cast})" for cast, kind in zip(casts, model.fields, strict=True)
-    ]
+    casts = [f"int({part(k)})" if kind is int else f"(float({part(k)}) + 0.0)" for k, kind in enumerate(model.fields)]
+    words = [cast if kind is int else f"float_bits({cast})" for cast, kind in zip(casts, model.fields, strict=True)]
     whole = "({},)" if model.is_tuple else "{}"
     stores = "; ".join(f"store_word(scratch, {k}, {words[k]})" for k in fields)
     has_terminal = hasattr(model, "terminal_cost")
@@ -212,9 +204,7 @@ def _source(model: CompiledSimulator, options: SearchOptions) -> str:
     source = _COMMON + _COUNT_SOURCE + _STEP_SOURCE
     source = source.replace("@TERMINAL", _TERMINAL if has_terminal else "end = 0.0")
     roll = (
-        _ROLL_ONCE
-        if options.leaf_value or (hasattr(model, "rollout") and not options.rollout_policy)
-        else _ROLL_STEPS
+        _ROLL_ONCE if options.leaf_value or (hasattr(model, "rollout") and not options.rollout_policy) else _ROLL_STEPS
     )
     once = (LEAF, "leaf_value(state, h)") if options.leaf_value else (ROLLOUT, "rollout(state, h, rng)")
     source += roll.replace("@CODE", str(once[0])).replace("@ONCE", once[1])

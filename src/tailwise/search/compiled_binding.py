@@ -47,7 +47,9 @@ class CompiledBinding:
         store = new_store(len(model.fields))
         self._integers[shared.WORDS] = store.words.ctypes.data
         self.data = FunctionModel(
-            *(function.address for function in self._adapters),
+            self._adapters.count.address,
+            self._adapters.step.address,
+            self._adapters.roll.address,
             self._integers.ctypes.data,
             self._integers,
             self._numbers,
@@ -66,8 +68,7 @@ class CompiledBinding:
             raise StateError(f"state {error}") from None
         given = state if self.model.is_tuple else (state,)
         row = [
-            float_word(value) if kind is float else value
-            for value, kind in zip(given, self.model.fields, strict=True)
+            float_word(value) if kind is float else value for value, kind in zip(given, self.model.fields, strict=True)
         ]
         if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
             self.make_room()
@@ -88,7 +89,7 @@ class CompiledBinding:
         """Return the actions allowed in a state: 0..n-1."""
         state = self.state(handle)
         try:
-            number = self.model.actions(state)
+            number: Any = self.model.actions(state)
         except Exception as error:
             raise SimulatorError(
                 f"actions({short(state)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
@@ -140,7 +141,9 @@ class CompiledBinding:
         if method == "actions":
             return f"it returned {short(result)}; at least one action must be allowed (or done=True on the way in)"
         if method == "rollout_policy":
-            return f"it chose {short(result)}, which is not allowed; allowed: {short(self.model.actions(state))} actions"
+            return (
+                f"it chose {short(result)}, which is not allowed; allowed: {short(self.model.actions(state))} actions"
+            )
         fault = outcome_fault(result) if method == "step" else cost_fault(result)
         if fault:
             return fault if method == "step" else f"its value {fault}"

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import (
+    compared_by_identity,
     cost_fault,
     model_name,
     outcome_fault,
@@ -62,24 +63,22 @@ class SimulatorBinding:
         self._hashes: list[int] = []
         self._actions: list[list[Any] | None] = []
         self._index: dict[Any, int] = {}
+        self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
         self._place: tuple[Any, ...] = ()
         self._inside = self._interrupted = False
         self._integers = memory.new_integers(int(model.horizon))
         self._numbers = memory.new_numbers(float(model.discount))
         self._to_cost: Callable[[Any], float] = (
-            (lambda value: float(0.0 + value))
-            if model.sense == "cost"
-            else (lambda value: float(0.0 - value))
+            (lambda value: float(0.0 + value)) if model.sense == "cost" else (lambda value: float(0.0 - value))
         )
         self._step = self._with_step_index(model)
         self._terminal = own_method(model, "terminal_cost")
-        functions = (self._guarded(self._count), self._guarded(self._take), self._guarded(self._roll))
-        if not config.DISABLE_JIT:
-            self._callbacks = [_SIGNATURE(function) for function in functions]
-            functions = tuple(ctypes.cast(callback, ctypes.c_void_p).value for callback in self._callbacks)
+        count, step, roll = (self._reachable(function) for function in (self._count, self._take, self._roll))
         self.data = FunctionModel(
-            *functions,
+            count,
+            step,
+            roll,
             self._integers.ctypes.data,
             self._integers,
             self._numbers,
@@ -87,6 +86,15 @@ class SimulatorBinding:
             new_store(1, 1),
             memory.new_widened(options.widening, int(model.horizon)),
         )
+
+    def _reachable(self, function: Callable[[int, int, int], None]) -> Any:
+        """What the kernel calls: the address of a C callback, or the callback itself where nothing is compiled."""
+        callback = self._guarded(function)
+        if config.DISABLE_JIT:
+            return callback
+        native = _SIGNATURE(callback)
+        self._callbacks.append(native)  # it must live as long as its address is used
+        return ctypes.cast(native, ctypes.c_void_p).value
 
     @staticmethod
     def _with_step_index(model: Any) -> Callable[..., Any]:
@@ -105,12 +113,14 @@ class SimulatorBinding:
         fault = state_fault(state)
         if fault:
             raise StateError(f"state {fault}")
+        if hasattr(self.model, "check_state"):
+            self.model.check_state(state)
         return self._intern(state)
 
     def _intern(self, state: Any) -> int:
         handle = self._index.get(state)
         if handle is None:
-            if type(state).__hash__ is object.__hash__:
+            if compared_by_identity(state):
                 raise SimulatorError(f"the next state {state_fault(state)}")
             handle = len(self._states)
             self._index[state] = handle
@@ -148,20 +158,12 @@ class SimulatorBinding:
             allowed: list[Any] = list(range(int(answer)))
         elif isinstance(answer, np.ndarray) and answer.ndim == 1:
             allowed = answer.tolist()
-        elif (
-            hasattr(answer, "__len__")
-            and hasattr(answer, "__getitem__")
-            and not isinstance(answer, (str, dict))
-        ):
+        elif hasattr(answer, "__len__") and hasattr(answer, "__getitem__") and not isinstance(answer, (str, dict)):
             allowed = list(answer)
         else:
-            raise SimulatorError(
-                f"it returned {short(answer)}; expected a number of actions or a sequence of them"
-            )
+            raise SimulatorError(f"it returned {short(answer)}; expected a number of actions or a sequence of them")
         if not allowed:
-            raise SimulatorError(
-                "no action is allowed; give the state one, or end the episode with done=True"
-            )
+            raise SimulatorError("no action is allowed; give the state one, or end the episode with done=True")
         return allowed
 
     def action_name(self, action: Any) -> str:
@@ -177,7 +179,7 @@ class SimulatorBinding:
     # --------------------------------------------------------------- callbacks
 
     def _guarded(self, function: Callable[[int, int, int], None]) -> Callable[[int, int, int, int], int]:
-        integers = memoryview(self._integers)
+        integers = self._integers.data  # a memoryview: quicker to write than the array
 
         def callback(context: int, handle: int, position: int, h: int) -> int:
             try:

@@ -43,12 +43,10 @@ def undo(widened: Widened) -> None:
     widened.journal[1] = 0
 
 
-def _allocate(
-    limits: NDArray[np.float64], pairs: InternStore, slots: int, journal: NDArray[np.int64]
-) -> Widened:
-    columns = (np.zeros(pairs.words.shape[0], np.int64) for _ in range(4))
-    outcomes = (np.zeros(slots, np.int64), np.zeros(slots), np.zeros(1, np.int64))
-    return Widened(limits, pairs, *columns, *outcomes, journal)
+def _allocate(limits: NDArray[np.float64], pairs: InternStore, slots: int, journal: NDArray[np.int64]) -> Widened:
+    visits, held, room, first = (np.zeros(pairs.words.shape[0], np.int64) for _ in range(4))
+    targets, costs, used = np.zeros(slots, np.int64), np.zeros(slots), np.zeros(1, np.int64)
+    return Widened(limits, pairs, visits, held, room, first, targets, costs, used, journal)
 
 
 def enlarged(widened: Widened) -> Widened | None:

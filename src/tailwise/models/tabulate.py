@@ -1,0 +1,103 @@
+"""From a simulator that lists its outcomes to a table, for exact planning."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from tailwise._validate import integer
+from tailwise.errors import ModelError
+from tailwise.models.simulator import (
+    cost_fault,
+    model_name,
+    outcome_fault,
+    own_method,
+    short,
+    validate_simulator,
+)
+from tailwise.models.tabular import TabularMDP
+
+
+def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
+    """Build the table of a simulator that has ``outcomes``, from the states its start can reach.
+
+    Parameters
+    ----------
+    simulator : Simulator or object with its methods
+        It must define ``outcomes(state, action) -> list of (probability, next_state, cost, done)``.
+    max_states : int, default 100_000
+        Give up beyond this number of states.
+
+    Returns
+    -------
+    TabularMDP
+        Its labels are the states' texts; action k is the k-th of ``actions(state)``. State 0 is the start.
+        States that are reached only at the horizon have the one action 0, which is never taken.
+
+    Raises
+    ------
+    ModelError
+        If the simulator has no ``outcomes``, an outcome is malformed, or there are too many states.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.models import tabulate
+    >>> tabulate(domains.make("machine-maintenance")).num_states
+    12
+    """
+    validate_simulator(simulator)
+    integer(max_states, "max_states", low=1)
+    name = model_name(simulator)
+    if own_method(simulator, "outcomes") is None:
+        raise ModelError(f"{name} has no outcomes(state, action); a table needs every outcome")
+    index: dict[Any, int] = {simulator.start: 0}
+    pending = deque([(simulator.start, 0)])
+    rows: list[tuple[int, int, int, float, float, bool]] = []
+    while pending:
+        state, depth = pending.popleft()
+        here = index[state]
+        if depth == simulator.horizon:
+            rows.append((here, 0, here, 1.0, 0.0, False))
+            continue
+        answer = simulator.actions(state)
+        for k, action in enumerate(range(answer) if isinstance(answer, (int, np.integer)) else answer):
+            for entry in simulator.outcomes(state, action):
+                probability, target, cost, done = entry
+                fault = outcome_fault((target, cost, done))
+                if fault:
+                    raise ModelError(f"outcomes({short(state)}, {short(action)}) of {name}: {fault}")
+                if target not in index and not done:
+                    index[target] = len(index)
+                    pending.append((target, depth + 1))
+                    if len(index) > max_states:
+                        raise ModelError(f"{name} reaches over {max_states} states; raise max_states, or search")
+                rows.append((here, k, here if done else index[target], float(probability), float(cost), bool(done)))
+    states, actions, targets, chances, costs, ends = map(np.array, zip(*rows, strict=True))
+    terminals = _terminals(simulator, list(index), name)
+    in_costs = simulator.sense == "cost"
+    return TabularMDP.from_outcomes(
+        states, actions, targets, chances, costs if in_costs else None, rewards=None if in_costs else costs,
+        terminal_costs=terminals if in_costs else None, terminal_rewards=None if in_costs else terminals,
+        done=ends, num_states=len(index), horizon=int(simulator.horizon), discount=float(simulator.discount), start=0,
+        state_labels=_labels(simulator, list(index)), name=name,
+    )  # fmt: skip
+
+
+def _terminals(simulator: Any, states: list[Any], name: str) -> Any:
+    if own_method(simulator, "terminal_cost") is None:
+        return None
+    values = [simulator.terminal_cost(state) for state in states]
+    for state, value in zip(states, values, strict=True):
+        fault = cost_fault(value)
+        if fault:
+            raise ModelError(f"terminal_cost({short(state)}) of {name}: its value {fault}")
+    return np.array(values, dtype=np.float64)
+
+
+def _labels(simulator: Any, states: list[Any]) -> list[str]:
+    show = getattr(simulator, "state_name", None) or (lambda state: short(state))
+    names = [str(show(state)) for state in states]
+    return names if len(set(names)) == len(names) else [f"{k}: {name}" for k, name in enumerate(names)]
