@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from tailwise.bandits import Arm, Bandit, ErmUcb, bernoulli, beta_law, make_bandit, simulate, uniform
+from tailwise.bandits import Arm, Bandit, ErmUcb, Outcome, bernoulli, beta_law, make_bandit, simulate, uniform
 from tailwise.theory import (
     average_constants,
     log_concentration_constant,
@@ -238,3 +238,54 @@ def test_drift_satisfies_the_assumption_it_is_meant_to():
     assert (scaled > 0).all()
     assert scaled.max() < 2.0
     assert scaled[2] < 1.3 * scaled[1]
+
+
+def branching_bandit():
+    """Two arms with an immediate cost and two next states each, stationary costs, discount 0.9."""
+    low = Arm((Outcome(0.7, uniform(0.0, 0.1)), Outcome(0.3, beta_law(2, 2, 0.05, 0.15))), cost=0.0)
+    high = Arm((Outcome(0.5, uniform(0.3, 0.4)), Outcome(0.5, bernoulli(0.5, 0.35, 0.45))), cost=0.5)
+    return Bandit((low, high), discount=0.9)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("form", ["corrected", "tight"])
+def test_random_next_states_stay_under_their_bounds(form):
+    """From next states to arm to bandit; a frequency may exceed its bound by 4 standard errors."""
+    beta, discount, xi = 0.2, 0.9, 16.0
+    bandit = branching_bandit()
+    inner = 0.225  # the next states' costs lie in [0, 0.45]
+    theta = log_theta(xi, beta * discount, inner, form=form)
+    theta_arm = log_theta_nondeterministic(
+        log_theta=theta, xi=xi, beta=beta * discount, radius=inner, states=2, form=form
+    )
+    # One arm alone, the other priced out: its estimator against theta^L.
+    alone = Bandit((bandit.arms[0], Arm.of(uniform(50.0, 50.0))), discount=discount)
+    points = [2, 11, 101, 2001]
+    run = simulate(alone, ErmUcb(beta, constant=1e-6), pulls=2001, replications=1000, seed=6, checkpoints=points)
+    pulls = run.checkpoints - 1
+    errors = (run.average * run.checkpoints - 50.0 * discount) / pulls - bandit.arms[0].erm(beta, discount)
+    for z in (1.0, 2.0, 10.0):
+        frequency = (np.abs(errors) * pulls**0.5 >= z).mean(axis=0)
+        assert (frequency <= 2 * math.exp(min(0.0, theta_arm - xi * math.log(z)))).all()
+    assert np.abs(errors[:, -1]).max() * 2000**0.5 < math.exp((theta_arm + math.log(1e4)) / xi)
+    constants = average_constants(
+        log_theta=theta_arm,
+        alpha=4.0,
+        xi=xi,
+        eta=0.5,
+        arms=2,
+        gap=bandit.gap(beta),
+        beta=beta,
+        radius=bandit.radius,
+        form=form,
+    )
+    stream = stream_constants(constants)
+    both = simulate(bandit, ErmUcb.from_constants(constants), pulls=5000, replications=300, seed=7)
+    for name, tail in (("average", constants.log_tail), ("stream", stream.log_tail)):
+        for z in (1.0, 3.0, 20.0, 60.0):
+            for frequency in both.tail_frequency(z, constants.eta_prime, name):
+                error = np.sqrt(frequency * (1 - frequency) / 300)
+                assert (frequency <= math.exp(min(0.0, tail(z))) + 4 * error).all()
+    bias, error = both.bias("average")
+    bounds = [math.exp(min(700.0, constants.log_bias_bound(int(n)))) for n in both.checkpoints]
+    assert (np.abs(bias) <= np.array(bounds) + 4 * error).all()
