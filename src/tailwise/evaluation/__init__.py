@@ -2,6 +2,7 @@
 
 from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.comparison import Comparison, compare
+from tailwise.evaluation.contenders import Contender, find_contender, list_contenders, make_contender
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
@@ -11,6 +12,7 @@ from tailwise.evaluation.settled import SettledReturns, settled_returns, settled
 
 __all__ = [
     "Comparison",
+    "Contender",
     "CostDistribution",
     "Returns",
     "SettledReturns",
@@ -19,6 +21,9 @@ __all__ = [
     "compare",
     "cost_distribution",
     "evaluate",
+    "find_contender",
+    "list_contenders",
+    "make_contender",
     "policy_risk",
     "sampling_interval",
     "settled_returns",

@@ -1,0 +1,88 @@
+"""``tailwise reproduce``: the paper's tables and figures, from one command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tailwise.cli.options import JsonOption
+from tailwise.cli.output import console, number, print_json, progress_bar, table
+from tailwise.errors import OptionError, require
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+
+    @app.command("reproduce")
+    def reproduce_command(
+        out: Annotated[Path, typer.Option(help="Folder for samples, figures and the report; new or empty.")],
+        problem: Annotated[str, typer.Argument(metavar="[mdp-4|grid-mdp|all]")] = "all",
+        seeds: Annotated[int, typer.Option(help="Episodes per entry; the paper has 100.")] = 100,
+        seed: Annotated[int, typer.Option(help="Root of all randomness.")] = 0,
+        threads: Annotated[
+            int | None, typer.Option(help="Threads, all cores if not given; they do not change the result.")
+        ] = None,
+        resume: Annotated[bool, typer.Option(help="Go on with the interrupted run in --out.")] = False,
+        variant: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Reading of the algorithms: authors, repaired, text, rescaled, constant-5, constant-20, "
+                "constant-60. May be repeated; the first is the one in figures. All if not given."
+            ),
+        ] = None,
+        most_iterations: Annotated[
+            int, typer.Option(help="Cut all numbers of iterations down to this, for a quick trial.")
+        ] = 10_000,
+        json: JsonOption = False,
+    ) -> None:
+        """Repeat the paper's experiments; report every number beside the paper's and the exact one."""
+        from tailwise.experiments import PROBLEMS, VARIANTS, Settings, reproduce, summarise
+        from tailwise.report import write_reproduction
+
+        require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
+        if problem != "all" and problem not in PROBLEMS:
+            raise OptionError(f"problem must be one of {', '.join((*PROBLEMS, 'all'))}, not {problem!r}")
+        settings = Settings(
+            problems=PROBLEMS if problem == "all" else (problem,),
+            seeds=seeds,
+            seed=seed,
+            variants=tuple(dict.fromkeys(variant)) if variant else tuple(VARIANTS),
+            most_iterations=most_iterations,
+        )
+        with progress_bar("reproducing", 1.0) as tick:
+            told = None if tick is None else lambda _, share: tick(share)
+            folder = reproduce(out, settings, threads=threads or os.cpu_count() or 1, resume=resume, progress=told)
+        summary = summarise(folder)
+        files = write_reproduction(summary, folder.path)
+        entries = [row for row in summary.rows if row.paper is not None]
+        if json:
+            print_json(
+                {
+                    "out": str(out),
+                    "files": [str(path) for path in files],
+                    "rows": [
+                        {
+                            **row.cell.fields(), "erm": row.erm, "low": row.interval.low, "high": row.interval.high,
+                            "closed_loop": row.closed_loop, "exact": row.exact,
+                            "paper": None if row.paper is None else row.paper.value, "paper_inside": row.paper_inside,
+                        }
+                        for row in summary.rows
+                    ],
+                }
+            )  # fmt: skip
+            return
+        screen = console()
+        cells = [
+            (
+                row.cell.problem, f"{row.cell.beta:g}", row.cell.algorithm, row.cell.variant,
+                number(row.paper.value) if row.paper else "-", number(row.erm, 4), number(row.closed_loop, 4),
+                number(row.exact, 4), "yes" if row.paper_inside else "no",
+            )
+            for row in entries
+        ]  # fmt: skip
+        columns = ("problem", "beta", "algorithm", "variant", "paper", f"ERM of {seeds}", "closed loop", "exact")
+        screen.print(table((*columns, "paper within luck"), cells))
+        screen.print(f"report: {folder.path / 'report.html'} (and report.md, results.csv, figures, samples)")

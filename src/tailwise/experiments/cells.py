@@ -1,0 +1,140 @@
+"""The grid of runs that make up the reproduction.
+
+A cell is one algorithm in one variant on one problem at one risk level and one number of
+iterations, run for some episodes. All cells of one problem and risk level share their random
+numbers, so that they meet the same luck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tailwise._validate import choice, integer
+from tailwise.errors import OptionError, UnknownNameError
+from tailwise.experiments.published import ACC, ERM, ORACLE
+from tailwise.experiments.variants import AUTHORS, REPAIRED, VARIANTS
+
+PROBLEMS = ("mdp-4", "grid-mdp")
+BETAS = {"mdp-4": (0.1, 0.5, 1.0), "grid-mdp": (0.01, 0.1)}
+TABLE_ITERATIONS = {"mdp-4": 1000, "grid-mdp": 10_000}
+CURVES = {
+    ("mdp-4", 1.0): (100, 200, 500, 1000),
+    ("grid-mdp", 0.01): (100, 200, 500, 1000, 2000, 3500, 5000, 10_000),
+    ("grid-mdp", 0.1): (100, 200, 500, 1000, 10_000),
+}
+LONG = 5  # episodes of an mdp-4 table entry, in multiples of the seeds
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        Of ``PROBLEMS``.
+    seeds : int
+        Episodes per entry; the paper has 100.
+    seed : int
+        Root of all randomness.
+    variants : tuple of str
+        Names of variants (see :mod:`tailwise.experiments.variants`).
+    most_iterations : int
+        Cells with more iterations are cut down to this; for tests and trials. 10,000 is the paper's.
+    """
+
+    problems: tuple[str, ...] = PROBLEMS
+    seeds: int = 100
+    seed: int = 0
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    most_iterations: int = 10_000
+
+    def __post_init__(self) -> None:
+        for problem in self.problems:
+            choice(problem, "problem", PROBLEMS)
+        integer(self.seeds, "seeds", low=2, hint="an interval needs at least two episodes")
+        integer(self.seed, "seed", low=0)
+        integer(self.most_iterations, "most_iterations", low=1)
+        if not self.problems or not self.variants:
+            raise OptionError("at least one problem and one variant are needed")
+        for variant in self.variants:
+            if variant not in VARIANTS:
+                raise UnknownNameError(f"no variant is called {variant!r}; there are {', '.join(VARIANTS)}")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run.
+
+    Attributes
+    ----------
+    problem, algorithm, variant : str
+        What is run; the oracle's variant is "exact".
+    beta : float
+        Risk level.
+    iterations : int
+        Search iterations of each decision; 0 for the oracle.
+    episodes : int
+        Number of episodes.
+    """
+
+    problem: str
+    algorithm: str
+    variant: str
+    beta: float
+    iterations: int
+    episodes: int
+
+    @property
+    def name(self) -> str:
+        """Name of the cell and of its files."""
+        parts = (self.problem, self.algorithm.lower(), self.variant, f"beta-{self.beta:g}")
+        return "_".join(parts) + (f"_n-{self.iterations}" if self.iterations else "")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the cell integrates certain remainders exactly (where the problem has any)."""
+        return self.problem == "grid-mdp" and self.algorithm != ORACLE
+
+    @property
+    def work(self) -> int:
+        """Iterations in all, for progress and the order of magnitude of the time."""
+        return self.episodes * (self.iterations * (20 if self.problem == "mdp-4" else 9) + 1)
+
+    def seed_sequence(self, seed: int) -> np.random.SeedSequence:
+        """Return the randomness that all cells of this problem and risk level share."""
+        key = (PROBLEMS.index(self.problem), BETAS[self.problem].index(self.beta))
+        return np.random.SeedSequence(seed, spawn_key=key)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the attributes by name, for a file."""
+        return asdict(self)
+
+
+def plan_cells(settings: Settings) -> tuple[Cell, ...]:
+    """Return all cells of the reproduction, in the order in which they run."""
+    cells: dict[Cell, None] = {}
+    for problem in settings.problems:
+        table = min(TABLE_ITERATIONS[problem], settings.most_iterations)
+        many = settings.seeds * (LONG if problem == "mdp-4" else 1)
+        for beta in BETAS[problem]:
+            cells[Cell(problem, ORACLE, "exact", beta, 0, settings.seeds)] = None
+            for variant in settings.variants:
+                for algorithm in (ERM, ACC):
+                    applies = VARIANTS[variant]
+                    if algorithm not in applies.algorithms or problem not in applies.problems:
+                        continue
+                    cells[Cell(problem, algorithm, variant, beta, table, many)] = None
+                    for iterations in _curve(problem, beta, variant):
+                        if iterations < table:
+                            cells[Cell(problem, algorithm, variant, beta, iterations, settings.seeds)] = None
+    return tuple(cells)
+
+
+def _curve(problem: str, beta: float, variant: str) -> tuple[int, ...]:
+    if variant in (AUTHORS.name, REPAIRED.name):
+        return CURVES.get((problem, beta), ())
+    return ()

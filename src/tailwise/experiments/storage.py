@@ -1,0 +1,180 @@
+"""The folder of a run: a manifest, and one sealed file per sample.
+
+A file is written beside its place and then moved, so that it is there as a whole or not at all,
+whenever the run is killed. Its last line seals the rest with a checksum. Nothing in these files
+depends on when or how fast they were written: a resumed run ends in the very bytes of one that was
+never interrupted. Times go to ``timing.log``, which no one compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise import __version__
+from tailwise.errors import RunError
+from tailwise.experiments.cells import Cell, Settings, plan_cells
+
+FORMAT = "tailwise reproduction 1"
+_SEAL = "# sha256 "
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there as a whole or not at all."""
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+class RunFolder:
+    """The output folder of a reproduction.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; made if it is not there.
+    settings : Settings
+        What is run.
+    resume : bool
+        Go on with what the folder holds of the very same run.
+
+    Raises
+    ------
+    RunError
+        If the folder holds another run or other files, or its manifest is damaged. Nothing is changed then.
+    """
+
+    def __init__(self, path: Path, settings: Settings, *, resume: bool) -> None:
+        self.path = path
+        self.settings = settings
+        manifest = path / "manifest.json"
+        wanted = self._manifest()
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{path} is a file; choose another folder")
+        if manifest.exists():
+            self._check_manifest(manifest, wanted, resume)
+        elif path.exists() and any(path.iterdir()):
+            raise RunError(f"{path} is not empty and holds no run of tailwise; choose another folder")
+        try:
+            (path / "samples").mkdir(parents=True, exist_ok=True)
+            (path / "figures").mkdir(exist_ok=True)
+            if not manifest.exists():
+                write_whole(manifest, (json.dumps(wanted, indent=2) + "\n").encode())
+        except OSError as error:
+            raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder") from None
+
+    def _manifest(self) -> dict[str, Any]:
+        import numba
+
+        settings = self.settings
+        name = settings.problems[0] if len(settings.problems) == 1 else "all"
+        return {
+            "format": FORMAT,
+            "command": f"tailwise reproduce {name} --seeds {settings.seeds} --seed {settings.seed} "
+            + " ".join(f"--variant {variant}" for variant in settings.variants)
+            + ("" if settings.most_iterations == 10_000 else f" --most-iterations {settings.most_iterations}"),
+            "settings": json.loads(json.dumps(asdict(settings))),
+            "versions": {
+                "tailwise": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "numba": numba.__version__,
+                "machine": platform.machine(),
+            },
+            "random numbers": "SFC64; root SeedSequence(seed, spawn_key=(problem, risk level)); one stream per "
+            "episode for the environment and one for the planner",
+            "cells": [{"name": cell.name, **cell.fields()} for cell in plan_cells(settings)],
+        }
+
+    def _check_manifest(self, manifest: Path, wanted: dict[str, Any], resume: bool) -> None:
+        try:
+            found = json.loads(manifest.read_text())
+            if not isinstance(found, dict) or found.get("format") != FORMAT:
+                raise ValueError("it is not a manifest of this version")
+        except (ValueError, OSError) as error:
+            raise RunError(
+                f"{manifest} is damaged ({error}); the samples beside it are untouched. Restore it, or choose "
+                "another folder"
+            ) from None
+        for part in ("settings", "versions", "cells"):
+            if found.get(part) != wanted[part]:
+                raise RunError(
+                    f"{self.path} holds another run: {_difference(part, found.get(part), wanted[part])}; choose "
+                    f"another folder, or repeat that run with: {found.get('command')} --resume"
+                )
+        if not resume:
+            raise RunError(f"{self.path} holds this run already; --resume goes on with it, or choose another folder")
+
+    # ----------------------------------------------------------------- samples
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the cell's samples are there."""
+        files = [self._path(cell)] + ([self._path(cell, "law")] if cell.is_settled else [])
+        return all(file.exists() for file in files)
+
+    def save(
+        self, cell: Cell, totals: NDArray[np.float64], facts: dict[str, float], law: NDArray[np.float64] | None
+    ) -> None:
+        """Write the samples of a cell; ``law`` has columns (episode, total, probability)."""
+        head = "# " + json.dumps({"cell": cell.fields(), "facts": facts})
+        if law is not None:
+            rows = [f"{int(episode)},{total!r},{chance!r}" for episode, total, chance in law.tolist()]
+            self._seal(self._path(cell, "law"), [head, "episode,total,probability", *rows])
+        rows = [f"{episode},{total!r}" for episode, total in enumerate(totals.tolist())]
+        self._seal(self._path(cell), [head, "episode,total", *rows])
+
+    def load(self, cell: Cell) -> tuple[NDArray[np.float64], dict[str, float], NDArray[np.float64] | None]:
+        """Read the samples of a cell back: (totals, facts, law or None).
+
+        Raises
+        ------
+        RunError
+            If a file is damaged or is another cell's.
+        """
+        facts, totals = self._read(self._path(cell), cell, 2)
+        law = self._read(self._path(cell, "law"), cell, 3)[1] if cell.is_settled else None
+        if totals.shape[0] != cell.episodes:
+            raise self._damaged(self._path(cell), f"{totals.shape[0]} episodes instead of {cell.episodes}")
+        return totals[:, 1].copy(), facts, law
+
+    def _path(self, cell: Cell, kind: str = "") -> Path:
+        return self.path / "samples" / (f"{cell.name}.{kind}.csv" if kind else f"{cell.name}.csv")
+
+    def _seal(self, path: Path, lines: list[str]) -> None:
+        body = ("\n".join(lines) + "\n").encode()
+        write_whole(path, body + f"{_SEAL}{hashlib.sha256(body).hexdigest()}\n".encode())
+
+    def _read(self, path: Path, cell: Cell, columns: int) -> tuple[dict[str, float], NDArray[np.float64]]:
+        try:
+            body, seal, digest = path.read_bytes().rpartition(_SEAL.encode())
+            if not seal or hashlib.sha256(body).hexdigest().encode() != digest.strip():
+                raise ValueError("its checksum is wrong")
+            lines = body.decode().splitlines()
+            head = json.loads(lines[0].removeprefix("# "))
+            if head["cell"] != cell.fields():
+                raise ValueError("it holds another cell")
+            values = np.array([[float(item) for item in line.split(",")] for line in lines[2:]])
+            return head["facts"], values.reshape(-1, columns)
+        except (ValueError, KeyError, IndexError, OSError) as error:
+            raise self._damaged(path, str(error)) from None
+
+    def _damaged(self, path: Path, reason: str) -> RunError:
+        return RunError(
+            f"{path} is damaged ({reason}). Nothing was changed: move that file away and run again with --resume, "
+            "and it alone is computed anew"
+        )
+
+
+def _difference(part: str, found: Any, wanted: Any) -> str:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key, value in wanted.items():
+            if found.get(key) != value:
+                return f"its {key} is {found.get(key)!r}, not {value!r}"
+    return f"its {part} differ"

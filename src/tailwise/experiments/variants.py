@@ -1,0 +1,124 @@
+"""The variants of each algorithm, and what differs between them.
+
+The paper's text, the code behind its numbers and what is right do not agree in every detail.
+Each variant names one reading; every result says which it used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailwise.experiments.published import ACC, ERM
+from tailwise.models import TabularMDP
+from tailwise.planners import AccMcts, ErmMcts
+from tailwise.search import PolynomialBonus, TreeSearch, arena
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One reading of the algorithms.
+
+    Attributes
+    ----------
+    name : str
+        How results name it.
+    summary : str
+        What it does.
+    algorithms : tuple of str
+        Which algorithms it applies to.
+    problems : tuple of str
+        Which problems it is run on.
+    """
+
+    name: str
+    summary: str
+    algorithms: tuple[str, ...]
+    problems: tuple[str, ...] = ("mdp-4", "grid-mdp")
+
+
+AUTHORS = Variant(
+    "authors",
+    "As the authors' code behaves. One node is added per iteration, then a uniform random rollout. Acc-MCTS: "
+    "utility exp(beta x); where the end is reached inside the tree its sign is wrong. A tree that has to be "
+    "rebuilt, since the observed state is not in it, forgets its depth: it uses beta instead of "
+    "beta * discount^h.",
+    (ERM, ACC),
+)
+REPAIRED = Variant(
+    "repaired",
+    "As the authors' code, but with the right sign everywhere and the right risk level after a rebuild. For "
+    "ERM-MCTS these are tailwise's defaults.",
+    (ERM, ACC),
+)
+TEXT = Variant(
+    "text",
+    "The paper's text read literally: the selection rule is followed to depth H and every node on the way is "
+    "added (no rollouts). Otherwise as repaired.",
+    (ERM, ACC),
+)
+RESCALED = Variant(
+    "rescaled",
+    "Acc-MCTS as repaired, with the utility (exp(beta (x - m)) - 1) / beta: the same decisions in the limit, but "
+    "the exploration constant is in the unit of the costs. tailwise's default for Acc-MCTS.",
+    (ACC,),
+)
+WIDE = tuple(
+    Variant(
+        f"constant-{constant}",
+        f"ERM-MCTS as repaired, with the exploration constant {constant} instead of sqrt(2).",
+        (ERM,),
+        ("grid-mdp",),
+    )
+    for constant in (5, 20, 60)
+)
+VARIANTS = {variant.name: variant for variant in (AUTHORS, REPAIRED, TEXT, RESCALED, *WIDE)}
+
+
+class ForgetfulErmMcts(ErmMcts):
+    """ERM-MCTS whose tree forgets its depth when it is rebuilt (the authors' variant).
+
+    A tree planted at step h then works at ``beta * discount**(k - h)`` at step k >= h.
+    """
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Start a fresh tree, at the levels of a tree that was never rebuilt."""
+        self._planted(0)
+        super().reset(state, step)
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Re-root; where the state is not in the tree, forget the depth."""
+        last = self.step + 1 == self.model.horizon
+        unseen = not last and not self._has_seen(action, state)
+        super().advance(action, state)
+        if unseen:
+            self._planted(self.step)
+
+    def _has_seen(self, action: Any, state: Any) -> bool:
+        position = self._binding.actions(self._handle).index(action)
+        unit = int(self._arena.book[arena.ROOT]) + 1 + position
+        child, _ = arena.find_child(self._arena.ints, unit, self._binding.handle(state))
+        return bool(child)
+
+    def _planted(self, step: int) -> None:
+        ages = np.arange(self.model.horizon, dtype=np.float64) - step
+        levels = self.options.beta * float(self.model.discount) ** ages
+        self._rules = self._rules._replace(betas=levels)
+
+
+def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> TreeSearch:
+    """Return the planner of an algorithm in one of its variants."""
+    if algorithm == ACC:
+        if variant == RESCALED.name:
+            return AccMcts(mdp, beta)
+        expansion = "path" if variant == TEXT.name else "leaf"
+        return AccMcts(mdp, beta, form="raw", slip=variant == AUTHORS.name, expansion=expansion)
+    if variant == AUTHORS.name:
+        return ForgetfulErmMcts(mdp, beta)
+    if variant == TEXT.name:
+        return ErmMcts(mdp, beta, expansion="path")
+    if variant.startswith("constant-"):
+        return ErmMcts(mdp, beta, bonus=PolynomialBonus(constant=float(variant.removeprefix("constant-"))))
+    return ErmMcts(mdp, beta)

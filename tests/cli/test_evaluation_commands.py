@@ -1,0 +1,123 @@
+"""``tailwise evaluate``, ``compare`` and ``reproduce``: output for programs and people, and errors."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tailwise.cli import compare, evaluate, reproduce
+from tailwise.errors import ModelError, OptionError, RunError, UnknownNameError
+from tailwise.planners import backward_induction
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+
+app = typer.Typer()
+for command in (evaluate, compare, reproduce):
+    command.register(app)
+runner = CliRunner()
+
+
+def run(*arguments):
+    found = runner.invoke(app, list(arguments), catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_evaluate_prints_one_json_object():
+    arguments = (
+        "evaluate",
+        "mdp-4",
+        "--beta",
+        "1",
+        "-e",
+        "8",
+        "-n",
+        "30",
+        "--seed",
+        "1",
+        "--resamples",
+        "200",
+        "--json",
+    )
+    content = json.loads(run(*arguments))
+    assert content["episodes"] == len(content["totals"]) == 8
+    assert content["optimum"] == pytest.approx(1.79130674)
+    assert content["measures"][0]["low"] <= content["erm"] <= content["measures"][0]["high"]
+    assert json.loads(run(*arguments, "--threads", "2")) == content
+
+
+def test_evaluate_for_people():
+    text = run("evaluate", "mdp-4", "--beta", "0.5", "--planner", "erm-bi", "-e", "500", "--seed", "0")
+    assert "ERM at beta 0.5" in text
+    assert "exact optimum at beta 0.5: 1.77921" in text
+    assert "rare disaster" in text
+
+
+def test_compare_pairs_all_with_the_first():
+    content = json.loads(
+        run(
+            "compare", "grid-mdp", "--beta", "0.1", "--planners", "erm-bi,neutral-bi,uct", "-n", "20,40",
+            "-e", "40", "--resamples", "200", "--integrate", "--json",
+        )
+    )  # fmt: skip
+    rows = content["planners"]
+    assert [(row["planner"], row["iterations"]) for row in rows] == [
+        ("erm-bi", None), ("neutral-bi", None), ("uct", 20), ("uct", 40),
+    ]  # fmt: skip
+    assert rows[0]["difference"] == 0.0
+    assert rows[0]["equal"] == 40
+    assert rows[0]["closed_loop_erm"] == pytest.approx(content["optimum"])
+    assert rows[1]["closed_loop_erm"] > content["optimum"]
+    assert all(row["better"] + row["equal"] + row["worse"] == 40 for row in rows)
+
+
+def test_compare_for_people_fits_the_page():
+    text = run("compare", "mdp-4", "--beta", "1", "--planners", "erm-mcts,uct-polynomial", "-n", "20", "-e", "5")
+    assert "erm-mcts" in text
+    assert "…" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("evaluate", "mdp-4", "--beta", "1", "--planner", "erm-mcst"), UnknownNameError, "did you mean 'erm-mcts'"),
+        (("evaluate", "mdp-4", "--beta", "1", "-e", "0"), OptionError, "episodes must be at least 1"),
+        (("evaluate", "mdp-4", "--beta", "nan"), OptionError, "beta must be a finite number"),
+        (("evaluate", "mdp-5", "--beta", "1"), UnknownNameError, "mdp-5"),
+        (("evaluate", "mdp-4", "--beta", "1", "--planner", "erm-bi", "-n", "5"), OptionError, "limits of a planner"),
+        (("compare", "mdp-4", "--beta", "1", "--planners", ","), OptionError, "names no planner"),
+        (("compare", "mdp-4", "--beta", "1", "-n", "ten"), OptionError, "whole numbers separated by commas"),
+        (("reproduce", "mdp-5", "--out", "x"), OptionError, "problem must be one of"),
+        (("reproduce", "--out", "x", "--seeds", "0"), OptionError, "seeds must be at least 2"),
+        (("reproduce", "--out", "x", "--variant", "y"), UnknownNameError, "no variant is called 'y'"),
+    ],
+)
+def test_bad_input_is_named(arguments, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        runner.invoke(app, list(arguments), catch_exceptions=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_planners_for_tables_say_so():
+    from tailwise.evaluation import make_contender
+
+    with pytest.raises(ModelError, match="tables only"):
+        make_contender("acc-mcts", object(), 0.5)
+
+
+@pytest.mark.compiled
+def test_reproduce_writes_a_report_and_resumes(tmp_path):
+    pytest.importorskip("matplotlib")
+    small = ("--seeds", "2", "--variant", "authors", "--most-iterations", "20", "--threads", "2")
+    text = run("reproduce", "mdp-4", "--out", str(tmp_path / "a"), *small)
+    assert "report.html" in text
+    everything = {p: p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file() and p.name != "timing.log"}
+    content = json.loads(run("reproduce", "mdp-4", "--out", str(tmp_path / "a"), *small, "--resume", "--json"))
+    assert len(content["rows"]) == 9
+    assert everything == {p: p.read_bytes() for p in everything}
+    exact = backward_induction(__import__("tailwise").domains.make("mdp-4"), 0.1).value
+    assert content["rows"][0]["exact"] == exact
+    with pytest.raises(RunError, match="already"):
+        runner.invoke(app, ["reproduce", "mdp-4", "--out", str(tmp_path / "a"), *small], catch_exceptions=False)

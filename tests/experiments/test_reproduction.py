@@ -1,0 +1,241 @@
+"""The reproduction: resuming, refusing, and numbers that agree with exact ones (tiny seeds)."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tailwise.domains import make
+from tailwise.errors import OptionError, RunError, UnknownNameError
+from tailwise.evaluation import evaluate
+from tailwise.experiments import VARIANTS, Settings, plan_cells, reproduce, summarise
+from tailwise.experiments.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
+from tailwise.experiments.storage import RunFolder
+from tailwise.experiments.variants import ForgetfulErmMcts, make_planner
+from tailwise.planners import ErmMcts, backward_induction
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+
+TINY = Settings(seeds=3, variants=("authors", "rescaled"), most_iterations=20)
+
+
+def contents(folder):
+    """Everything in a run's folder but the log of times."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file() and path.name != "timing.log"
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "out"
+    return reproduce(folder, TINY)
+
+
+def test_everything_in_the_paper_has_a_cell():
+    cells = plan_cells(Settings())
+    names = {cell.name for cell in cells}
+    assert len(names) == len(cells)
+    for entry in TABLES:
+        iterations = 0 if entry.algorithm == ORACLE else {"mdp-4": 1000, "grid-mdp": 10_000}[entry.problem]
+        variants = ["exact"] if entry.algorithm == ORACLE else ["authors", "repaired", "text"]
+        for variant in variants:
+            (cell,) = [
+                c for c in cells
+                if (c.problem, c.algorithm, c.variant, c.beta, c.iterations)
+                == (entry.problem, entry.algorithm, variant, entry.beta, iterations)
+            ]  # fmt: skip
+            assert cell.episodes >= 100
+    curve_c = {
+        c.iterations for c in cells if (c.problem, c.beta, c.algorithm, c.variant) == ("mdp-4", 1.0, ACC, "authors")
+    }
+    assert curve_c == {100, 200, 500, 1000}
+    curve_d = {
+        c.iterations for c in cells if (c.problem, c.beta, c.algorithm, c.variant) == ("grid-mdp", 0.01, ERM, "authors")
+    }
+    assert curve_d == {100, 200, 500, 1000, 2000, 3500, 5000, 10_000}
+    assert any((c.problem, c.algorithm, c.iterations) == ("grid-mdp", ERM, 1000) for c in cells)  # figure (b)
+
+
+def test_every_run_of_the_authors_code_is_repeated():
+    cells = plan_cells(Settings())
+    keys = {(c.problem, c.algorithm, c.beta, c.iterations) for c in cells if c.variant == "authors"}
+    assert {(run.problem, run.algorithm, run.beta, run.iterations) for run in AUTHORS_CODE} <= keys
+
+
+@pytest.mark.compiled
+def test_a_killed_run_resumes_to_the_same_bytes(finished, tmp_path):
+    class Killed(Exception):
+        pass
+
+    def kill(name, share):
+        if share > 0.4:
+            raise Killed
+
+    with pytest.raises(Killed):
+        reproduce(tmp_path / "run", TINY, progress=kill)
+    part = len(contents(tmp_path / "run"))
+    assert 1 < part < len(contents(finished.path))
+    (tmp_path / "run" / "samples" / ".half.csv.part").write_text("a file that was being written")
+    reproduce(tmp_path / "run", TINY, threads=2, resume=True)
+    (tmp_path / "run" / "samples" / ".half.csv.part").unlink()
+    assert contents(tmp_path / "run") == contents(finished.path)
+
+
+def test_resuming_a_complete_run_changes_nothing(finished):
+    before = contents(finished.path)
+    shares = []
+    reproduce(finished.path, TINY, resume=True, progress=lambda name, share: shares.append(share))
+    assert shares == [1.0]
+    assert contents(finished.path) == before
+
+
+def test_samples_are_those_of_evaluate(finished):
+    for cell in plan_cells(TINY):
+        totals, _, law = finished.load(cell)
+        mdp = make(cell.problem)
+        seed = cell.seed_sequence(TINY.seed)
+        if cell.algorithm == ORACLE:
+            returns = evaluate(mdp, backward_induction(mdp, cell.beta), episodes=cell.episodes, seed=seed)
+        else:
+            planner = make_planner(mdp, cell.algorithm, cell.variant, cell.beta)
+            returns = evaluate(mdp, planner, episodes=cell.episodes, iterations=cell.iterations, seed=seed)
+        assert np.array_equal(totals, returns.costs)
+        if law is not None:
+            assert np.bincount(law[:, 0].astype(int), weights=law[:, 2]) == pytest.approx(np.ones(cell.episodes))
+
+
+def test_numbers_of_a_run(finished):
+    summary = summarise(finished)
+    assert len(summary.rows) == len(plan_cells(TINY))
+    for row in summary.rows:
+        exact = backward_induction(make(row.cell.problem), row.cell.beta).value
+        assert row.exact == exact
+        assert row.luck.low <= row.luck.high
+        assert row.interval.low <= row.erm <= row.interval.high or np.ptp(row.totals) == 0
+        if row.cell.algorithm == ORACLE:
+            assert row.regret == 0.0
+        if row.cell.is_settled:
+            assert row.regret > -1e-9  # no luck is left that could beat the optimum, but for late slips
+        assert (row.frequency_risk is not None) == (row.cell.problem == "mdp-4" and row.cell.algorithm != ORACLE)
+        if row.frequency_risk is not None:
+            assert row.frequency_risk >= exact - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes().replace(b"0,", b"0,1", 1)), "checksum"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-30]), "checksum"),
+        (lambda path: path.write_text(""), "checksum"),
+    ],
+)
+def test_a_corrupt_sample_is_named_and_nothing_is_lost(finished, tmp_path, spoil, message):
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.path, folder)
+    victim = sorted((folder / "samples").glob("*authors*.csv"))[0]
+    spoil(victim)
+    before = contents(folder)
+    with pytest.raises(RunError, match=f"{victim.name}.*{message}.*move that file away"):
+        reproduce(folder, TINY, resume=True)
+    assert contents(folder) == before
+    victim.unlink()
+    reproduce(folder, TINY, resume=True)
+    assert contents(folder) == contents(finished.path)
+
+
+def test_folders_that_hold_something_else_are_refused(finished, tmp_path):
+    before = contents(finished.path)
+    with pytest.raises(RunError, match="holds this run already; --resume"):
+        reproduce(finished.path, TINY)
+    with pytest.raises(RunError, match="another run: its seeds is 3, not 4"):
+        reproduce(finished.path, Settings(seeds=4, variants=TINY.variants, most_iterations=20), resume=True)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="not empty and holds no run"):
+        reproduce(tmp_path, TINY)
+    with pytest.raises(RunError, match="is a file"):
+        reproduce(tmp_path / "notes.txt", TINY)
+    assert contents(tmp_path) == {"notes.txt": b"mine"}
+    assert contents(finished.path) == before
+
+
+def test_a_damaged_manifest_is_reported(tmp_path):
+    for text in ("{", "[]", json.dumps({"format": "tailwise reproduction 99"})):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(RunError, match=r"manifest\.json is damaged.*untouched"):
+            RunFolder(tmp_path, TINY, resume=True)
+        assert (tmp_path / "manifest.json").read_text() == text
+
+
+def test_other_versions_are_not_mixed(finished, tmp_path):
+    import shutil
+
+    shutil.copytree(finished.path, tmp_path / "old")
+    manifest = tmp_path / "old" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["versions"]["numpy"] = "1.0"
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"its numpy is '1\.0'"):
+        reproduce(tmp_path / "old", TINY, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"seeds": 0}, OptionError, "seeds must be at least 2"),
+        ({"problems": ("mdp-5",)}, OptionError, "problem must be one of"),
+        ({"variants": ("author",)}, UnknownNameError, "no variant is called 'author'"),
+        ({"variants": ()}, OptionError, "at least one"),
+        ({"seed": -1}, OptionError, "seed must be at least 0"),
+    ],
+)
+def test_bad_settings_are_named(options, error, message):
+    with pytest.raises(error, match=message):
+        Settings(**options)
+
+
+# ------------------------------------------------------------------- variants
+
+
+def test_a_forgetful_tree_differs_only_after_a_rebuild():
+    mdp = make("mdp-4")
+    for seen in (True, False):
+        forgetful, plain = ForgetfulErmMcts(mdp, 1.0, seed=0), ErmMcts(mdp, 1.0, seed=0)
+        for planner in (forgetful, plain):
+            planner.plan(iterations=200 if seen else 2)
+            planner.advance(1, 1) if seen else planner.advance(0, 3)
+        assert plain._rules.betas == pytest.approx(0.9 ** np.arange(20))
+        shift = 0 if seen else 1
+        assert forgetful._rules.betas == pytest.approx(0.9 ** (np.arange(20) - shift))
+        assert forgetful.step == 1
+        assert forgetful.plan(iterations=50).iterations == 50
+        assert forgetful.fresh(3)._rules.betas == pytest.approx(plain._rules.betas)
+
+
+def test_variants_make_what_they_say():
+    mdp = make("mdp-4")
+    assert make_planner(mdp, ACC, "authors", 0.5).model.slip
+    assert not make_planner(mdp, ACC, "repaired", 0.5).model.slip
+    assert make_planner(mdp, ACC, "rescaled", 0.5).model.utility.form == "rescaled"
+    assert make_planner(mdp, ERM, "text", 0.5).options.expansion == "path"
+    assert make_planner(mdp, ERM, "constant-20", 0.5).options.bonus.constant == 20.0
+    assert type(make_planner(mdp, ERM, "repaired", 0.5)) is ErmMcts
+    assert all(variant.summary.endswith(".") for variant in VARIANTS.values())
+
+
+# ---------------------------------------------------------------- slow studies
+
+
+@pytest.mark.slow
+def test_agreement_with_the_authors_code(tmp_path):
+    # 33 checks at 95 %: more than 5 failures has probability 0.6 % if all is well.
+    folder = reproduce(tmp_path / "run", Settings(variants=("authors",)), threads=2)
+    summary = summarise(folder)
+    assert len(summary.checks) == len(AUTHORS_CODE)
+    wrong = [check for check in summary.checks if not check.agrees]
+    assert len(wrong) <= 5, wrong
