@@ -19,9 +19,9 @@ from tailwise.errors import FormatError
 from tailwise.formats.columns import Columns
 from tailwise.formats.csv_header import Column, Header
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
+_WHOLE = re.compile(r"[+-]?0*[0-9]{1,18}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_LONGEST_FIELD = 64
+_LONGEST_FIELD = 10_000
 _LONGEST_LINE = 1_000_000
 _TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
 

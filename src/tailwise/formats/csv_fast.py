@@ -7,6 +7,7 @@ the careful reader then reads it, or says what is wrong and where.
 from __future__ import annotations
 
 import importlib
+import mmap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,6 @@ import numpy as np
 from tailwise.formats.columns import Columns
 from tailwise.formats.csv_careful import LineFinder
 from tailwise.formats.csv_header import IDS, Header
-
-_EXACT_INTEGERS = 2.0**53
 
 
 def read_fast(path: Path, header: Header) -> Columns | None:
@@ -65,34 +64,36 @@ def _read_arrow(csv: Any, path: Path, header: Header) -> Columns | None:
         )
     except (arrow.ArrowException, ValueError, OSError):
         return None
-    if any(table[name].null_count for name in wanted):
+    if any(table[name].null_count for name in wanted) or _has_hexadecimal(path):
         return None
     arrays = {name: table[name].to_numpy() for name in wanted}
     return _columns(arrays, path, header)
 
 
+def _has_hexadecimal(path: Path) -> bool:
+    """Whether an x stands behind the first line: pyarrow reads 0x10 as 16, nobody else does."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        first = content.find(b"\n")
+        return any(content.find(letter, first) >= 0 for letter in (b"x", b"X"))
+
+
 def read_numpy(path: Path, header: Header) -> Columns | None:
     """Read with NumPy alone; as :func:`read_fast`."""
+    kinds = dict.fromkeys((*IDS, "idoutcome"), np.int64) | {"done": np.int8}
+    types = np.dtype([(name, kinds.get(name, np.float64)) for name in header.names])
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a file without entries, say
-            cells = np.loadtxt(path, delimiter=",", skiprows=1, quotechar='"', comments=None, encoding="utf-8", ndmin=2)
-    except (ValueError, UserWarning, OverflowError, OSError):
+            warnings.simplefilter("error")  # a file without entries, or ids such as 1e3
+            cells = np.loadtxt(
+                path, dtype=types, delimiter=",", skiprows=1, quotechar='"', comments=None, encoding="utf-8", ndmin=1
+            )
+    except (ValueError, Warning, OverflowError, OSError):
         return None
-    if cells.shape[1] != len(header.names):
-        return None
-    arrays: dict[str, Any] = {}
-    for name, column in zip(header.names, cells.T, strict=True):
-        if name in IDS or name == "idoutcome":
-            if not ((np.abs(column) < _EXACT_INTEGERS).all() and (column == np.floor(column)).all()):
-                return None
-            arrays[name] = column.astype(np.int64)
-        elif name == "done":
-            if not np.isin(column, (0.0, 1.0)).all():
-                return None
-            arrays[name] = column == 1.0
-        else:
-            arrays[name] = np.ascontiguousarray(column)
+    arrays: dict[str, Any] = {name: np.ascontiguousarray(cells[name]) for name in header.names}
+    if "done" in arrays:
+        if not np.isin(arrays["done"], (0, 1)).all():
+            return None
+        arrays["done"] = arrays["done"] == 1
     return _columns(arrays, path, header)
 
 
