@@ -12,7 +12,7 @@ from tailwise.cli.evaluate import (
     EpisodesOption,
     ResamplesOption,
     ThreadsOption,
-    _optimum,
+    exact_optimum,
 )
 from tailwise.cli.options import (
     BetaOption,
@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
             _row(name, n, returns, closed, compare(returns, first, beta, **options), beta, options)
             for (name, n), (returns, closed) in zip(runs, results, strict=True)
         ]
-        optimum = _optimum(problem, beta)
+        optimum = exact_optimum(problem, beta)
         if json:
             print_json(
                 {

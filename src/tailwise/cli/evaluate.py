@@ -79,7 +79,7 @@ def register(app: typer.Typer) -> None:
                         {"name": name, "value": value, "low": interval.low, "high": interval.high}
                         for name, value, interval in rows
                     ],
-                    "optimum": _optimum(problem, beta), "minimum": returns.minimum, "maximum": returns.maximum,
+                    "optimum": exact_optimum(problem, beta), "minimum": returns.minimum, "maximum": returns.maximum,
                     "totals": returns.costs,
                 }
             )  # fmt: skip
@@ -89,13 +89,13 @@ def register(app: typer.Typer) -> None:
         title = f"{planner} on {model}: {episodes} episodes ({returns.sense}s)"
         out.print(table(("measure", "value", f"{confidence:.0%} interval (BCa)"), cells, title=title))
         out.print(f"{number(returns.minimum)} {sparkline(returns.costs)} {number(returns.maximum)}")
-        optimum = _optimum(problem, beta)
+        optimum = exact_optimum(problem, beta)
         if optimum is not None:
             out.print(f"exact optimum at beta {beta:g}: {number(optimum)}")
         out.print(f"[dim]{WARNING}[/dim]")
 
 
-def _optimum(model: Any, beta: float) -> float | None:
+def exact_optimum(model: Any, beta: float) -> float | None:
     """Return the exact optimal risk of a table that is solved in no time, else None."""
     from tailwise.models import TabularMDP
     from tailwise.planners import backward_induction
