@@ -7,7 +7,6 @@ the careful reader then reads it, or says what is wrong and where.
 from __future__ import annotations
 
 import importlib
-import mmap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -50,9 +49,13 @@ def _read_arrow(csv: Any, path: Path, header: Header) -> Columns | None:
     types = dict.fromkeys((*IDS, "idoutcome"), arrow.int64())
     types |= dict.fromkeys(("probability", "reward", "cost"), arrow.float64()) | {"done": arrow.bool_()}
     wanted = [name for name in header.names if name in types]
+    content = path.read_bytes()
+    start = content.find(b"\n")
+    if any(content.find(letter, start) >= 0 for letter in (b"x", b"X")):  # pyarrow alone would read 0x10 as 16
+        return None
     try:
         table = csv.read_csv(
-            path,
+            arrow.BufferReader(content),
             read_options=csv.ReadOptions(skip_rows=1, column_names=list(header.names)),
             convert_options=csv.ConvertOptions(
                 column_types=types,
@@ -64,17 +67,10 @@ def _read_arrow(csv: Any, path: Path, header: Header) -> Columns | None:
         )
     except (arrow.ArrowException, ValueError, OSError):
         return None
-    if any(table[name].null_count for name in wanted) or _has_hexadecimal(path):
+    if any(table[name].null_count for name in wanted):
         return None
     arrays = {name: table[name].to_numpy() for name in wanted}
     return _columns(arrays, path, header)
-
-
-def _has_hexadecimal(path: Path) -> bool:
-    """Whether an x stands behind the first line: pyarrow reads 0x10 as 16, nobody else does."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        first = content.find(b"\n")
-        return any(content.find(letter, first) >= 0 for letter in (b"x", b"X"))
 
 
 def read_numpy(path: Path, header: Header) -> Columns | None:

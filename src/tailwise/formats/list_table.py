@@ -111,6 +111,8 @@ def _ends(columns: Columns, origins: Ints, targets: Ints, num_states: int, notes
         return columns.done
     has_rows = np.zeros(num_states, dtype=np.bool_)
     has_rows[origins] = True
+    if has_rows.all():
+        return np.zeros(targets.size, dtype=np.bool_)
     done: Bools = ~has_rows[targets]
     entered = np.unique(columns.targets[done])
     if entered.size:
