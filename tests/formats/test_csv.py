@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formats.small_files import ALTERNATIVES, HEADER, INFO, NUMBERED, ONE_BASED, ZERO_BASED, write
-from tailwise.errors import FormatError, OptionError
+from tailwise.errors import FormatError, OptionError, StateError
 from tailwise.formats import csv_fast, load
 from tailwise.formats.csv_careful import read_careful
 from tailwise.formats.csv_header import read_header
@@ -45,6 +45,14 @@ def test_start_is_an_id_as_the_file_counts(tmp_path, start):
 def test_a_start_outside_the_file_is_refused(tmp_path, start):
     with pytest.raises(OptionError, match=r"is not in .*ids are 1\.\.3"):
         model(tmp_path, ONE_BASED, start=start)
+
+
+def test_states_are_found_by_the_files_ids_only(tmp_path):
+    mdp = model(tmp_path, ONE_BASED)
+    assert [mdp.find_state(text) for text in ("1", "3", 0)] == [0, 2, 0]
+    for text in ("0", "4", "\u00b2", "--1"):
+        with pytest.raises(StateError, match="is not in the table"):
+            mdp.find_state(text)
 
 
 def test_ambiguous_ids_need_an_option(tmp_path):

@@ -313,7 +313,8 @@ def find_start(start: Any, num_states: int, names: Sequence[str]) -> int:
     if isinstance(start, str):
         if start in names:
             return list(names).index(start)
-        if not start.lstrip("-").isdigit():
+        is_index = start.isascii() and start.isdigit()
+        if not is_index or any(name.isdigit() for name in names):  # where labels are numbers, only they count
             known = (
                 f"labels are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else "it has no labels"
             )
