@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.errors import ModelError
+from tailwise.errors import ModelError, StateError
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import Simulator, model_name, short, validate_simulator
 
@@ -113,15 +113,15 @@ class CompiledSimulator(Simulator):
         return self.num_actions
 
     def canonical(self, state: Any) -> Any:
-        """Return ``state`` with every field of its own plain type, or raise ``ModelError``."""
+        """Return ``state`` with every field of its own plain type, or raise ``StateError``."""
         given = state if isinstance(state, tuple) else (state,)
         if isinstance(state, tuple) != self.is_tuple or len(given) != len(self.fields):
-            raise ModelError(f"{short(state)} is not like the start {short(getattr(self, 'start', state))}")
+            raise StateError(f"state {short(state)} is not like the start {short(getattr(self, 'start', state))}")
         fields = []
         for k, (value, kind) in enumerate(zip(given, self.fields, strict=True)):
             whole = isinstance(value, (numbers.Integral, np.integer, np.bool_))
             if not whole and (kind is int or not isinstance(value, (numbers.Real, np.floating))):
-                raise ModelError(f"field {k} of {short(state)} must be {kind.__name__}, as in the start")
+                raise StateError(f"field {k} of state {short(state)} must be {kind.__name__}, as in the start")
             fields.append(kind(value))
         return tuple(fields) if self.is_tuple else fields[0]
 

@@ -255,13 +255,14 @@ class GymnasiumSimulator(Simulator):
             raise StateError(f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?")
         return EnvironmentState(_observe(live.core), saved.key, saved.payload)
 
-    def check_state(self, state: Any) -> None:
-        """Raise ``StateError`` if ``state`` is not one of this simulator's (an observation is not)."""
+    def canonical(self, state: Any) -> EnvironmentState:
+        """Return ``state``, or raise ``StateError`` if it is not one of this simulator's (an observation is not)."""
         if not isinstance(state, EnvironmentState):
             raise StateError(
                 f"{short(state)} is not a state of {self.name}: an observation does not tell it all; use "
                 "simulator.state_of(env), or the next state that step returned"
             )
+        return state
 
     def _enter(self, state: EnvironmentState, rng: np.random.Generator) -> None:
         if state is not self._last:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._random import generator, stream_words
-from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import cost_fault, model_name, outcome_fault, short
 from tailwise.search import adapters, native
@@ -62,10 +62,7 @@ class CompiledBinding:
 
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
-        try:
-            state = self.model.canonical(state)
-        except ModelError as error:
-            raise StateError(f"state {error}") from None
+        state = self.model.canonical(state)
         given = state if self.model.is_tuple else (state,)
         row = [
             float_word(value) if kind is float else value for value, kind in zip(given, self.model.fields, strict=True)
@@ -128,7 +125,7 @@ class CompiledBinding:
             "leaf_value": (state, h),
             "rollout_policy": (state, h, rng),
         }[method]
-        shown = ", ".join(short(value) for value in arguments if value is not rng)
+        shown = f"{short(state)}, {action}" if method == "step" else short(state)
         where = f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h >= 0 else "")
         function = getattr(self._options, method, None) or getattr(self.model, method)
         try:

@@ -113,8 +113,9 @@ class SimulatorBinding:
         fault = state_fault(state)
         if fault:
             raise StateError(f"state {fault}")
-        if hasattr(self.model, "check_state"):
-            self.model.check_state(state)
+        canonical = getattr(self.model, "canonical", None)
+        if canonical is not None:
+            state = canonical(state)
         return self._intern(state)
 
     def _intern(self, state: Any) -> int:
