@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from tailwise.bandits import Arm, Bandit, ErmUcb, Outcome, bernoulli, beta_law, make_bandit, simulate, uniform
+from tailwise.bandits import (
+    Arm,
+    Bandit,
+    ErmUcb,
+    Outcome,
+    bandit_constants,
+    bernoulli,
+    beta_law,
+    make_bandit,
+    simulate,
+    uniform,
+)
+from tailwise.errors import ConditionError
 from tailwise.theory import (
     average_constants,
     log_concentration_constant,
@@ -173,19 +185,9 @@ def test_the_printed_theta_prime_is_below_what_small_n_needs():
 @pytest.mark.parametrize("form", ["corrected", "tight"])
 def test_tails_and_bias_stay_under_the_theorems_bounds(form):
     """1000 replications; a frequency may exceed its bound by 4 standard errors (3e-5 each, one-sided)."""
-    beta, xi, alpha = 0.1, 16.0, 4.0
+    beta = 0.1
     bandit = Bandit((Arm.of(beta_law(2, 2, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
-    constants = average_constants(
-        log_theta=log_theta(xi, beta, bandit.radius, form=form),
-        alpha=alpha,
-        xi=xi,
-        eta=0.5,
-        arms=2,
-        gap=bandit.gap(beta),
-        beta=beta,
-        radius=bandit.radius,
-        form=form,
-    )
+    constants = bandit_constants(bandit, beta, form=form)
     stream = stream_constants(constants)
     points = [2, 5, 20, 100, 1000, 10_000]
     run = simulate(
@@ -268,17 +270,8 @@ def test_random_next_states_stay_under_their_bounds(form):
         frequency = (np.abs(errors) * pulls**0.5 >= z).mean(axis=0)
         assert (frequency <= 2 * math.exp(min(0.0, theta_arm - xi * math.log(z)))).all()
     assert np.abs(errors[:, -1]).max() * 2000**0.5 < math.exp((theta_arm + math.log(1e4)) / xi)
-    constants = average_constants(
-        log_theta=theta_arm,
-        alpha=4.0,
-        xi=xi,
-        eta=0.5,
-        arms=2,
-        gap=bandit.gap(beta),
-        beta=beta,
-        radius=bandit.radius,
-        form=form,
-    )
+    constants = bandit_constants(bandit, beta, xi=xi, form=form)
+    assert constants.log_theta == pytest.approx(theta_arm, rel=1e-12)
     stream = stream_constants(constants)
     both = simulate(bandit, ErmUcb.from_constants(constants), pulls=5000, replications=300, seed=7)
     for name, tail in (("average", constants.log_tail), ("stream", stream.log_tail)):
@@ -289,3 +282,14 @@ def test_random_next_states_stay_under_their_bounds(form):
     bias, error = both.bias("average")
     bounds = [math.exp(min(700.0, constants.log_bias_bound(int(n)))) for n in both.checkpoints]
     assert (np.abs(bias) <= np.array(bounds) + 4 * error).all()
+
+
+def test_constants_of_a_bandit_refuse_what_the_theorems_do_not_cover():
+    same = Arm.of(uniform(0.0, 1.0))
+    for bandit, beta, message in (
+        (make_bandit("drifting"), 1.0, "drift"),
+        (Bandit((same, same)), 1.0, "one optimal arm"),
+        (make_bandit("stationary"), -1.0, "beta > 0"),
+    ):
+        with pytest.raises(ConditionError, match=message):
+            bandit_constants(bandit, beta)

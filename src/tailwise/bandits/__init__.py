@@ -3,6 +3,7 @@
 from tailwise.bandits.algorithms import BanditAlgorithm, EntropicThompson, ErmUcb, LipschitzUcb, Ucb1
 from tailwise.bandits.arms import Arm, Bandit, Drift, Outcome
 from tailwise.bandits.catalog import BANDITS, make_bandit
+from tailwise.bandits.guarantees import bandit_constants
 from tailwise.bandits.laws import (
     CostLaw,
     bernoulli,
@@ -19,6 +20,7 @@ from tailwise.bandits.studies import (
     convergence_rows,
     convergence_study,
     make_algorithm,
+    runs_over_beta,
     transient,
 )
 
@@ -37,6 +39,7 @@ __all__ = [
     "LipschitzUcb",
     "Outcome",
     "Ucb1",
+    "bandit_constants",
     "bernoulli",
     "beta_law",
     "convergence_rows",
@@ -45,6 +48,7 @@ __all__ = [
     "from_quantile",
     "make_algorithm",
     "make_bandit",
+    "runs_over_beta",
     "simulate",
     "transient",
     "truncated_normal",

@@ -17,12 +17,12 @@ from tailwise._random import Seed, seed_sequence
 from tailwise.bandits.algorithms import ErmUcb
 from tailwise.bandits.arms import Arm, Bandit
 from tailwise.bandits.catalog import BANDITS, make_bandit
+from tailwise.bandits.guarantees import bandit_constants
 from tailwise.bandits.laws import bernoulli, beta_law
 from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
-from tailwise.bandits.studies import STUDY_BETAS, STUDY_CONSTANT, make_algorithm
+from tailwise.bandits.studies import STUDY_CONSTANT, make_algorithm, runs_over_beta
 from tailwise.errors import RunError, require
-from tailwise.theory.average import AverageConstants, average_constants
-from tailwise.theory.concentration import log_theta
+from tailwise.theory.average import AverageConstants
 from tailwise.theory.stream import stream_constants
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # safe for colour-blind readers
@@ -192,31 +192,6 @@ def beta_figure(*, pulls: int = 5000, replications: int = 40, seed: Seed = 0, th
     return _finish(figure, "")
 
 
-def runs_over_beta(
-    name: str,
-    *,
-    betas: Sequence[float] = STUDY_BETAS,
-    constant: float,
-    pulls: int,
-    replications: int,
-    seed: Seed = 0,
-    threads: int = 1,
-) -> tuple[BanditRun, ...]:
-    """Run :class:`ErmUcb` on the example bandit ``name`` at each beta, for the figures above."""
-    bandit, children = make_bandit(name), seed_sequence(seed).spawn(len(betas))
-    return tuple(
-        simulate(
-            bandit,
-            ErmUcb(beta, constant),
-            pulls=pulls,
-            replications=replications,
-            seed=child,
-            threads=threads,
-        )
-        for beta, child in zip(betas, children, strict=True)
-    )
-
-
 def save_all(
     folder: Path,
     *,
@@ -291,22 +266,9 @@ def save_all(
 
 def _tails(*, pulls: int, replications: int, seed: Seed, threads: int) -> Any:
     """Tail figure of a two-armed bandit for which the bounds say something within reach."""
-    beta, xi, alpha = 0.1, 16.0, 4.0
+    beta = 0.1
     bandit = Bandit((Arm.of(beta_law(2.0, 2.0, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
-    forms = [
-        average_constants(
-            log_theta=log_theta(xi, beta, bandit.radius, form=form),
-            alpha=alpha,
-            xi=xi,
-            eta=0.5,
-            arms=2,
-            gap=bandit.gap(beta),
-            beta=beta,
-            radius=bandit.radius,
-            form=form,
-        )
-        for form in ("tight", "corrected")
-    ]
+    forms = [bandit_constants(bandit, beta, form=form) for form in ("tight", "corrected")]
     algorithm = ErmUcb.from_constants(forms[0])
     run = simulate(bandit, algorithm, pulls=pulls, replications=replications, seed=seed, threads=threads)
     title = f"two arms, beta = {beta:g}, constant theta^(1/xi) = {algorithm.constant:.3g}, {replications} replications"

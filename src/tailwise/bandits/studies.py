@@ -173,6 +173,52 @@ def transient(algorithm: ErmUcb, gap: float, count: float) -> float:
     return float(room / (1.0 - algorithm.eta) * size / (1.0 + size))
 
 
+def runs_over_beta(
+    name: str,
+    *,
+    betas: Sequence[float] = STUDY_BETAS,
+    constant: float,
+    pulls: int,
+    replications: int,
+    seed: Seed = 0,
+    threads: int = 1,
+) -> tuple[BanditRun, ...]:
+    """Run :class:`ErmUcb` on the example bandit ``name`` at each beta.
+
+    Parameters
+    ----------
+    name : str
+        Name for :func:`make_bandit`.
+    betas : sequence of float
+        Risk levels.
+    constant : float
+        Bonus constant, at eta = 1/2.
+    pulls, replications : int
+        Size of each run.
+    seed : None, int, SeedSequence or Generator
+        Every beta gets its own child.
+    threads : int, default 1
+        Does not change the result.
+
+    Returns
+    -------
+    tuple of BanditRun
+        One per beta.
+    """
+    bandit, children = make_bandit(name), seed_sequence(seed).spawn(len(betas))
+    return tuple(
+        simulate(
+            bandit,
+            ErmUcb(beta, constant),
+            pulls=pulls,
+            replications=replications,
+            seed=child,
+            threads=threads,
+        )
+        for beta, child in zip(betas, children, strict=True)
+    )
+
+
 def convergence_study(
     names: Sequence[str],
     *,
@@ -196,7 +242,7 @@ def convergence_study(
     pulls, replications : int
         Size of each run.
     seed : None, int, SeedSequence or Generator
-        Every (bandit, beta) gets its own child.
+        Every bandit gets its own child.
     threads : int, default 1
         Does not change the result.
 
@@ -205,16 +251,17 @@ def convergence_study(
     tuple of ConvergenceRow
         Four rows per bandit and beta.
     """
-    cases = [(name, beta) for name in names for beta in betas]
     rows: list[ConvergenceRow] = []
-    for (name, beta), child in zip(cases, seed_sequence(seed).spawn(len(cases)), strict=True):
-        run = simulate(
-            make_bandit(name),
-            ErmUcb(beta, constant),
+    for name, child in zip(names, seed_sequence(seed).spawn(len(names)), strict=True):
+        runs = runs_over_beta(
+            name,
+            betas=betas,
+            constant=constant,
             pulls=pulls,
             replications=replications,
             seed=child,
             threads=threads,
         )
-        rows.extend(convergence_rows(name, run, start=pulls // 30))
+        for run in runs:
+            rows.extend(convergence_rows(name, run, start=pulls // 30))
     return tuple(rows)

@@ -27,12 +27,12 @@ As the proof says, theta may be raised: it is raised to (D/2)^xi where it is sma
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._first_time import log_first_time, log_minus_one
-from tailwise.theory._logs import as_float, ln, log_ceiling, log_expm1, log_sum, precise
+from tailwise.theory._exact_average import ExactAverage, ExactInputs, exact_average, log_average_bias
+from tailwise.theory._logs import as_float, ln, log_ceiling, precise
 from tailwise.theory.conditions import (
     check_alpha,
     check_arms,
@@ -43,28 +43,6 @@ from tailwise.theory.conditions import (
     check_radius,
     check_xi,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExactAverage:
-    """The constants of the theorem as 60-digit decimals (see :class:`AverageConstants`)."""
-
-    form: str
-    alpha: Decimal
-    xi: Decimal
-    eta: Decimal
-    arms: int
-    radius: Decimal
-    beta: Decimal
-    eta_prime: Decimal
-    log_theta: Decimal
-    log_coefficient: Decimal
-    log_radius_prime: Decimal
-    log_n_p: Decimal
-    log_n_p_prime: Decimal
-    log_c1: Decimal
-    log_c2: Decimal
-    log_theta_prime: Decimal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +158,7 @@ def average_constants(
     """
     check_alpha(alpha, xi, eta)
     bound = check_radius(radius)
-    exact = exact_average(
+    inputs = ExactInputs(
         log_theta=Decimal(real(log_theta, "log_theta", low=0.0)),
         alpha=Decimal(float(alpha)),
         xi=Decimal(check_xi(xi)),
@@ -189,98 +167,22 @@ def average_constants(
         gap=Decimal(check_gap(gap, bound)),
         beta=Decimal(check_beta(beta)),
         radius=Decimal(bound),
-        form=check_form(form),
     )
-    return as_average_constants(exact)
-
-
-def exact_average(
-    *,
-    log_theta: Decimal,
-    alpha: Decimal,
-    xi: Decimal,
-    eta: Decimal,
-    arms: int,
-    gap: Decimal,
-    beta: Decimal,
-    radius: Decimal,
-    form: str,
-) -> ExactAverage:
-    """:func:`average_constants` on decimals, without checks."""
-    options = (log_theta, alpha, xi, eta, arms, gap, beta, radius)
-    found = _average(*options, form)
-    if form == "tight":
-        other = _average(*options, "corrected")
-        if other.log_theta_prime < found.log_theta_prime:
-            return replace(other, form=form)
-    return found
-
-
-def _average(
-    log_theta: Decimal,
-    alpha: Decimal,
-    xi: Decimal,
-    eta: Decimal,
-    arms: int,
-    gap: Decimal,
-    beta: Decimal,
-    radius: Decimal,
-    form: str,
-) -> ExactAverage:
-    """Evaluate the theorem's formulas in one form."""
-    eta_prime = alpha / (xi * (1 - eta))
-    theta = max(log_theta, xi * (ln(gap) - ln(2)))
-    coefficient = (ln(2) - ln(gap) + theta / xi) / (1 - eta)
-    log_growth = log_expm1(2 * beta * radius) - ln(2 * beta)
-    radius_prime = log_growth if form == "tight" else log_sum(ln(radius), log_growth)
-    n_p = log_ceiling(coefficient / (1 - eta_prime))
-    n_p_prime = log_first_time(
-        log_n_p=n_p,
-        log_coefficient=coefficient,
-        log_slope=ln(2) + radius_prime,
-        eta=eta,
-        eta_prime=eta_prime,
-        offset=4 * arms - 4 if form == "tight" else 4 * arms - 3,
-        smooth=form == "tight",
-    )
-    c1 = ln(2) + radius_prime + ln(arms) + coefficient
-    c2 = ln(2 * radius) + (1 - eta_prime) * log_minus_one(n_p_prime)
-    pulls = log_ceiling(coefficient + eta_prime * n_p_prime)
-    base = log_sum(Decimal(0), pulls) if form == "printed" else pulls
-    rest = ln(2 * (arms - 1)) - ln(alpha - 1) - (alpha - 1) * base
-    both = log_sum(theta, rest) if form == "tight" else ln(2) + max(theta, rest)
-    small = c2 if form == "printed" else (alpha - 1) * c2
-    return ExactAverage(
-        form=form,
-        alpha=alpha,
-        xi=xi,
-        eta=eta,
-        arms=arms,
-        radius=radius,
-        beta=beta,
-        eta_prime=eta_prime,
-        log_theta=theta,
-        log_coefficient=coefficient,
-        log_radius_prime=radius_prime,
-        log_n_p=n_p,
-        log_n_p_prime=n_p_prime,
-        log_c1=c1,
-        log_c2=c2,
-        log_theta_prime=max(small, (alpha - 1) * c1 + both),
-    )
+    return as_average_constants(exact_average(inputs, check_form(form)))
 
 
 def as_average_constants(exact: ExactAverage) -> AverageConstants:
     """Round decimals to the floats that people read."""
+    inputs = exact.inputs
     return AverageConstants(
         form=exact.form,
-        alpha=as_float(exact.alpha),
-        xi=as_float(exact.xi),
-        eta=as_float(exact.eta),
+        alpha=as_float(inputs.alpha),
+        xi=as_float(inputs.xi),
+        eta=as_float(inputs.eta),
         eta_prime=as_float(exact.eta_prime),
-        xi_prime=as_float(exact.alpha - 1),
+        xi_prime=as_float(inputs.alpha - 1),
         log_theta=as_float(exact.log_theta),
-        log_bonus_constant=as_float(exact.log_theta / exact.xi),
+        log_bonus_constant=as_float(exact.log_theta / inputs.xi),
         log_coefficient=as_float(exact.log_coefficient),
         log_n_p=as_float(exact.log_n_p),
         log_n_p_prime=as_float(exact.log_n_p_prime),
@@ -289,13 +191,3 @@ def as_average_constants(exact: ExactAverage) -> AverageConstants:
         log_theta_prime=as_float(exact.log_theta_prime),
         exact=exact,
     )
-
-
-@precise
-def log_average_bias(exact: ExactAverage, count: int) -> float:
-    """``ln`` of part 1 of the theorem: estimator's own error plus 2 R' times the bad pulls, over n."""
-    log_n = ln(integer(count, "count", low=1))
-    own = (exact.eta - 1) * log_n + log_sum(Decimal(0), ln(2) + exact.log_theta - ln(exact.xi - 1))
-    pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (exact.alpha - 2) + 1))
-    bad = ln(2) + exact.log_radius_prime + ln(exact.arms - 1) + pulls - log_n
-    return as_float(log_sum(own, bad))

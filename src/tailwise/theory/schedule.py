@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
+from tailwise.theory._exact_average import ExactInputs, exact_average
 from tailwise.theory._logs import as_float, ln, precise
-from tailwise.theory.average import exact_average
 from tailwise.theory.concentration import log_theta_of_costs
 from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
 from tailwise.theory.nondeterministic import exact_theta_arm
@@ -260,7 +260,7 @@ def schedule(
     for h in reversed(range(steps)):
         inner = radii[h + 1] if kind == "tight" else radii[h]
         arm = exact_theta_arm(thetas[-1], xis[h + 1], betas[h + 1], inner, successors, kind)
-        average = exact_average(
+        inputs = ExactInputs(
             log_theta=arm,
             alpha=product * xis[h + 1],
             xi=xis[h + 1],
@@ -269,8 +269,8 @@ def schedule(
             gap=gaps[h],
             beta=betas[h],
             radius=radii[h],
-            form=kind,
         )
+        average = exact_average(inputs, kind)
         arm_thetas.append(average.log_theta)
         thetas.append(exact_stream(average).log_theta)
     root = thetas.pop()

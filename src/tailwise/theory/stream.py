@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tailwise._validate import integer, real
+from tailwise.theory._exact_average import ExactAverage
 from tailwise.theory._first_time import log_minus_one
 from tailwise.theory._logs import as_float, ln, log_second_remainder, log_sum, precise
-from tailwise.theory.average import AverageConstants, ExactAverage
+from tailwise.theory.average import AverageConstants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +126,16 @@ def stream_constants(average: AverageConstants) -> StreamConstants:
 @precise
 def exact_stream(average: ExactAverage) -> ExactStream:
     """:func:`stream_constants` on decimals."""
-    power, others = average.alpha - 1, average.arms - 1
+    inputs = average.inputs
+    power, others = inputs.alpha - 1, inputs.arms - 1
     four = ln(4) - (average.eta_prime * average.log_n_p if average.form == "tight" else 0)
     sums = log_sum(average.log_coefficient, four)
     repaired = average.form != "printed"
-    bracket = max(power * sums if repaired else sums, average.alpha * ln(2) - ln(power))
-    growth = log_second_remainder(2 * average.beta * average.radius) - ln(average.beta)
+    bracket = max(power * sums if repaired else sums, inputs.alpha * ln(2) - ln(power))
+    growth = log_second_remainder(2 * inputs.beta * inputs.radius) - ln(inputs.beta)
     c1 = average.log_theta_prime + power * ln(2)
     c2 = ln(others) + bracket + power * (ln(2 * others) + growth)
-    c3 = ln(4 * average.radius) + (1 - average.eta_prime) * log_minus_one(average.log_n_p)
+    c3 = ln(4 * inputs.radius) + (1 - average.eta_prime) * log_minus_one(average.log_n_p)
     small = power * c3 if repaired else c3
     theta = max(log_sum(c1, max(c2, small)), average.log_theta_prime)
     return ExactStream(log_arm_bracket=bracket, log_c1=c1, log_c2=c2, log_c3=c3, log_theta=theta)
