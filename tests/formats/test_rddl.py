@@ -29,6 +29,7 @@ INSTANCES = [
     ("Elevators_MDP_ippc2011/1", 5, 13),
     ("Blackjack_arcade/0", 2, 3),
     ("SupplyChain_or/0?integer_bound=1", 16, None),
+    ("RedFinnedBlueEye_ippc2018/1?max_concurrent=1", 22, None),
 ]
 
 
@@ -150,6 +151,8 @@ def test_counts_of_joint_actions():
         ("a.rddl,b.rddl", FormatError, "there is no file a.rddl"),
         ("Option_or/0?start=3", OptionError, "initial state"),
         ("Option_or/0?max_actions=0", OptionError, "max_actions"),
+        ("Option_or/0?max_concurrent=-1", OptionError, "max_concurrent"),
+        ("Option_or/0?bound=1", OptionError, "rddl models take .*max_concurrent"),
         ("SysAdmin_MDP_ippc2011/1?max_actions=10", ModelError, "11 joint actions"),
     ],
 )

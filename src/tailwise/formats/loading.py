@@ -34,7 +34,7 @@ def load(
     ``x.jani``, ``x.drn``
     ``x.tra``                  the same, without constants; labels and rewards: files (names)
     ``gym:ID``                 levels (for continuous actions), those of the environment
-    ``rddl:DOMAIN/INSTANCE``   max_actions, integer_bound
+    ``rddl:DOMAIN/INSTANCE``   max_actions, max_concurrent, integer_bound
     name of a domain           those of the domain
     =========================  ==========================================================================
 
@@ -153,12 +153,15 @@ def _load_gym(spec: Spec, common: dict[str, Any], options: dict[str, Any]) -> An
 
 
 def _load_rddl(spec: Spec, common: dict[str, Any], options: dict[str, Any]) -> Any:
+    from tailwise.formats.rddl_actions import ActionLimits
     from tailwise.formats.rddl_load import load_rddl
 
-    _refuse(options, ("max_actions", "integer_bound"), "rddl models")
+    _refuse(options, tuple(inspect.signature(ActionLimits).parameters), "rddl models")
     if common["start"] is not None:
         raise OptionError(f"rddl:{spec.target} starts in its instance's initial state; start= is for tables")
-    return load_rddl(spec.target, horizon=common["horizon"], discount=common["discount"], **options)
+    return load_rddl(
+        spec.target, horizon=common["horizon"], discount=common["discount"], limits=ActionLimits(**options)
+    )
 
 
 def _load_domain(spec: Spec, common: dict[str, Any], options: dict[str, Any]) -> Any:

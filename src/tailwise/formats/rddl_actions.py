@@ -15,7 +15,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._validate import integer
 from tailwise.errors import ModelError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionLimits:
+    """Bounds on the joint actions of an instance.
+
+    Attributes
+    ----------
+    max_actions : int, default 1000
+        Most joint actions to enumerate; an instance with more is refused.
+    max_concurrent : int, optional
+        Most action fluents that differ from their defaults at once, beside the instance's own bound.
+    integer_bound : int, optional
+        Integer action fluents take values from minus this to this, beside the instance's own bounds.
+    """
+
+    max_actions: int = 1000
+    max_concurrent: int | None = None
+    integer_bound: int | None = None
+
+    def __post_init__(self) -> None:
+        integer(self.max_actions, "max_actions", low=1)
+        for name in ("max_concurrent", "integer_bound"):
+            if getattr(self, name) is not None:
+                integer(getattr(self, name), name, low=0)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what these limits leave out, in words."""
+        found = []
+        if self.max_concurrent is not None:
+            found.append(f"only actions with at most {self.max_concurrent} fluents set at once are considered")
+        if self.integer_bound is not None:
+            found.append(f"integer actions are limited to values of at most {self.integer_bound} in size")
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -35,21 +70,17 @@ class _Choice:
     others: tuple[tuple[str, Any], ...]  # name of the assignment, value
 
 
-def joint_actions(
-    sampler: Any, limit: int, source: str, *, integer_bound: int | None = None
-) -> tuple[JointAction, ...]:
+def joint_actions(sampler: Any, limits: ActionLimits, source: str) -> tuple[JointAction, ...]:
     """Enumerate the joint actions; the first does nothing.
 
     Parameters
     ----------
     sampler : RDDLSimulator
         pyRDDLGym's simulator of the instance.
-    limit : int
-        Most joint actions to enumerate.
+    limits : ActionLimits
+        What to enumerate.
     source : str
         The instance, for messages.
-    integer_bound : int, optional
-        Integer action fluents take values from minus this to this; by default the instance bounds them.
 
     Returns
     -------
@@ -59,15 +90,17 @@ def joint_actions(
     Raises
     ------
     ModelError
-        If an action fluent is real-valued or unbounded, or there are more than ``limit`` joint actions.
+        If an action fluent is real-valued or unbounded, or there are too many joint actions.
     """
-    choices = _choices(sampler, limit, source, integer_bound)
+    choices = _choices(sampler, limits, source)
     most = int(min(sampler.rddl.max_allowed_actions, len(choices)))
+    if limits.max_concurrent is not None:
+        most = min(most, limits.max_concurrent)
     count = _count([len(choice.others) for choice in choices], most)
-    if count > limit:
+    if count > limits.max_actions:
         raise ModelError(
             f"{source}: {count} joint actions (at most {most} of {len(choices)} action fluents at once), "
-            f"more than max_actions={limit}; raise it, or take an instance with fewer concurrent actions"
+            f"more than max_actions={limits.max_actions}; raise it, or consider fewer at once with max_concurrent="
         )
     return tuple(
         _build(sampler, chosen, assignment)
@@ -77,7 +110,7 @@ def joint_actions(
     )
 
 
-def _choices(sampler: Any, limit: int, source: str, integer_bound: int | None) -> list[_Choice]:
+def _choices(sampler: Any, limits: ActionLimits, source: str) -> list[_Choice]:
     rddl = sampler.rddl
     bounds: Any = None
     found: list[_Choice] = []
@@ -96,12 +129,12 @@ def _choices(sampler: Any, limit: int, source: str, integer_bound: int | None) -
                 values: list[tuple[str, Any]] = [(f"not {name}", False), (name, True)]
             elif kind == "int":
                 low, high = (float(np.max(bound)) for bound in bounds[grounded])
-                if integer_bound is not None:
-                    low, high = max(low, -integer_bound), min(high, integer_bound)
-                if not high - low < limit:
+                if limits.integer_bound is not None:
+                    low, high = max(low, -limits.integer_bound), min(high, limits.integer_bound)
+                if not high - low < limits.max_actions:
                     raise ModelError(
                         f"{source}: the integer action fluent {name!r} is not bounded to fewer than "
-                        f"max_actions={limit} values; say integer_bound="
+                        f"max_actions={limits.max_actions} values; say integer_bound="
                     )
                 values = [(f"{name}={v}", v) for v in range(int(np.ceil(low)), int(np.floor(high)) + 1)]
             else:

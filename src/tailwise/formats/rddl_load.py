@@ -13,11 +13,8 @@ from typing import Any
 
 from tailwise._validate import integer, real
 from tailwise.errors import FormatError, TailwiseError, UnknownNameError, require
-from tailwise.formats.rddl_actions import joint_actions
+from tailwise.formats.rddl_actions import ActionLimits, joint_actions
 from tailwise.formats.rddl_simulator import RddlSimulator, verify
-
-MAX_ACTIONS = 1000
-"""Most joint actions that an instance may have, unless the user says otherwise."""
 
 
 def load_rddl(
@@ -25,8 +22,7 @@ def load_rddl(
     *,
     horizon: int | None = None,
     discount: float | None = None,
-    max_actions: int = MAX_ACTIONS,
-    integer_bound: int | None = None,
+    limits: ActionLimits | None = None,
 ) -> RddlSimulator:
     """Load an RDDL instance with finitely many actions.
 
@@ -39,11 +35,8 @@ def load_rddl(
         Number of decisions; the instance's own if not given.
     discount : float in (0, 1], optional
         Factor per step; the instance's own if not given.
-    max_actions : int, default 1000
-        Most joint actions to enumerate.
-    integer_bound : int, optional
-        Integer action fluents take values from minus this to this only. Needed where the instance itself
-        does not bound them; actions outside are then not considered, and a note says so.
+    limits : ActionLimits, optional
+        Which joint actions to enumerate; notes of the simulator say what is left out.
 
     Returns
     -------
@@ -61,9 +54,7 @@ def load_rddl(
     MissingExtraError
         If pyRDDLGym or rddlrepository is not installed.
     """
-    integer(max_actions, "max_actions", low=1)
-    if integer_bound is not None:
-        integer(integer_bound, "integer_bound", low=0)
+    limits = ActionLimits() if limits is None else limits
     with _quiet():
         require("pyRDDLGym", "rddl", f"the model rddl:{target}")
         domain, instance = _files(target)
@@ -73,22 +64,19 @@ def load_rddl(
         factor = rddl.discount if discount is None else discount
         simulator = RddlSimulator(
             sampler,
-            joint_actions(sampler, max_actions, f"rddl:{target}", integer_bound=integer_bound),
+            joint_actions(sampler, limits, f"rddl:{target}"),
             horizon=integer(steps, "horizon", low=1),
             discount=real(factor, "discount", low=0.0, high=1.0, low_open=True),
             name=f"rddl:{target}",
-            reload=(_reload, (target, horizon, discount, max_actions, integer_bound)),
+            reload=(_reload, (target, horizon, discount, limits)),
         )
-        if integer_bound is not None:
-            simulator.notes += (f"integer actions are limited to values of at most {integer_bound} in size",)
+        simulator.notes += limits.notes()
         verify(simulator)
     return simulator
 
 
-def _reload(
-    target: str, horizon: int | None, discount: float | None, max_actions: int, integer_bound: int | None
-) -> RddlSimulator:
-    return load_rddl(target, horizon=horizon, discount=discount, max_actions=max_actions, integer_bound=integer_bound)
+def _reload(target: str, horizon: int | None, discount: float | None, limits: ActionLimits) -> RddlSimulator:
+    return load_rddl(target, horizon=horizon, discount=discount, limits=limits)
 
 
 def _files(target: str) -> tuple[str, str]:

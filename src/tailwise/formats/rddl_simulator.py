@@ -122,7 +122,10 @@ class RddlSimulator:
                     self._allowed.clear()
                 self._allowed[state] = found
         if not found:
-            raise ModelError(f"{self.name}: no action satisfies the preconditions in {self.state_name(state)}")
+            raise ModelError(
+                f"{self.name}: none of the {self.num_actions} joint actions satisfies the "
+                f"preconditions in {self.state_name(state)}"
+            )
         return found
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool]:
