@@ -107,7 +107,7 @@ def tail_figure(run: BanditRun, constants: Sequence[AverageConstants], *, title:
         axis.set(xscale="log", yscale="log", xlabel="z", title=f"{_LABELS[estimator]} estimator", ylim=(floor / 3, 2))
         axis.grid(visible=True, alpha=0.3)
     axes[0].set_ylabel("P[ |n error| >= n^eta' z ]")
-    axes[1].legend(frameon=False, loc="lower left")
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=5)
     return _finish(figure, title)
 
 

@@ -58,7 +58,7 @@ class DepthConstants:
     log_constant: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Schedule:
     """The schedule of theorem ``mcts-result`` for one horizon.
 
