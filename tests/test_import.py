@@ -1,7 +1,9 @@
 """What ``import tailwise`` brings, and does not bring."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,17 @@ def test_every_public_name_loads():
     assert set(tailwise.__all__) <= set(dir(tailwise))
     with pytest.raises(AttributeError, match="nonsense"):
         tailwise.nonsense  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names():
+    source = Path(tailwise.__file__).read_text(encoding="utf-8")
+    (block,) = (
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {alias.name: node.module.removeprefix("tailwise.") for node in block.body for alias in node.names}
+    assert seen == tailwise._HOMES
 
 
 def test_import_is_light():

@@ -8,13 +8,30 @@ its whole cost distribution, and how sure the answer is. Names load at first use
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from tailwise.evaluation import Returns, evaluate
+    from tailwise.formats import load, save
+    from tailwise.models import (
+        CompiledSimulator,
+        Discretized,
+        GymnasiumSimulator,
+        Simulator,
+        TabularMDP,
+        check_model,
+        check_simulator,
+    )
+    from tailwise.planners import AccMcts, ErmMcts, NluMcts, Solution, Uct, backward_induction
+    from tailwise.risk import EntropicAccumulator, erm
+    from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions, Widening
+
+# Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
     "AccMcts": "planners",
-    "EntropicAccumulator": "risk",
     "CompiledSimulator": "models",
     "Discretized": "models",
+    "EntropicAccumulator": "risk",
     "ErmMcts": "planners",
     "GymnasiumSimulator": "models",
     "LogBonus": "search",
@@ -32,9 +49,9 @@ _HOMES = {
     "check_model": "models",
     "check_simulator": "models",
     "erm": "risk",
+    "evaluate": "evaluation",
     "load": "formats",
     "save": "formats",
-    "evaluate": "evaluation",
 }
 _LAYERS = (
     *("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners"),

@@ -13,7 +13,11 @@ from tailwise import __version__
 from tailwise.errors import TailwiseError
 
 # Order of the help page. Each module has ``register(app)``; heavy imports wait until a command runs.
-_COMMANDS = ("plan", "solve", "info", "convert", "domains")
+_COMMANDS = (
+    *("plan", "solve", "evaluate", "compare"),
+    *("info", "convert", "domains"),
+    *("reproduce", "bandit", "theory"),
+)
 
 app = typer.Typer(
     name="tailwise",
