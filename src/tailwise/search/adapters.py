@@ -187,8 +187,11 @@ def _source(model: CompiledSimulator, options: SearchOptions) -> str:
     loads = [
         f"load_word(base, {k})" if kind is int else f"load_float(base, {k})" for k, kind in enumerate(model.fields)
     ]
-    part = (lambda k: f"value[{k}]") if model.is_tuple else (lambda k: "value")
-    casts = [f"int({part(k)})" if kind is int else f"(float({part(k)}) + 0.0)" for k, kind in enumerate(model.fields)]
+    parts = [f"value[{k}]" if model.is_tuple else "value" for k in fields]
+    casts = [
+        f"int({part})" if kind is int else f"(float({part}) + 0.0)"
+        for part, kind in zip(parts, model.fields, strict=True)
+    ]
     words = [cast if kind is int else f"float_bits({cast})" for cast, kind in zip(casts, model.fields, strict=True)]
     whole = "({},)" if model.is_tuple else "{}"
     stores = "; ".join(f"store_word(scratch, {k}, {words[k]})" for k in fields)
