@@ -80,7 +80,9 @@ def drawn():
     curve = Curve("curve", x, x / 100, x / 200, x / 50)
     return {
         "panels": histogram_panels([panel, panel], xlabel="cost", columns=2),
-        "curves": risk_curves([curve, curve], xlabel="n", ylabel="risk", title="title", exact=1.0),
+        "curves": risk_curves(
+            [curve, curve], xlabel="n", ylabel="risk", title="title", exact=1.0, band=(0.5, 2), band_label="band"
+        ),
     }
 
 
@@ -105,8 +107,8 @@ def test_curve_shows_the_data_given(figures):
     line = axes.containers[0].lines[0]
     assert line.get_ydata().tolist() == [1.0, 10.0]
     assert axes.get_xscale() == "log"
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["exact optimum", "curve", "curve"]
+    (legend,) = figures["curves"].legends
+    assert {text.get_text() for text in legend.get_texts()} == {"exact optimum", "band", "curve"}
 
 
 def test_histograms_are_densities_on_common_bins(figures):

@@ -88,10 +88,35 @@ def histogram_panels(panels: Sequence[Panel], *, xlabel: str, bins: int = 20, co
     return figure
 
 
-def risk_curves(curves: Sequence[Curve], *, xlabel: str, ylabel: str, title: str, exact: float | None = None) -> Any:
-    """Draw risk against a parameter on a logarithmic axis; return a matplotlib figure."""
-    figure = _figure(5.6, 3.7)
+def risk_curves(
+    curves: Sequence[Curve],
+    *,
+    xlabel: str,
+    ylabel: str,
+    title: str,
+    exact: float | None = None,
+    band: tuple[float, float] | None = None,
+    band_label: str = "",
+) -> Any:
+    """Draw risk against a parameter on a logarithmic axis; return a matplotlib figure.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        What to draw.
+    xlabel, ylabel, title : str
+        Labels.
+    exact : float, optional
+        A value to mark with a dotted line: the exact optimum.
+    band : tuple of two floats, optional
+        A range to shade.
+    band_label : str
+        What the range is.
+    """
+    figure = _figure(5.6, 4.3)
     axes = figure.add_subplot()
+    if band is not None:
+        axes.axhspan(*band, color="#999999", alpha=0.18, linewidth=0, label=band_label)
     for k, curve in enumerate(curves):
         colour, nudge = COLOURS[k % len(COLOURS)], 1.0 + 0.03 * (k - (len(curves) - 1) / 2)
         errors = np.maximum(0.0, np.stack((curve.y - curve.low, curve.high - curve.y)))
@@ -108,7 +133,7 @@ def risk_curves(curves: Sequence[Curve], *, xlabel: str, ylabel: str, title: str
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     axes.set_title(title, fontsize=10)
-    axes.legend(fontsize=8, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure
 
 

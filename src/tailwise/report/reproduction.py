@@ -98,7 +98,9 @@ def _figures(summary: Summary, folder: Path) -> tuple[list[Image], list[Path]]:
                 kind = "closed-loop" if settled else "empirical"
                 add(
                     f"{letter}_{problem}_beta-{beta:g}" + ("_closed-loop" if settled else ""),
-                    _curve_figure(rows, problem, beta, settled),
+                    _curve_figure(
+                        rows, problem, beta, settled, None if settled else _oracle_luck(summary, problem, beta)
+                    ),
                     f"Figure ({letter}), {problem}, beta {beta:g}: {kind} risk against the number of iterations. "
                     + _error_bars(problem, settled),
                 )
@@ -141,7 +143,12 @@ def _curve_rows(summary: Summary, problem: str, beta: float) -> list[Row]:
     return [row for row in rows if sizes[row.cell.algorithm, row.cell.variant] > 1]
 
 
-def _curve_figure(rows: list[Row], problem: str, beta: float, settled: bool) -> object:
+def _oracle_luck(summary: Summary, problem: str, beta: float) -> Interval | None:
+    row = summary.find(problem, "ERM-BI", "exact", beta)
+    return None if row is None else row.luck
+
+
+def _curve_figure(rows: list[Row], problem: str, beta: float, settled: bool, band: Interval | None) -> object:
     curves = []
     for key in dict.fromkeys((row.cell.algorithm, row.cell.variant) for row in rows):
         own = sorted(
@@ -164,6 +171,8 @@ def _curve_figure(rows: list[Row], problem: str, beta: float, settled: bool) -> 
         ylabel=f"ERM at beta {beta:g}",
         title=f"{problem}, beta {beta:g}: {kind}",
         exact=rows[0].exact,
+        band=band,
+        band_label="90 % of experiments with the optimal policy",
     )
 
 
@@ -371,7 +380,7 @@ def _results(summary: Summary) -> str:
 
 
 def _number(value: float, digits: int = 3) -> str:
-    return f"{value:.{digits}f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.000"
 
 
 def _range(interval: Interval) -> str:
