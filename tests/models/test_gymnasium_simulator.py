@@ -1,5 +1,6 @@
 """Gymnasium environments as simulators: equal to their tables, no foresight, and honest refusals."""
 
+import json
 import math
 
 import numpy as np
@@ -295,3 +296,16 @@ def test_mujoco_works_by_its_own_state(name):
     assert model.way == "MuJoCo state"
     first, second = (ErmMcts(model, 0.01, seed=2).plan(iterations=15) for _ in range(2))
     assert numbers(first) == numbers(second)
+
+
+@pytest.mark.parametrize(
+    "name", ["CartPole-v1", "MountainCar-v0", "Blackjack-v1", "FrozenLake8x8-v1", "Taxi-v4", "Acrobot-v1"]
+)
+def test_the_command_line_plans_on_environments(name):
+    typer_testing = pytest.importorskip("typer.testing")
+    from tailwise.cli.app import app
+
+    arguments = ["plan", f"gym:{name}", "--beta", "0.05", "--iterations", "30", "--seed", "0", "--json"]
+    done = typer_testing.CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["iterations"] == 30

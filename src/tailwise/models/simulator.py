@@ -75,15 +75,16 @@ class Simulator:
 
     Examples
     --------
-    >>> from tailwise import ErmMcts, Simulator
+    >>> from tailwise import ErmMcts, PolynomialBonus, Simulator
     >>> class Walk(Simulator):
     ...     start, horizon = 0, 4
     ...     def actions(self, state):
     ...         return ("slow", "fast")
     ...     def step(self, state, action, rng):
-    ...         slip = action == "fast" and rng.random() < 0.3
-    ...         return state + (2 if action == "fast" else 1), 10.0 if slip else 1.0, state >= 3
-    >>> ErmMcts(Walk(), beta=0.5, seed=0).plan(iterations=500).action
+    ...         if action == "slow":
+    ...             return state + 1, 2.0, False
+    ...         return state + 1, 10.0 if rng.random() < 0.1 else 1.0, False
+    >>> ErmMcts(Walk(), beta=0.5, seed=0, bonus=PolynomialBonus(constant=10.0)).plan(iterations=500).action
     'slow'
     """
 
