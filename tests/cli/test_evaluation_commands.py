@@ -104,7 +104,7 @@ def test_planners_for_tables_say_so():
     from tailwise.evaluation import make_contender
 
     with pytest.raises(ModelError, match="tables only"):
-        make_contender("acc-mcts", object(), 0.5)
+        make_contender("erm-bi", object(), 0.5)
 
 
 @pytest.mark.compiled

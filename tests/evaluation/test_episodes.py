@@ -148,6 +148,17 @@ def test_models_that_are_not_tables_are_played_too(chain):
     assert abs(returns.mean - solution.value) < 4 * returns.std / 300**0.5
 
 
+def test_utility_planners_play_simulators(chain):
+    returns = evaluate(Duck(chain), AccMcts(Duck(chain), 0.3, reference=5.0), episodes=30, iterations=60, seed=0)
+    exact = backward_induction(chain, 0.3).value
+    assert returns.decisions is None
+    assert abs(returns.erm(0.3) - exact) < 1.5
+    again = evaluate(
+        Duck(chain), AccMcts(Duck(chain), 0.3, reference=5.0), episodes=30, iterations=60, seed=0, threads=2
+    )
+    assert np.array_equal(returns.costs, again.costs)
+
+
 def test_the_planner_given_is_left_alone(chain):
     planner = ErmMcts(chain, 0.5, seed=1)
     planner.plan(iterations=10)

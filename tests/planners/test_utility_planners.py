@@ -8,7 +8,7 @@ import pytest
 
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
-from tailwise.models import AccruedTable, ExponentialUtility, TabularMDP
+from tailwise.models import AccruedTable, ExponentialUtility, Simulator, TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
 from tailwise.planners.acc_mcts import pilot_reference
@@ -84,9 +84,7 @@ def test_acc_mcts_finds_the_optimal_risk(small, beta):
     plan = search.plan(iterations=200_000)
     solution = backward_induction(small, beta)
     utility = ExponentialUtility(beta=beta, reference=0.5)
-    assert utility.inverse(best_utility(small, utility, 0, 0.0, 0)) == pytest.approx(
-        solution.value, rel=1e-12
-    )
+    assert utility.inverse(best_utility(small, utility, 0, 0.0, 0)) == pytest.approx(solution.value, rel=1e-12)
     assert plan.action == solution.action
     # Exploration below the root stays in the means: near, and from above but for the noise.
     assert plan.certainty_equivalents[plan.action] == pytest.approx(solution.value, rel=0.05)
@@ -215,8 +213,58 @@ def test_bad_arguments_are_named():
         AccMcts(mdp, 0.0, form="raw")
     with pytest.raises(OptionError, match="function of the total"):
         NluMcts(mdp, 3.0)
-    with pytest.raises(ModelError, match="TabularMDP"):
+    with pytest.raises(ModelError, match="cannot be planned on"):
         AccMcts(object(), 0.5)
+
+
+class Walk(Simulator):
+    """The table ``small`` behind the bare simulator's contract."""
+
+    def __init__(self, mdp, sense="cost"):
+        self.mdp, self.start, self.horizon, self.discount = mdp, mdp.start, mdp.horizon, mdp.discount
+        self.sense, self.sign = sense, 1.0 if sense == "cost" else -1.0
+
+    def actions(self, state):
+        return [int(action) for action in self.mdp.actions(state)]
+
+    def step(self, state, action, rng):
+        target, cost, done = self.mdp.step(state, action, rng)
+        return target, self.sign * cost, done
+
+    def terminal_cost(self, state):
+        return self.sign * self.mdp.terminal_cost(state)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_simulators_give_the_very_search_of_their_table(small, sense):
+    def reward_square(total):
+        return -(total**2)
+
+    utility = square if sense == "cost" else reward_square
+    table = NluMcts(small, square, seed=2).plan(iterations=400)
+    walk = NluMcts(Walk(small, sense), utility, seed=2).plan(iterations=400)
+    assert [row.visits for row in walk.rows] == [row.visits for row in table.rows]
+    assert abs(walk.value) == pytest.approx(table.value, rel=1e-12)
+    planners = [AccMcts(model, 0.4, reference=2.0, seed=2) for model in (small, Walk(small, sense))]
+    plans = [planner.plan(iterations=400) for planner in planners]
+    assert [row.visits for row in plans[0].rows] == [row.visits for row in plans[1].rows]
+    sign = 1.0 if sense == "cost" else -1.0
+    assert plans[1].certainty_equivalent == pytest.approx(sign * plans[0].certainty_equivalent)
+    planners[1].advance(0, 1, cost=sign * 4.0)
+    assert (planners[1].state, planners[1].accrued) == ((1, sign * 4.0, 1), sign * 4.0)
+    assert planners[1].plan(iterations=50).step == 1
+    with pytest.raises(OptionError, match="cost must be said"):
+        planners[1].advance(0, 0)
+
+
+def test_references_of_simulators_come_from_simulated_episodes(small):
+    found = AccMcts(Walk(small), 0.4, seed=0).model.utility.reference
+    exact = pilot_reference(small, 0.4)
+    assert found == pytest.approx(exact, abs=1.5)  # 64 against 256 random episodes
+    assert AccMcts(Walk(small), 0.4, seed=1).model.utility.reference == found
+    with pytest.raises(SimulatorError, match="overflows"):
+        AccMcts(Walk(small), 500.0, form="raw", seed=0).plan(iterations=50)
 
 
 @pytest.mark.parametrize("beta", [-3.0, -1e-9, 1e-9, 0.3, 2.0])

@@ -54,11 +54,11 @@ _CONTENDERS = {
             lambda model, beta, c: ErmMcts(model, beta, bonus=_polynomial(c)),
         ),
         Contender(
-            "acc-mcts", "search on accrued costs, rescaled utility", True, True,
+            "acc-mcts", "search on accrued costs, rescaled utility", True, False,
             lambda model, beta, c: AccMcts(model, beta, bonus=_polynomial(c)),
         ),
         Contender(
-            "acc-mcts-raw", "search on accrued costs, the paper's utility exp(beta x)", True, True,
+            "acc-mcts-raw", "search on accrued costs, the paper's utility exp(beta x)", True, False,
             lambda model, beta, c: AccMcts(model, beta, form="raw", bonus=_polynomial(c)),
         ),
         Contender(

@@ -21,12 +21,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tailwise._validate import real
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models.contract import Sense
 from tailwise.models.tabular import TabularMDP
 
@@ -185,6 +185,40 @@ class AccruedTable:
             return (target, accrued), 0.0, False
         total = accrued if done else accrued + float(self.powers[h + 1]) * self.mdp.terminal_cost(target)
         return (target, accrued), self.utility_of(total), done
+
+    def signed(self, cost: Any) -> Any:
+        """Turn an inner cost into the table's own sense."""
+        return self.mdp.signed(cost)
+
+    def root(self, state: Any, accrued: float, step: int) -> tuple[int, float]:
+        """Return the view's state for a state of the table and what was paid before it."""
+        return self.mdp.find_state(self.mdp.start if state is None else state), accrued
+
+    def known_cost(self, origin: int, action: Any, target: Any, step: int) -> float:
+        """Return the one cost at which ``action`` leads from ``origin`` to ``target``, in the table's own sense.
+
+        Raises
+        ------
+        StateError
+            If there is no such outcome.
+        OptionError
+            If there are several.
+        """
+        mdp = self.mdp
+        index = mdp.find_state(target)
+        ids = [int(known) for known in mdp.actions(origin)]
+        if isinstance(action, str):
+            action = next((known for known in ids if mdp.action_name(known) == action), action)
+        found = {o.cost for o in mdp.outcomes(origin, action, step) if o.next_state == index}
+        if len(found) == 1:
+            return found.pop()
+        where = f"action {action!r} in state {mdp.state_name(origin)} to state {mdp.state_name(index)}"
+        if not found:
+            raise StateError(f"{where}: no such outcome in the table; if it did happen, pass its cost=")
+        raise OptionError(
+            f"{where} has {len(found)} possible costs ({', '.join(f'{c:g}' for c in sorted(found))}); say which was "
+            "paid: advance(action, state, cost=...)"
+        )
 
     def utility_of(self, total: float) -> float:
         """Return the utility of a total in the table's own sense, in that sense."""

@@ -9,26 +9,30 @@ Two forms of u. ``form="raw"`` is the paper's; its scale runs from 1 to ``exp(be
 sqrt(2) is anything from everything to nothing, and it overflows once ``beta * total > 709``. The default,
 ``form="rescaled"``, is ``(exp(beta (x - m)) - 1) / beta``: the same decisions, but in the unit of the costs,
 with slope 1 at the reference m. If none is given, m is the entropic risk of uniformly random
-episodes (a fixed sample of 256), raised where that is needed to rule out overflow. (For a
+episodes (a fixed sample: 256 on a table, 64 of a simulator), raised where that is needed to rule out overflow. (For a
 negative beta: lowered.)
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._jit import kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility, total_bounds
-from tailwise.planners.utility_search import UtilitySearch
+from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
+from tailwise.models.accrued_simulator import AccruedSimulator
+from tailwise.planners.utility_search import UtilitySearch, accrued_view
 from tailwise.risk import erm
 from tailwise.search import Bonus, PolynomialBonus, SearchOptions
 from tailwise.search.world import roll_out
 
-_PILOTS = 256
+_PILOTS, _SIMULATED_PILOTS = 256, 64
 
 
 class AccMcts(UtilitySearch):
@@ -36,8 +40,8 @@ class AccMcts(UtilitySearch):
 
     Parameters
     ----------
-    model : TabularMDP
-        The problem.
+    model : TabularMDP or simulator
+        The problem. The view of a simulator runs in Python.
     beta : float
         Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
     form : "rescaled" or "raw", default "rescaled"
@@ -54,7 +58,7 @@ class AccMcts(UtilitySearch):
     Raises
     ------
     ModelError
-        If ``model`` is not a table.
+        If ``model`` is neither a table nor a simulator.
     OptionError
         If an option is out of range.
 
@@ -72,7 +76,7 @@ class AccMcts(UtilitySearch):
 
     def __init__(
         self,
-        model: TabularMDP,
+        model: Any,
         beta: float,
         *,
         form: str = "rescaled",
@@ -85,8 +89,6 @@ class AccMcts(UtilitySearch):
         max_nodes: int | None = None,
         max_memory: int | None = None,
     ) -> None:
-        if not isinstance(model, TabularMDP):
-            raise ModelError(f"AccMcts plans on a TabularMDP, not on {type(model).__name__}; use ErmMcts")
         level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
         if choice(form, "form", ("rescaled", "raw")) == "raw":
             if reference is not None:
@@ -103,26 +105,29 @@ class AccMcts(UtilitySearch):
             max_nodes=max_nodes,
             max_memory=max_memory,
         )
-        super().__init__(AccruedTable(model, utility, slip), options, seed=seed)
+        super().__init__(accrued_view(model, utility, slip=slip), options, seed=seed)
 
 
-def pilot_reference(mdp: TabularMDP, beta: float) -> float:
+def pilot_reference(model: Any, beta: float) -> float:
     """Return the reference of the rescaled utility: the ERM of random episodes, safe from overflow.
 
     Parameters
     ----------
-    mdp : TabularMDP
-        The table.
+    model : TabularMDP or simulator
+        The model.
     beta : float
         Finite risk level.
 
     Returns
     -------
     float
-        A total cost; the same for the same table and level, whatever the planner's seed.
+        A total cost; the same for the same model and level, whatever the planner's seed. The bounds that rule out
+        overflow are known for tables only.
     """
     rng = generator(0)
-    totals = np.empty(_PILOTS)
+    if not isinstance(model, TabularMDP):
+        return erm(_simulated_episodes(model, rng), beta)
+    mdp, totals = model, np.empty(_PILOTS)
     _random_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream_words(rng), totals)
     point = erm(totals, beta)
     low, high = total_bounds(mdp)
@@ -131,6 +136,20 @@ def pilot_reference(mdp: TabularMDP, beta: float) -> float:
     if beta < 0:
         return min(point, low - (EXP_LIMIT - 1.0) / beta)
     return point
+
+
+def _simulated_episodes(model: Any, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the total costs of uniformly random episodes of a simulator."""
+    view = AccruedSimulator(model, lambda total: total)
+    totals = np.empty(_SIMULATED_PILOTS)
+    for k in range(totals.size):
+        state, done, total = view.start, False, 0.0
+        while not done and state[2] < view.horizon:
+            allowed = view.actions(state)
+            choices = range(allowed) if isinstance(allowed, (int, np.integer)) else allowed
+            state, total, done = view.step(state, choices[int(rng.random() * len(choices))], rng)
+        totals[k] = view.signed(total)
+    return totals
 
 
 @kernel

@@ -11,12 +11,11 @@ is UCT's. The constant is in the unit of u: scale it to the differences that mat
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tailwise._random import Seed
-from tailwise.errors import ModelError, OptionError
-from tailwise.models import TabularMDP
-from tailwise.models.accrued import AccruedTable
-from tailwise.planners.utility_search import UtilitySearch
+from tailwise.errors import OptionError
+from tailwise.planners.utility_search import UtilitySearch, accrued_view
 from tailwise.search import Bonus, LogBonus, SearchOptions
 
 
@@ -25,8 +24,8 @@ class NluMcts(UtilitySearch):
 
     Parameters
     ----------
-    model : TabularMDP
-        The problem.
+    model : TabularMDP or simulator
+        The problem. The view of a simulator runs in Python.
     utility : callable float -> float
         Utility of the discounted total, in the model's own sense: of the total *cost*, and minimised; or,
         for a model with rewards, of the total *reward*, and maximised. It must be finite on every total
@@ -41,7 +40,7 @@ class NluMcts(UtilitySearch):
     Raises
     ------
     ModelError
-        If ``model`` is not a table.
+        If ``model`` is neither a table nor a simulator.
     OptionError
         If ``utility`` cannot be called.
 
@@ -59,7 +58,7 @@ class NluMcts(UtilitySearch):
 
     def __init__(
         self,
-        model: TabularMDP,
+        model: Any,
         utility: Callable[[float], float],
         *,
         seed: Seed = None,
@@ -69,8 +68,6 @@ class NluMcts(UtilitySearch):
         max_nodes: int | None = None,
         max_memory: int | None = None,
     ) -> None:
-        if not isinstance(model, TabularMDP):
-            raise ModelError(f"NluMcts plans on a TabularMDP, not on {type(model).__name__}")
         if not callable(utility):
             raise OptionError(f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts")
         options = SearchOptions(
@@ -81,4 +78,4 @@ class NluMcts(UtilitySearch):
             max_nodes=max_nodes,
             max_memory=max_memory,
         )
-        super().__init__(AccruedTable(model, utility), options, seed=seed)
+        super().__init__(accrued_view(model, utility), options, seed=seed)

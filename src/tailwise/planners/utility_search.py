@@ -1,6 +1,6 @@
 """Search for the mean of a utility of the total cost: what AccMcts and NluMcts share.
 
-The search runs on the accrued-cost view of the table (:mod:`tailwise.models.accrued`) with plain means
+The search runs on the accrued-cost view of the model (:mod:`tailwise.models.accrued`) with plain means
 (accumulators at beta = 0), so the numbers of a plan are *utilities*. Where the utility has an
 inverse, the plan also gives certainty equivalents: the sure total cost that is as good.
 """
@@ -13,9 +13,10 @@ from typing import Any
 
 from tailwise._random import Seed
 from tailwise._validate import real
-from tailwise.errors import OptionError, StateError
+from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import AccruedTable, ExponentialUtility
+from tailwise.models.accrued import AccruedTable, ExponentialUtility, Utility
+from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.search import Plan, SearchOptions, StopReason, TreeSearch
 
 
@@ -53,28 +54,32 @@ class UtilityPlan(Plan):
         return "\n".join(lines)
 
 
+def accrued_view(model: Any, utility: Utility, *, slip: bool = False) -> AccruedTable | AccruedSimulator:
+    """Return the accrued-cost view of a table or simulator, with its utility."""
+    if isinstance(model, TabularMDP):
+        return AccruedTable(model, utility, slip)
+    if slip:
+        raise OptionError("slip=True reproduces experiments on tables; this model is no table")
+    return AccruedSimulator(model, utility)
+
+
 class UtilitySearch(TreeSearch):
-    """A search on the accrued-cost view of a table; see :class:`AccMcts` and :class:`NluMcts`.
+    """A search on the accrued-cost view of a model; see :class:`AccMcts` and :class:`NluMcts`.
 
     Parameters
     ----------
-    view : AccruedTable
-        The table with its utility.
+    view : AccruedTable or AccruedSimulator
+        The model with its utility.
     options : SearchOptions
         How to search; ``beta`` must be 0.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     """
 
-    model: AccruedTable
+    model: AccruedTable | AccruedSimulator
 
-    def __init__(self, view: AccruedTable, options: SearchOptions, *, seed: Seed = None) -> None:
+    def __init__(self, view: AccruedTable | AccruedSimulator, options: SearchOptions, *, seed: Seed = None) -> None:
         super().__init__(view, options, seed=seed)
-
-    @property
-    def mdp(self) -> TabularMDP:
-        """The table."""
-        return self.model.mdp
 
     @property
     def accrued(self) -> float:
@@ -86,8 +91,8 @@ class UtilitySearch(TreeSearch):
 
         Parameters
         ----------
-        state : int or str, optional
-            Root state of the table; its start if not given.
+        state : optional
+            Root state of the model; its start if not given.
         step : int, default 0
             Step of the root, 0 to H - 1.
         accrued : float, default 0.0
@@ -96,12 +101,12 @@ class UtilitySearch(TreeSearch):
         Raises
         ------
         StateError
-            If the table has no such state.
+            If the model has no such state.
         OptionError
             If ``step`` or ``accrued`` is out of range.
         """
         paid = real(accrued, "accrued")
-        super().reset((self.model.mdp.start if state is None else state, paid), step)
+        super().reset(self.model.root(state, paid, step), step)
 
     def advance(self, action: Any, state: Any, *, cost: float | None = None) -> None:
         """Re-root after ``action`` was taken and ``state`` was observed.
@@ -110,49 +115,32 @@ class UtilitySearch(TreeSearch):
         ----------
         action : int or str
             What was done.
-        state : int or str
-            The table's state that followed.
+        state : object
+            The model's state that followed.
         cost : float, optional
-            What the step cost (or earned), not discounted. Needed only where two outcomes of the action
-            lead to this state at different costs.
+            What the step cost (or earned), not discounted. On a table it is needed only where two outcomes of
+            the action lead to this state at different costs; on a simulator always.
 
         Raises
         ------
         StateError
-            If the action is not allowed here, the table has no such state, or no outcome leads to it.
+            If the action is not allowed here, the model has no such state, or no outcome leads to it.
         OptionError
             If the horizon was reached already, or ``cost`` is needed and not given.
         """
         if self.step >= self.model.horizon:
             raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
-        index = self.mdp.find_state(state)
-        paid = self._cost_to(action, index) if cost is None else real(cost, "cost")
-        accrued = self.accrued + float(self.model.powers[self.step]) * paid
-        super().advance(action, (index, accrued))
-
-    def _cost_to(self, action: Any, target: int) -> float:
-        """Return the one cost at which ``action`` leads to ``target``, in the table's own sense."""
-        origin, mdp = self.state[0], self.mdp
-        ids = [int(known) for known in mdp.actions(origin)]
-        if isinstance(action, str):
-            action = next((known for known in ids if mdp.action_name(known) == action), action)
-        found = {o.cost for o in mdp.outcomes(origin, action, self.step) if o.next_state == target}
-        if len(found) == 1:
-            return found.pop()
-        where = f"action {action!r} in state {mdp.state_name(origin)} to state {mdp.state_name(target)}"
-        if not found:
-            raise StateError(f"{where}: no such outcome in the table; if it did happen, pass its cost=")
-        raise OptionError(
-            f"{where} has {len(found)} possible costs ({', '.join(f'{c:g}' for c in sorted(found))}); say "
-            "which was paid: advance(action, state, cost=...)"
-        )
+        h = self.step
+        paid = self.model.known_cost(self.state[0], action, state, h) if cost is None else real(cost, "cost")
+        accrued = self.accrued + float(self.model.powers[h]) * paid
+        super().advance(action, self.model.root(state, accrued, h + 1))
 
     def _report(self, before: Any, begun: float, stopped: StopReason) -> UtilityPlan:
         plan = super()._report(before, begun, stopped)
         fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
         utility = self.model.utility
         if isinstance(utility, ExponentialUtility):
-            signed = self.mdp.signed
+            signed = self.model.signed
             fields["utility"] = str(utility)
             fields["certainty_equivalent"] = float(signed(utility.inverse(signed(plan.value))))
             fields["certainty_equivalents"] = tuple(
@@ -163,4 +151,4 @@ class UtilitySearch(TreeSearch):
         return UtilityPlan(**fields)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(mdp={self.mdp.name!r}, utility={self.model.utility!s})"
+        return f"{type(self).__name__}(utility={self.model.utility!s})"

@@ -1,0 +1,96 @@
+"""The accrued-cost view of a simulator: what :mod:`tailwise.models.accrued` is for tables."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import OptionError
+from tailwise.models.accrued import ExponentialUtility, Utility
+from tailwise.models.simulator import Simulator, model_name, own_method, short, validate_simulator
+
+
+class AccruedSimulator(Simulator):
+    """A simulator seen as (state, accrued discounted cost, step), with a utility of the total at the end.
+
+    It runs in Python, whatever the simulator is.
+
+    Parameters
+    ----------
+    inner : simulator
+        The simulator.
+    utility : ExponentialUtility or callable
+        As for :class:`tailwise.models.AccruedTable`.
+
+    Raises
+    ------
+    ModelError
+        If ``inner`` is no simulator.
+    OptionError
+        If ``utility`` cannot be called.
+    """
+
+    def __init__(self, inner: Any, utility: Utility) -> None:
+        validate_simulator(inner)
+        if not callable(utility):
+            raise OptionError(f"utility must be a function of the total, not {utility!r}")
+        self.inner = inner
+        self.utility = utility
+        self.horizon = int(inner.horizon)
+        self.discount = 1.0
+        self.sense = inner.sense
+        self.start = (inner.start, 0.0, 0)
+        self.name = model_name(inner)
+        self.powers = float(inner.discount) ** np.arange(self.horizon + 1, dtype=np.float64)
+        self._end = own_method(inner, "terminal_cost")
+
+    def actions(self, state: Any) -> Any:
+        """Return the actions that the simulator allows."""
+        return self.inner.actions(state[0])
+
+    def step(self, state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, float, bool]:
+        """Draw ((next state, accrued, step), cost, done); only the end charges, the utility of the total."""
+        inner, accrued, h = state
+        target, cost, done = self.inner.step(inner, action, rng)
+        accrued = accrued + float(self.powers[h]) * float(cost)
+        after = (target, accrued, h + 1)
+        if not done and h + 1 < self.horizon:
+            return after, 0.0, False
+        end = 0.0 if done or self._end is None else float(self.powers[h + 1]) * float(self._end(target))
+        return after, self.utility_of(accrued + end), bool(done)
+
+    def action_name(self, action: Any) -> str:
+        """Return the simulator's name of an action."""
+        named = own_method(self.inner, "action_name")
+        return str(action if named is None else named(action))
+
+    def state_name(self, state: Any) -> str:
+        """Return the simulator's name of a state, with the accrued cost."""
+        named = own_method(self.inner, "state_name")
+        return f"{short(state[0]) if named is None else named(state[0])} (accrued {state[1]:.6g})"
+
+    def signed(self, cost: Any) -> Any:
+        """Turn an inner cost into the simulator's sense."""
+        return cost if self.sense == "cost" else 0.0 - cost
+
+    def utility_of(self, total: float) -> float:
+        """Return the utility of a total in the simulator's own sense, in that sense; raise if it overflows."""
+        if not isinstance(self.utility, ExponentialUtility):
+            return float(self.utility(total))
+        value = float(self.signed(self.utility(self.signed(total))))
+        if math.isinf(value):
+            way_out = 'use form="rescaled"' if self.utility.form == "raw" else "give a larger reference"
+            raise OptionError(f"the utility {self.utility} overflows on a total of {total:g}; {way_out}")
+        return value
+
+    def root(self, state: Any, accrued: float, step: int) -> tuple[Any, float, int]:
+        """Return the view's state for a state, what was paid before it, and its step."""
+        return (self.inner.start if state is None else state), accrued, step
+
+    def known_cost(self, origin: Any, action: Any, target: Any, step: int) -> float:
+        """Raise: what a simulated step costs, only the caller knows."""
+        raise OptionError(
+            f"what action {action!r} in state {short(origin)} cost must be said: advance(action, state, cost=...)"
+        )
