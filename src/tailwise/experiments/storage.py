@@ -24,11 +24,12 @@ from tailwise.experiments.cells import Cell, Settings, plan_cells
 
 FORMAT = "tailwise reproduction 1"
 _SEAL = "# sha256 "
+_PART = ".part"
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}{_PART}")
     temporary.write_bytes(content)
     temporary.replace(path)
 
@@ -60,11 +61,13 @@ class RunFolder:
             raise RunError(f"{path} is a file; choose another folder")
         if manifest.exists():
             self._check_manifest(manifest, wanted, resume)
-        elif path.exists() and any(path.iterdir()):
+        elif path.exists() and any(item.suffix != _PART for item in path.iterdir()):
             raise RunError(f"{path} is not empty and holds no run of tailwise; choose another folder")
         try:
             (path / "samples").mkdir(parents=True, exist_ok=True)
             (path / "figures").mkdir(exist_ok=True)
+            for half in (*path.glob(f".*{_PART}"), *(path / "samples").glob(f".*{_PART}")):
+                half.unlink()  # a run was killed while it wrote this
             if not manifest.exists():
                 write_whole(manifest, (json.dumps(wanted, indent=2) + "\n").encode())
         except OSError as error:
