@@ -13,7 +13,6 @@ from tailwise import (
     Simulator,
     TabularMDP,
     backward_induction,
-    domains,
 )
 from tailwise.errors import ModelError, OptionError, StateError
 
@@ -22,24 +21,6 @@ gymnasium = pytest.importorskip("gymnasium")
 
 def numbers(plan):
     return [(row.visits, row.erm, row.mean, row.minimum, row.maximum) for row in plan.rows]
-
-
-class TableEnv(gymnasium.Env):
-    """A table as an environment; rewards are negated costs."""
-
-    def __init__(self, table):
-        self.table = table
-        self.action_space = gymnasium.spaces.Discrete(table.num_actions)
-        self.observation_space = gymnasium.spaces.Discrete(table.num_states)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.s = self.table.start
-        return self.s, {}
-
-    def step(self, action):
-        self.s, cost, done = self.table.step(self.s, action, self.np_random)
-        return self.s, -cost, done, False, {}
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalkingSlippery-v1"])
@@ -51,33 +32,6 @@ def test_an_environment_and_its_table_grow_the_same_tree(name):
     assert numbers(plans[0]) == numbers(plans[1])
     assert plans[0].nodes == plans[1].nodes
     assert plans[0].label == plans[1].label
-
-
-@pytest.mark.parametrize("name", ["mdp-4", "grid-mdp"])
-def test_the_papers_problems_as_environments(name):
-    table = domains.make(name)
-    env = GymnasiumSimulator(TableEnv(table), horizon=table.horizon, discount=table.discount)
-    cost, reward = ErmMcts(table, 0.3, seed=4), ErmMcts(env, 0.3, seed=4)
-    for row, mirrored in zip(cost.plan(iterations=500).rows, reward.plan(iterations=500).rows, strict=True):
-        assert (row.visits, row.erm, row.maximum) == (mirrored.visits, -mirrored.erm, -mirrored.minimum)
-
-
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalkingSlippery-v1"])
-def test_root_estimates_agree_with_the_exact_solver(name):
-    # With exact values at the leaves, the first estimate of the first action is one unbiased draw of its exact
-    # value. The mean of 300 independent searches lies within 5 standard errors (error rate 6e-7).
-    table = TabularMDP.from_gymnasium(name, horizon=12)
-    env = GymnasiumSimulator(name, horizon=12)
-    exact = backward_induction(table, 0.0)
-    draws = [
-        ErmMcts(env, 0.0, seed=seed, leaf_value=lambda state, h: exact.values[h, int(state.observation)])
-        .plan(iterations=1)
-        .rows[0]
-        .erm
-        for seed in range(300)
-    ]
-    error = np.std(draws) / math.sqrt(len(draws))
-    assert abs(np.mean(draws) - exact.q_values[0, table.start, 0]) <= 5 * error + 1e-9
 
 
 def test_draws_do_not_tell_the_future():

@@ -1,7 +1,9 @@
 """Python simulators on the search kernel: equal trees, and every way a simulator can fail."""
 
+import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -178,14 +180,71 @@ def test_bad_action_sets_are_named(answer, pattern):
         ErmMcts(Stuck(), 0.5, seed=0).reset((2,), step=2)
 
 
-def test_an_endless_rollout_is_stopped(monkeypatch):
-    monkeypatch.setattr("tailwise.search.simulator_binding.ROLLOUT_PATIENCE", 0.0)
+class EndlessStep(Line):
+    patience, stuck = 0.2, True
 
-    class Endless(Line):
-        horizon = 100_000
+    def step(self, state, action, rng):
+        while self.stuck and state == (2,):
+            with contextlib.suppress(Exception):  # what users write; it must not swallow the watch
+                rng.random()
+        return super().step(state, action, rng)
 
-    with pytest.raises(SimulatorError, match="has not ended after 4096 steps"):
-        ErmMcts(Endless(), 0.5, seed=0).plan(iterations=1)
+
+class EndlessRollout(EndlessStep):
+    def rollout(self, state, h, rng):
+        while self.stuck:
+            rng.random()
+        return 1.0
+
+
+class LongRollout(Line):
+    patience, stuck, horizon = 0.2, True, 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("model", "pattern"),
+    [
+        (EndlessStep(), r"step\(\(2,\), [01]\) of EndlessStep at step 2 has not returned after 0.2 s"),
+        (EndlessRollout(), r"rollout\(\(1,\)\) of EndlessRollout at step 1 has not returned after 0.2 s"),
+        (LongRollout(), r"of LongRollout at step \d+ has not returned after 0.2 s.*shorten the horizon"),
+    ],
+    ids=["step", "rollout", "horizon"],
+)
+def test_calls_without_end_become_errors(model, pattern):
+    search = ErmMcts(model, 0.5, seed=0)
+    with pytest.raises(SimulatorError, match=pattern):
+        search.plan(iterations=5)
+    model.stuck = False
+    if model.horizon == 6:
+        assert search.plan(iterations=20).iterations == 20
+
+
+def test_a_step_that_is_being_debugged_is_let_alone():
+    class Debugged(Line):
+        patience = 0.1
+
+        def step(self, state, action, rng):
+            if not self.seen:
+                self.seen.append(state)
+                sys._getframe().f_trace = lambda *arguments: None  # what a debugger leaves in the frames it stops in
+                time.sleep(0.4)
+                time.sleep(0.0)
+            return super().step(state, action, rng)
+
+    model = Debugged()
+    model.seen = []
+    assert ErmMcts(model, 0.5, seed=0).plan(iterations=5).iterations == 5
+
+
+def test_patience_is_for_one_call_not_for_the_search():
+    class Patient(Line):
+        patience = 0.3
+
+        def step(self, state, action, rng):
+            time.sleep(0.002)
+            return super().step(state, action, rng)
+
+    assert ErmMcts(Patient(), 0.5, seed=0).plan(iterations=60).iterations == 60
 
 
 def test_everything_wrong_with_the_contract_is_said_at_once():

@@ -60,6 +60,9 @@ class Simulator:
     name : str
         Name of the problem, for display; the class's name if not set.
 
+    patience : float, default 60.0
+        Seconds after which a call (of ``step``, or a whole rollout) counts as endless and becomes an error.
+
     Notes
     -----
     Three optional methods are used where a subclass (or duck type) defines them:
@@ -69,7 +72,6 @@ class Simulator:
     ``rollout(state, h, rng) -> float``
         A sampled cost-to-go from step ``h``, discounted to ``h``, in the model's sense, instead of
         the uniform random rollout; it may return ``(total, number of steps)`` to have its steps counted.
-        It must end by itself: nothing can be done about a method that never returns.
     ``outcomes(state, action) -> list of (probability, next_state, cost, done)``
         For exact planning: see :func:`tailwise.models.tabulate`.
 
@@ -93,6 +95,7 @@ class Simulator:
     sense: Sense = "cost"
     start: Any
     name: str = ""
+    patience: float = 60.0
 
     def actions(self, state: Any) -> int | Sequence[Any]:
         """Return the actions allowed in ``state``: their ids, or their number n for 0..n-1."""
@@ -148,6 +151,9 @@ def contract_faults(model: Any) -> list[str]:
         faults.append(str(error))
     if getattr(model, "sense", "cost") not in ("cost", "reward"):
         faults.append(f"sense is {model.sense!r}; expected 'cost' or 'reward'")
+    patience = getattr(model, "patience", Simulator.patience)
+    if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not patience > 0:
+        faults.append(f"patience is {patience!r}; expected a number of seconds above 0")
     if hasattr(model, "start"):
         fault = state_fault(model.start)
         if fault:

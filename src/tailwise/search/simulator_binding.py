@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import (
+    Simulator,
     compared_by_identity,
     cost_fault,
     model_name,
@@ -40,10 +40,9 @@ from tailwise.search import simulator_world as shared
 from tailwise.search.intern import new_store
 from tailwise.search.options import SearchOptions
 from tailwise.search.simulator_world import COST, NEXT, STATUS, STEPS, FunctionModel
+from tailwise.search.watchdog import EndlessCall, Watch
 from tailwise.search.world import DONE, FAILED, GO_ON
 
-ROLLOUT_PATIENCE = 60.0  # seconds after which one rollout counts as endless
-_LOOK_AT_CLOCK = 4096  # steps
 _PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
@@ -66,7 +65,8 @@ class SimulatorBinding:
         self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
         self._place: tuple[Any, ...] = ()
-        self._inside = self._interrupted = False
+        self._interrupted = False
+        self._watch = Watch(float(getattr(model, "patience", Simulator.patience)))
         self._integers = memory.new_integers(int(model.horizon))
         self._numbers = memory.new_numbers(float(model.discount))
         self._to_cost: Callable[[Any], float] = (
@@ -180,11 +180,13 @@ class SimulatorBinding:
     # --------------------------------------------------------------- callbacks
 
     def _guarded(self, function: Callable[[int, int, int], None]) -> Callable[[int, int, int, int], int]:
+        watch = self._watch
         integers = self._integers.data  # a memoryview: quicker to write than the array
 
         def callback(context: int, handle: int, position: int, h: int) -> int:
             try:
-                self._inside = True
+                watch.calls += 1
+                watch.inside = True
                 if self._interrupted:
                     raise KeyboardInterrupt
                 function(handle, position, h)
@@ -192,7 +194,7 @@ class SimulatorBinding:
                 self._failure = error
                 integers[STATUS] = FAILED
             finally:
-                self._inside = False
+                watch.inside = False
             return 0
 
         return callback
@@ -268,7 +270,7 @@ class SimulatorBinding:
         step, rng, random = self._step, self._rng, self._rng.random
         choose, policy, to_cost = self.model.actions, self._options.rollout_policy, self._to_cost
         discount, horizon = float(self._numbers[shared.DISCOUNT]), int(self._integers[shared.HORIZON])
-        total, factor, first, begun = 0.0, 1.0, h, time.perf_counter()
+        total, factor, first = 0.0, 1.0, h
         while h < horizon:
             self._place = ("actions", state, None, h, _PENDING)
             allowed = choose(state)
@@ -294,11 +296,6 @@ class SimulatorBinding:
             if done:
                 return total, h - first
             factor *= discount
-            if (h - first) % _LOOK_AT_CLOCK == 0 and time.perf_counter() - begun > ROLLOUT_PATIENCE:
-                raise SimulatorError(
-                    f"the rollout from step {first} has not ended after {h - first} steps and {ROLLOUT_PATIENCE:g} s; "
-                    "shorten the horizon, end episodes with done=True, or define rollout or leaf_value"
-                )
         if self._terminal is not None:
             total += factor * self._end(state)
         return total, h - first
@@ -317,29 +314,43 @@ class SimulatorBinding:
         interrupted, self._interrupted = self._interrupted, False
         if error is None or (interrupted and isinstance(error, KeyboardInterrupt)):
             raise KeyboardInterrupt  # it fell before the callback could keep it
+        if isinstance(error, EndlessCall):
+            patience = self._watch.patience
+            raise SimulatorError(
+                f"{self._where()} has not returned after {patience:g} s: does it loop for ever? If it is only slow, "
+                "set patience (in seconds) on the model; for long rollouts, shorten the horizon, end episodes with "
+                "done=True, or define rollout or leaf_value"
+            ) from None
         if not isinstance(error, Exception):
             raise error
         raise SimulatorError(self._message(error)) from (None if isinstance(error, SimulatorError) else error)
 
     def _message(self, error: Exception) -> str:
-        method, state, action, h, result = self._place
-        shown = ", ".join(short(value) for value in (state, action) if value is not None)
-        where = f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h is not None else "")
+        where, result = self._where(), self._place[-1]
         if isinstance(error, SimulatorError):
             return f"{where}: {error}"
         fault = "" if result is _PENDING else outcome_fault(result)
         return f"{where}: {fault}" if fault else f"{where} raised {type(error).__name__}: {error}"
 
+    def _where(self) -> str:
+        method, state, action, h, _ = self._place
+        shown = ", ".join(short(value) for value in (state, action) if value is not None)
+        return f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h is not None else "")
+
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the kernel runs: keep a Ctrl-C that falls between callbacks for the next one."""
+        """While the kernel runs: watch for calls without end, keep a Ctrl-C that falls between callbacks."""
+        with self._watch.running():
+            yield from self._keeping_interrupts()
+
+    def _keeping_interrupts(self) -> Iterator[None]:
         standard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if not standard or threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def keep(number: int, frame: Any) -> None:
-            if self._inside:
+            if self._watch.inside:
                 raise KeyboardInterrupt
             self._interrupted = True
 
