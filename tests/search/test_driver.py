@@ -205,6 +205,14 @@ def test_recommending_by_value():
     assert plan.action == min(plan.rows, key=lambda r: r.erm).action
 
 
+def test_equal_visits_are_told_apart_by_risk():
+    """An enormous bonus visits all actions equally often."""
+    mdp = TabularMDP.from_arrays(np.ones((1, 3, 1)), costs=[[2.0, 1.0, 3.0]], order="SAS", horizon=1)
+    plan = ErmMcts(mdp, 1.0, seed=0, bonus=PolynomialBonus(constant=1e9)).plan(iterations=300)
+    assert {r.visits for r in plan.rows} == {100}
+    assert plan.action == 1
+
+
 def test_an_action_set_larger_than_the_first_arena():
     size = 3000
     mdp = TabularMDP.from_arrays(

@@ -301,8 +301,9 @@ class TreeSearch:
         )  # fmt: skip
         tried = np.flatnonzero(counts)
         value = weighted_erm(erms[tried], beta, counts[tried] / total)
-        by_value = self.options.recommend == "value"
-        best = int(tried[np.argmin(erms[tried])] if by_value else np.argmax(counts))
+        if self.options.recommend == "visits":
+            tried = np.flatnonzero(counts == counts.max())  # equal visits are told apart by risk
+        best = int(tried[np.argmin(erms[tried])])
         samples = tuple(0.0 - costs if sense == "reward" else costs for costs in by_action)
         return Plan(
             action=rows[best].action,

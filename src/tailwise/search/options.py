@@ -123,7 +123,7 @@ class SearchOptions:
         paper's experiments. "path": the rule is followed to the horizon and every node on the
         way is added, the setting of theorem ``mcts-result``.
     recommend : "visits" or "value", default "visits"
-        Recommended action: the most visited, or the one of least risk.
+        Recommended action: the most visited (of equals, the one of least risk), or the one of least risk.
     max_nodes : int, optional
         Stop when the tree holds this many decision nodes.
     max_memory : int, optional
