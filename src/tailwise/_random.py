@@ -9,7 +9,6 @@ a kernel, a user's compiled ``step`` and plain Python code share one stream, dra
 from __future__ import annotations
 
 import ctypes
-import numbers
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,9 +40,9 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.integers(0, 2**32, size=8, dtype=np.uint64).tolist())
     if seed is None:
         return np.random.SeedSequence()
-    number: Any = seed
-    if isinstance(number, numbers.Integral) and type(number) is not bool and int(number) >= 0:
-        return np.random.SeedSequence(int(number))
+    given: Any = seed
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and given >= 0:
+        return np.random.SeedSequence(int(given))
     raise OptionError(f"seed must be None, a non-negative int, a SeedSequence or a Generator, not {seed!r}")
 
 

@@ -24,29 +24,21 @@ def real(
 ) -> float:
     """Return ``value`` as a float inside the given range, or raise ``OptionError``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
-        raise OptionError(
-            f"{name} must be a number, not {value!r} of type {type(value).__name__}{_tail(hint)}"
-        )
+        raise OptionError(f"{name} must be a number, not {value!r} of type {type(value).__name__}{_tail(hint)}")
     number = float(value)
-    inside = (number > low if low_open else number >= low) and (
-        number < high if high_open else number <= high
-    )
+    inside = (number > low if low_open else number >= low) and (number < high if high_open else number <= high)
     if math.isnan(number) or (finite and math.isinf(number)) or not inside:
         left = "(" if low_open or math.isinf(low) else "["
         right = ")" if high_open or math.isinf(high) else "]"
         kind = "a finite number" if finite else "a number"
-        raise OptionError(
-            f"{name} must be {kind} in {left}{low:g}, {high:g}{right}, not {value!r}{_tail(hint)}"
-        )
+        raise OptionError(f"{name} must be {kind} in {left}{low:g}, {high:g}{right}, not {value!r}{_tail(hint)}")
     return number
 
 
 def integer(value: Any, name: str, *, low: int, high: int | None = None, hint: str = "") -> int:
     """Return ``value`` as an int inside the given range, or raise ``OptionError``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Integral, np.integer)):
-        raise OptionError(
-            f"{name} must be a whole number, not {value!r} of type {type(value).__name__}{_tail(hint)}"
-        )
+        raise OptionError(f"{name} must be a whole number, not {value!r} of type {type(value).__name__}{_tail(hint)}")
     number = int(value)
     if number < low or (high is not None and number > high):
         bounds = f"at least {low}" if high is None else f"from {low} to {high}"

@@ -21,8 +21,7 @@ def register(app: typer.Typer) -> None:
             print_json(
                 {
                     "domains": [
-                        {"name": d.name, "kind": d.kind, "summary": d.summary, "options": d.options}
-                        for d in found
+                        {"name": d.name, "kind": d.kind, "summary": d.summary, "options": d.options} for d in found
                     ]
                 }
             )

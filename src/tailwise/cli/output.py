@@ -54,9 +54,7 @@ def number(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if value else "0"
 
 
-def table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", best: int | None = None
-) -> Table:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", best: int | None = None) -> Table:
     """Build a table; the first column is text, the others numbers; row ``best`` is emphasised."""
     built = Table(title=title or None, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
