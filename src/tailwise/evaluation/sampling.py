@@ -78,7 +78,7 @@ def sampling_interval(
 def _row_erms(
     costs: np.ndarray[tuple[int, int], np.dtype[np.float64]], beta: float
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """ERM of each row, in the OCE form about its worst cost or, for small beta, its mean."""
+    """ERM of each row, shifted by its worst cost or, for small beta, its mean."""
     spread = float(np.ptp(costs))
     if abs(beta) * spread < 1e-13:
         return np.asarray(costs.mean(axis=1))

@@ -12,14 +12,12 @@ import numpy as np
 
 from tailwise.errors import RunError
 from tailwise.report.document import Block, Bullets, Document, Heading, Image, Paragraph, Table
-from tailwise.report.plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
+from tailwise.report.reproduction_figures import ALGORITHMS, betas, curve_rows, draw_figures
 from tailwise.risk.intervals import Interval
 
 if TYPE_CHECKING:
     from tailwise.experiments import Row, Summary
 
-_HISTOGRAM_ITERATIONS = 1000
-_ORDER = ("ERM-BI", "Acc-MCTS", "ERM-MCTS")
 _RESULT_COLUMNS = (
     *("problem", "algorithm", "variant", "beta", "iterations", "episodes", "erm", "erm_low", "erm_high"),
     *("closed_loop", "closed_low", "closed_high", "frequency_risk", "exact", "regret", "luck_low", "luck_high"),
@@ -52,7 +50,7 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
     try:
         folder = out / "figures"
         folder.mkdir(parents=True, exist_ok=True)
-        images, files = _figures(summary, folder)
+        images, files = draw_figures(summary, folder)
         document = Document("The paper's experiments, reproduced", _blocks(summary, images))
         for name, text in (
             ("report.md", document.markdown()),
@@ -64,133 +62,6 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
     except OSError as error:
         raise RunError(f"the report cannot be written into {out}: {error}") from None
     return tuple(files)
-
-
-# -------------------------------------------------------------------- figures
-
-
-def _figures(summary: Summary, folder: Path) -> tuple[list[Image], list[Path]]:
-    images: list[Image] = []
-    files: list[Path] = []
-
-    def add(name: str, figure: object, caption: str) -> None:
-        files.extend(save_figure(figure, folder, name))
-        images.append(Image(f"figures/{name}.png", caption))
-
-    main = summary.settings.variants[0]
-    for letter, problem in zip("ab", ("mdp-4", "grid-mdp"), strict=True):
-        rows = _histogram_rows(summary, problem, main)
-        if rows:
-            samples = tuple(Sample(f"beta {row.cell.beta:g}", row.totals) for row in rows)
-            size = rows[0].cell.iterations
-            panel = Panel(f"{problem}: ERM-MCTS, n = {size}, variant {main}", samples)
-            add(
-                f"{letter}_{problem}",
-                histogram_panels([panel], xlabel="discounted cost of an episode"),
-                f"Figure ({letter}): discounted costs of {len(rows[0].totals)} episodes of ERM-MCTS on {problem}.",
-            )
-    for letter, problem in zip("cd", ("mdp-4", "grid-mdp"), strict=True):
-        for beta in _betas(summary, problem):
-            rows = _curve_rows(summary, problem, beta)
-            if len({row.cell.iterations for row in rows}) < 2:
-                continue
-            for settled in (False, True):
-                kind = "closed-loop" if settled else "empirical"
-                add(
-                    f"{letter}_{problem}_beta-{beta:g}" + ("_closed-loop" if settled else ""),
-                    _curve_figure(
-                        rows, problem, beta, settled, None if settled else _oracle_luck(summary, problem, beta)
-                    ),
-                    f"Figure ({letter}), {problem}, beta {beta:g}: {kind} risk against the number of iterations. "
-                    + _error_bars(problem, settled),
-                )
-    for problem in summary.settings.problems:
-        panels = [
-            Panel(
-                f"{problem}, beta {beta:g}",
-                _comparison_samples(summary, problem, beta, main),
-                _exact(summary, problem, beta),
-            )
-            for beta in _betas(summary, problem)
-        ]
-        add(
-            f"distributions_{problem}",
-            histogram_panels(panels, xlabel="discounted cost of an episode"),
-            f"Discounted costs of the three algorithms on {problem} (variant {main}).",
-        )
-    return images, files
-
-
-def _error_bars(problem: str, settled: bool) -> str:
-    if not settled:
-        return "Bars: 90 % percentile bootstrap, as in the paper."
-    how = "certain remainders integrated exactly" if problem == "grid-mdp" else "from all episodes there are"
-    return f"The risk of the closed loop, {how}. Bars: 95 % percentile bootstrap."
-
-
-def _histogram_rows(summary: Summary, problem: str, variant: str) -> list[Row]:
-    most = max((row.cell.iterations for row in summary.rows if row.cell.problem == problem), default=0)
-    size = min(_HISTOGRAM_ITERATIONS, most)
-    found = [summary.find(problem, "ERM-MCTS", variant, beta, size) for beta in _betas(summary, problem)]
-    return [row for row in found if row is not None]
-
-
-def _curve_rows(summary: Summary, problem: str, beta: float) -> list[Row]:
-    rows = [row for row in summary.rows if (row.cell.problem, row.cell.beta) == (problem, beta)]
-    sizes = {(row.cell.algorithm, row.cell.variant): 0 for row in rows}
-    for row in rows:
-        sizes[row.cell.algorithm, row.cell.variant] += 1
-    return [row for row in rows if sizes[row.cell.algorithm, row.cell.variant] > 1]
-
-
-def _oracle_luck(summary: Summary, problem: str, beta: float) -> Interval | None:
-    row = summary.find(problem, "ERM-BI", "exact", beta)
-    return None if row is None else row.luck
-
-
-def _curve_figure(rows: list[Row], problem: str, beta: float, settled: bool, band: Interval | None) -> object:
-    curves = []
-    for key in dict.fromkeys((row.cell.algorithm, row.cell.variant) for row in rows):
-        own = sorted(
-            (row for row in rows if (row.cell.algorithm, row.cell.variant) == key), key=lambda row: row.cell.iterations
-        )
-        bars = [row.closed_interval if settled else row.interval for row in own]
-        curves.append(
-            Curve(
-                f"{key[0]}, {key[1]}",
-                np.array([row.cell.iterations for row in own], dtype=np.float64),
-                np.array([row.closed_loop if settled else row.erm for row in own]),
-                np.array([bar.low for bar in bars]),
-                np.array([bar.high for bar in bars]),
-            )
-        )
-    kind = "risk of the closed loop" if settled else f"empirical risk of {len(rows[0].totals)} episodes"
-    return risk_curves(
-        curves,
-        xlabel="iterations n of each decision",
-        ylabel=f"ERM at beta {beta:g}",
-        title=f"{problem}, beta {beta:g}: {kind}",
-        exact=rows[0].exact,
-        band=band,
-        band_label="90 % of experiments with the optimal policy",
-    )
-
-
-def _comparison_samples(summary: Summary, problem: str, beta: float, variant: str) -> tuple[Sample, ...]:
-    rows = [row for row in summary.table(problem, beta) if row.cell.variant in ("exact", variant)]
-    rows.sort(key=lambda row: _ORDER.index(row.cell.algorithm))
-    return tuple(Sample(row.cell.algorithm, row.totals) for row in rows)
-
-
-def _betas(summary: Summary, problem: str) -> list[float]:
-    return list(dict.fromkeys(row.cell.beta for row in summary.rows if row.cell.problem == problem))
-
-
-def _exact(summary: Summary, problem: str, beta: float) -> float:
-    return next(row.exact for row in summary.rows if (row.cell.problem, row.cell.beta) == (problem, beta))
-
-
-# ----------------------------------------------------------------------- text
 
 
 def _blocks(summary: Summary, images: list[Image]) -> list[Block]:
@@ -244,15 +115,15 @@ def _blocks(summary: Summary, images: list[Image]) -> list[Block]:
     ]
     for problem in settings.problems:
         blocks.append(Heading(f"{problem}: the paper's table"))
-        for beta in _betas(summary, problem):
+        for beta in betas(summary, problem):
             blocks.append(Heading(f"beta = {beta:g}", 3))
             blocks.append(_table(summary.table(problem, beta), settings.seeds))
         blocks.append(Paragraph(_remark(summary, problem)))
     curves = [
         row
         for problem in settings.problems
-        for beta in _betas(summary, problem)
-        for row in _curve_rows(summary, problem, beta)
+        for beta in betas(summary, problem)
+        for row in curve_rows(summary, problem, beta)
     ]
     if curves:
         blocks.append(Heading("Risk against the number of iterations"))
@@ -269,7 +140,7 @@ def _table(rows: Iterable[Row], seeds: int) -> Table:
     columns = ["algorithm", "variant", "paper", f"ERM of {seeds}", "closed loop", "exact", "regret", "luck (90 %)"]
     columns += ["paper inside"] + (["frequencies"] if has_frequency else [])
     lines = []
-    for row in sorted(rows, key=lambda row: _ORDER.index(row.cell.algorithm)):
+    for row in sorted(rows, key=lambda row: ALGORITHMS.index(row.cell.algorithm)):
         oracle = row.cell.algorithm == "ERM-BI"
         line = [
             row.cell.algorithm,
@@ -299,7 +170,7 @@ def _remark(summary: Summary, problem: str) -> str:
         )
     falls = [
         f"{int(np.count_nonzero(row.totals > 12.0))} ({row.cell.algorithm}, beta {row.cell.beta:g})"
-        for beta in _betas(summary, problem)
+        for beta in betas(summary, problem)
         for row in summary.table(problem, beta)
         if row.cell.variant in ("exact", summary.settings.variants[0])
     ]

@@ -7,15 +7,12 @@ cost; the utility is charged by the step that ends the episode, and ``end_cost``
 
 from __future__ import annotations
 
-import ctypes
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numba import cfunc, config, float64, njit, types
-from numba.core.errors import NumbaError, NumbaWarning
+from numba import config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -23,6 +20,7 @@ from tailwise._jit import inlined
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
 from tailwise.models.table_data import TableData
+from tailwise.search.callbacks import Callback, compile_function
 from tailwise.search.intern import (
     FULL_STORE,
     InternStore,
@@ -167,60 +165,12 @@ def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-un
 register_world(AccruedData, _count_actions, _take_step, _end_cost, _roll_out)
 
 
-class _Callback:
-    """A Python function that compiled code can call; its first exception is kept."""
-
-    def __init__(self, function: Callable[[float], float]) -> None:
-        self.function = function
-        self.error: BaseException | None = None
-        self._pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(self)
-
-    @property
-    def address(self) -> int:
-        """Address of the C function; valid while this object lives."""
-        return ctypes.cast(self._pointer, ctypes.c_void_p).value or 0
-
-    def __call__(self, total: float) -> float:
-        try:
-            return float(self.function(total))
-        except BaseException as error:  # whatever it is must not cross the compiled frames
-            self.error = self.error or error
-            return math.nan
-
-
-_COMPILED: dict[Callable[[float], float], Any] = {}
-
-
-def _compile(function: Callable[[float], float]) -> Any:
-    """Compile ``function``, or None where numba cannot; remembered by function.
-
-    An exception cannot pass through the kernel, so it becomes NaN, which the kernel reports.
-    """
-    plain = getattr(function, "py_func", function)
-    if plain not in _COMPILED:
-        inner = njit(plain)
-
-        def guarded(total):  # type: ignore[no-untyped-def]
-            try:
-                return inner(total)
-            except Exception:
-                return math.nan
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", NumbaWarning)  # a cast that numba doubts is not compiled
-                _COMPILED[plain] = cfunc(float64(float64))(guarded)
-        except (NumbaError, NumbaWarning, TypeError, AttributeError, NotImplementedError):
-            _COMPILED[plain] = None
-    return _COMPILED[plain]
-
-
 class AccruedBinding:
     """The accrued-cost view bound to the kernel: handles are interned (state, accrued) pairs."""
 
     def __init__(self, model: AccruedTable) -> None:
         self.model = model
-        self._callback: _Callback | None = None
+        self._callback: Callback | None = None
         mdp, utility = model.mdp, model.utility
         kind, beta, reference, custom = CUSTOM, 0.0, 0.0, 0
         if isinstance(utility, ExponentialUtility):
@@ -248,10 +198,10 @@ class AccruedBinding:
         return self._callback is None
 
     def _make_custom(self, utility: Callable[[float], float]) -> Any:
-        compiled = None if config.DISABLE_JIT else _compile(utility)
+        compiled = None if config.DISABLE_JIT else compile_function(utility)
         if compiled is not None:
             return int(compiled.address)
-        self._callback = _Callback(utility)
+        self._callback = Callback(utility)
         return self._callback if config.DISABLE_JIT else self._callback.address
 
     def handle(self, state: Any) -> int:
