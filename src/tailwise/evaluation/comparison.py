@@ -110,8 +110,8 @@ def compare(
     values = np.concatenate([left(rows) - right(rows) for rows in resampled_counts(counts, number, rng)])
     low, high = np.quantile(values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
     difference = erm(one, level) - erm(two, level)
-    ends = sorted((sign * float(low), sign * float(high)))
+    ends = sorted((sign * float(low) + 0.0, sign * float(high) + 0.0))  # + 0.0: no -0.0
     return Comparison(
-        first.label, second.label, level, sign * difference, Interval(*ends), wanted,
+        first.label, second.label, level, sign * difference + 0.0, Interval(*ends), wanted,
         int(np.count_nonzero(one < two)), int(np.count_nonzero(one == two)), int(np.count_nonzero(one > two)),
     )  # fmt: skip
