@@ -198,6 +198,9 @@ def test_a_function_that_cannot_be_compiled_is_shown_and_runs_only_if_asked():
     assert "step of odd cannot be compiled at" in text
     assert "test_compiled_simulator.py, line" in text
     assert "fallback=True" in text
+    assert 'label = {"a": 1}.popitem()' in text or "encode" in text  # the user's own line
+    assert "\x1b" not in text
+    assert "Failed in" not in text
     asked = CompiledSimulator(unsupported_step, start=0, horizon=5, actions=2, fallback=True)
     assert ErmMcts(asked, 0.5, seed=0).plan(iterations=10).iterations == 10
 

@@ -96,6 +96,7 @@ BAD = {
     "exception": (lambda state: 1 // 0, r"step\(\(3,\), 1\) of Line at step 3 raised ZeroDivisionError"),
     "nan": (lambda state: (state, float("nan"), False), r"at step 3: the cost is nan; it must be a finite"),
     "inf": (lambda state: (state, float("inf"), False), r"at step 3: the cost is inf"),
+    "huge": (lambda state: (state, 10**400, False), r"the cost is 10+\.\.\.; it must be a finite"),
     "text": (lambda state: (state, "1", False), r"the cost is '1' of type str; it must be a number"),
     "none": (lambda state: None, r"it returned None; expected \(next_state, cost, done\)"),
     "pair": (lambda state: (state, 1.0), r"it returned \(\(3,\), 1.0\); expected"),

@@ -234,8 +234,12 @@ def cost_fault(cost: Any) -> str:
         cost = cost[()]
     if not isinstance(cost, (bool, np.bool_, int, float, np.integer, np.floating)):
         return f"is {short(cost)} of type {type(cost).__name__}; it must be a number"
-    if not math.isfinite(cost):
-        return f"is {cost}; it must be a finite number"
+    try:
+        finite = math.isfinite(cost)
+    except OverflowError:  # an int beyond the range of a double
+        finite = False
+    if not finite:
+        return f"is {short(cost, 40)}; it must be a finite number"
     return ""
 
 

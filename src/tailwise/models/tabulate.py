@@ -33,7 +33,8 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
     Returns
     -------
     TabularMDP
-        Its labels are the states' texts; action k is the k-th of ``actions(state)``. State 0 is the start.
+        Its labels are the states' texts; action k is the k-th of ``actions(state)``, and has its name where
+        actions are numbers. State 0 is the start.
         States that are reached only at the horizon have the one action 0, which is never taken.
 
     Raises
@@ -56,6 +57,8 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
     index: dict[Any, int] = {simulator.start: 0}
     pending = deque([(simulator.start, 0)])
     rows: list[tuple[int, int, int, float, float, bool]] = []
+    numbered, most = True, 1
+    canonical = getattr(simulator, "canonical", None)
     while pending:
         state, depth = pending.popleft()
         here = index[state]
@@ -63,12 +66,17 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
             rows.append((here, 0, here, 1.0, 0.0, False))
             continue
         answer = simulator.actions(state)
-        for k, action in enumerate(range(answer) if isinstance(answer, (int, np.integer)) else answer):
+        listed = list(range(int(answer)) if isinstance(answer, (int, np.integer)) else answer)
+        most = max(most, len(listed))
+        numbered = numbered and listed == list(range(len(listed)))
+        for k, action in enumerate(listed):
             for entry in simulator.outcomes(state, action):
                 probability, target, cost, done = entry
                 fault = outcome_fault((target, cost, done))
                 if fault:
                     raise ModelError(f"outcomes({short(state)}, {short(action)}) of {name}: {fault}")
+                if not done and canonical is not None:
+                    target = canonical(target)
                 if target not in index and not done:
                     index[target] = len(index)
                     pending.append((target, depth + 1))
@@ -83,6 +91,7 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
         terminal_costs=terminals if in_costs else None, terminal_rewards=None if in_costs else terminals,
         done=ends, num_states=len(index), horizon=int(simulator.horizon), discount=float(simulator.discount), start=0,
         state_labels=_labels(simulator, list(index)), name=name,
+        action_labels=_action_labels(simulator, most) if numbered else (),
     )  # fmt: skip
 
 
@@ -95,6 +104,12 @@ def _terminals(simulator: Any, states: list[Any], name: str) -> Any:
         if fault:
             raise ModelError(f"terminal_cost({short(state)}) of {name}: its value {fault}")
     return np.array(values, dtype=np.float64)
+
+
+def _action_labels(simulator: Any, count: int) -> list[str]:
+    name = getattr(simulator, "action_name", None)
+    names = [str(name(action)) for action in range(count)] if name is not None else []
+    return names if len(set(names)) == len(names) and names != list(map(str, range(count))) else []
 
 
 def _labels(simulator: Any, states: list[Any]) -> list[str]:

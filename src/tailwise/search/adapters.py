@@ -7,7 +7,9 @@ functions, which are compiled first and by themselves, so that a failure names t
 from __future__ import annotations
 
 import builtins
+import linecache
 import math
+import re
 import types as python_types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from tailwise.search.intern import bits_float, float_bits
 from tailwise.search.options import SearchOptions
 
 ACTIONS, STEP, TERMINAL, ROLLOUT, LEAF, POLICY = 1, 2, 3, 4, 5, 6  # what integers[FAULT] says
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SIGNATURE = types.int64(types.int64, types.int64, types.int64, types.int64)
 
 
@@ -117,7 +120,10 @@ def _compiled(
 def _with_compiled_helpers(function: Any) -> Any:
     """Return ``function`` with the plain functions that it calls by name compiled too."""
     if not isinstance(function, python_types.FunctionType):
-        raise ModelError(f"{function!r} cannot be compiled; expected a plain function")
+        raise ModelError(
+            f"{function!r} cannot be compiled; expected a plain function, not a method or another callable (pass "
+            "fallback=True, or use a Simulator, to run it interpreted)"
+        )
 
     def jitted(value: Any) -> Any:
         same = value is function
@@ -136,22 +142,16 @@ def _with_compiled_helpers(function: Any) -> Any:
 
 def _explain(model: CompiledSimulator, name: str, function: Any, error: NumbaError) -> str:
     """The failure in the user's terms: function, file, line, the line itself, numba's first words."""
-    text = str(error)
-    reason = next(
-        (
-            line.strip()
-            for line in text.splitlines()
-            if line.strip() and not line.startswith(("Failed in", "During:", "-"))
-        ),
-        type(error).__name__,
-    )
+    lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "- ", "File "))]
+    reason = said[0] if said else type(error).__name__
     location = getattr(error, "loc", None)
     where = ""
     if location is not None and location.filename:
         where = f" at {location.filename}, line {location.line}"
-        lines = location.get_lines() if hasattr(location, "get_lines") else []
-        if lines:
-            where += f" ({lines[0].strip()})"
+        source = linecache.getline(location.filename, location.line).strip()
+        if source:
+            where += f" ({source})"
     return (
         f"{name} of {model_name(model)} cannot be compiled{where}: {reason}; use ints, floats, tuples and the methods "
         "of rng, or pass fallback=True (or use a Simulator) to run it interpreted"
