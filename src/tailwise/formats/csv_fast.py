@@ -65,19 +65,19 @@ def _read_arrow(csv: Any, path: Path, header: Header) -> Columns | None:
         )
     except (arrow.ArrowException, ValueError, OSError):
         return None
-    if any(table[name].null_count for name in wanted) or _has_hexadecimal(path):
+    if any(table[name].null_count for name in wanted) or _holds(path, b"x", b"X"):  # pyarrow alone reads 0x10 as 16
         return None
     arrays = {name: table[name].to_numpy() for name in wanted}
     return _columns(arrays, path, header)
 
 
-def _has_hexadecimal(path: Path) -> bool:
-    """Whether an x stands behind the first line: pyarrow reads 0x10 as 16, nobody else does."""
+def _holds(path: Path, *letters: bytes) -> bool:
+    """Whether one of the letters stands behind the first line."""
     block = bytearray(_BLOCK)
     with path.open("rb") as file:
         file.readline()
         while size := file.readinto(block):
-            if block.find(b"x", 0, size) >= 0 or block.find(b"X", 0, size) >= 0:
+            if any(block.find(letter, 0, size) >= 0 for letter in letters):
                 return True
     return False
 
@@ -89,9 +89,7 @@ def read_numpy(path: Path, header: Header) -> Columns | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a file without entries, or ids such as 1e3
-            cells = np.loadtxt(
-                path, dtype=types, delimiter=",", skiprows=1, quotechar='"', comments=None, encoding="utf-8", ndmin=1
-            )
+            cells = np.loadtxt(path, dtype=types, delimiter=",", skiprows=1, comments=None, encoding="utf-8", ndmin=1)
     except (ValueError, Warning, OverflowError, OSError):
         return None
     arrays: dict[str, Any] = {name: np.ascontiguousarray(cells[name]) for name in header.names}
