@@ -226,6 +226,7 @@ class TreeSearch:
         allowed = float("inf") if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
         if self._step >= self._rules.horizon:
             raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+        self._compile()
         begun = time.perf_counter()
         before = self._trace.totals.copy()
         stopped = StopReason.ITERATIONS
@@ -258,13 +259,22 @@ class TreeSearch:
                 raise
         return self._report(before, begun, stopped)
 
+    def _compile(self) -> None:
+        """Compile or load the kernel for this kind of model, before the clock starts."""
+        kind = type(self._binding.data)
+        if kind in _compiled_kinds or config.DISABLE_JIT:
+            return
+        with _compile_notice():
+            kernels.search_chunk(self._binding.data, self._arena, self._rules, self._trace, self._stream, 0)
+        _compiled_kinds.add(kind)
+
     def _run(self, iterations: int) -> StopReason | None:
         """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
         target = self._trace.totals[0] + iterations
         while self._trace.totals[0] < target:
             left = int(target - self._trace.totals[0])
             guard = getattr(self._binding, "running", nullcontext)
-            with _compile_notice(type(self._binding.data)), guard():
+            with guard():
                 _, status = kernels.search_chunk(
                     self._binding.data, self._arena, self._rules, self._trace, self._stream, left
                 )
@@ -326,11 +336,8 @@ class TreeSearch:
 
 
 @contextmanager
-def _compile_notice(kind: type) -> Iterator[None]:
-    """Say that a kernel is being compiled, if its first call in this process takes over a second."""
-    if kind in _compiled_kinds or config.DISABLE_JIT:
-        yield
-        return
+def _compile_notice() -> Iterator[None]:
+    """Say that a kernel is being compiled, if that takes over a second."""
     message = "tailwise: compiling the search kernel (once; later runs load it from the cache) ..."
     timer = threading.Timer(1.0, lambda: print(message, file=sys.stderr, flush=True))
     timer.daemon = True
@@ -339,4 +346,3 @@ def _compile_notice(kind: type) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-    _compiled_kinds.add(kind)
