@@ -210,6 +210,46 @@ def test_a_custom_environment_with_its_own_save_and_restore():
         GymnasiumSimulator(Counter("none"), horizon=10, save=lambda env: 0)
 
 
+class Shifty(gymnasium.Env):
+    """Its attributes come, go and change their kind."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Discrete(1000)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count, self.trail, self.mark = 0, [], None
+        self.__dict__.pop("late", None)
+        return 0, {}
+
+    def step(self, action):
+        self.count += 1
+        self.trail.append(action)
+        self.mark = float(self.count) if self.count % 3 else None
+        if self.count == 4:
+            self.late = True
+        if self.count == 6:
+            del self.late
+        value = 100 * hasattr(self, "late") + 10 * (self.mark is None) + sum(self.trail)
+        return value, float(value), self.count > 8, False, {}
+
+
+def test_attributes_that_come_and_go_are_kept_right():
+    model = GymnasiumSimulator(Shifty(), horizon=9)
+    assert model.way == "attributes"
+    rng = np.random.default_rng(0)
+    path, totals = [model.start], []
+    for action in (1, 0, 1, 1, 0, 1, 1, 0):
+        state, reward, _ = model.step(path[-1], action, rng)
+        path.append(state)
+        totals.append(reward)
+    for h in (7, 2, 5, 0, 4, 3, 6, 1):  # from any state again, in any order
+        state, reward, _ = model.step(path[h], (1, 0, 1, 1, 0, 1, 1, 0)[h], rng)
+        assert reward == totals[h]
+        assert state == path[h + 1]
+    assert len(set(path)) == len(path)
+
+
 def test_continuous_actions_are_refused_and_discretized():
     with pytest.raises(ModelError, match=r"continuous action space.*Discretized\(levels=3\)"):
         GymnasiumSimulator("Pendulum-v1")

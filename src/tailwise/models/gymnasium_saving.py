@@ -33,6 +33,7 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _PROBE_EPISODES, _PROBE_STEPS = 6, 60
 _TRIALS, _TRIAL_STEPS = 5, 15
 _LARGE = 500  # items
+_MISSING = object()
 
 
 class Saved(NamedTuple):
@@ -147,6 +148,8 @@ class Attributes:
                 if ends:
                     break
         self._changing = tuple(sorted(changing))
+        plain = {name: value for name, value in vars(machine.core).items() if name not in _SKIPPED}
+        self._reference = {name: value for name, value in plain.items() if name not in changing}
 
     @staticmethod
     def _containers(core: Any, *, large: bool) -> dict[str, Any]:
@@ -161,23 +164,43 @@ class Attributes:
         }
 
     def save(self, machine: Machine) -> Saved:
-        """Return the attributes' values."""
-        held = vars(machine.core)
-        plain = {name: value for name, value in held.items() if isinstance(value, _SCALARS) and name not in _SKIPPED}
-        scalars = tuple(plain.items())
+        """Return the scalars that differ from the reference, and the containers that change."""
+        held, reference = vars(machine.core), self._reference
+        scalars = tuple(
+            (name, value)
+            for name, value in held.items()
+            if value is not reference.get(name, _MISSING)
+            and isinstance(value, _SCALARS)
+            and name not in _SKIPPED
+            and not _same(value, reference.get(name, _MISSING))
+        )
         containers = tuple((name, _duplicate(held[name])) for name in self._changing if name in held)
-        return Saved((scalars, tuple(freeze(value) for _, value in containers)), (scalars, containers))
+        absent = frozenset(reference.keys() - held.keys())
+        key = (frozenset(scalars), tuple(freeze(value) for _, value in containers), absent)
+        return Saved(key, (scalars, containers, absent))
 
     def restore(self, machine: Machine, payload: Any) -> None:
-        """Set the attributes; those that are new since then are removed."""
-        scalars, containers = payload
-        held = vars(machine.core)
-        known = {name for name, _ in scalars} | {name for name, _ in containers}
-        for name in [name for name in held if name not in known and name not in _SKIPPED]:
-            if isinstance(held[name], _SCALARS) or name in self._changing:
+        """Set the attributes; the other scalars go back to the reference, and new ones are removed."""
+        scalars, containers, absent = payload
+        held, reference = vars(machine.core), self._reference
+        for name in [name for name, value in held.items() if value is not reference.get(name, _MISSING)]:
+            if name in _SKIPPED:
+                continue
+            if isinstance(reference.get(name), _SCALARS) and name in reference:
+                held[name] = reference[name]
+            elif isinstance(held[name], _SCALARS) or name in self._changing:
                 del held[name]
+        for name, value in reference.items():
+            if name in absent:
+                held.pop(name, None)
+            elif name not in held:
+                held[name] = value
         held.update(scalars)
         held.update((name, _duplicate(value)) for name, value in containers)
+
+
+def _same(value: Any, reference: Any) -> bool:
+    return type(value) is type(reference) and bool(value == reference)
 
 
 class MujocoState:

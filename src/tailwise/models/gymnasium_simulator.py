@@ -265,7 +265,7 @@ class GymnasiumSimulator(Simulator):
         return state
 
     def _enter(self, state: EnvironmentState, rng: np.random.Generator) -> None:
-        if state is not self._last:
+        if self._last is None or state != self._last:
             self._way.restore(self._machine, state.payload)
             self._last = None
         self._machine.lend(rng)
