@@ -20,7 +20,7 @@ from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
-from tailwise.evaluation.policies import policy_rows
+from tailwise.evaluation.policies import as_policy, policy_rows
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, run_key, start_stream
 from tailwise.models import TabularMDP
@@ -54,8 +54,9 @@ def evaluate(
         The world that the episodes are played in. The planner may have been given another model of it.
     planner_or_policy : planner, policy or array_like of int
         A planner (:class:`tailwise.ErmMcts`, ...), which re-plans at each step; or anything with
-        ``act(state, h)``, such as a :class:`tailwise.Solution`; or, on a table, action ids of shape (S,) or
-        (H, S). The planner's own tree and stream are left alone: each episode has a fresh copy.
+        ``act(state, h)``, such as a :class:`tailwise.Solution`; or a function of (state, h); or, on a table,
+        action ids of shape (S,) or (H, S). The planner's own tree and stream are left alone: each episode has
+        a fresh copy.
     episodes : int
         Number of episodes, at least 1.
     seed : None, int, SeedSequence or Generator
@@ -109,11 +110,11 @@ def evaluate(
     if isinstance(model, TabularMDP):
         totals = _follow_rows(model, policy_rows(model, planner_or_policy), count, root, workers, progress)
         return Returns(np.asarray(model.signed(totals)), model.sense, name, streams)
-    act = getattr(planner_or_policy, "act", None)
+    act = getattr(as_policy(planner_or_policy), "act", None)
     if act is None:
         raise ModelError(
             f"{planner_or_policy!r} is neither a planner nor a policy; expected a search such as ErmMcts, "
-            "or an object with act(state, h)"
+            "a function of (state, h), or an object with act(state, h)"
         )
     environment = SimulatorEnvironment(model, root)
     totals = np.empty(count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,22 @@ from tailwise.errors import OptionError, StateError
 from tailwise.models import TabularMDP
 
 
+@dataclass(frozen=True)
+class FunctionPolicy:
+    """A function (state, step) -> action as a policy."""
+
+    function: Callable[[Any, int], Any]
+
+    def act(self, state: Any, h: int) -> Any:
+        """Return the function's action."""
+        return self.function(state, h)
+
+
+def as_policy(policy: Any) -> Any:
+    """Return a plain function as a policy with ``act``; anything else as it is."""
+    return FunctionPolicy(policy) if callable(policy) and not hasattr(policy, "act") else policy
+
+
 def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     """Return the table's row that a deterministic policy takes: int64, shape (H, S); -1 for none.
 
@@ -18,8 +36,8 @@ def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     ----------
     mdp : TabularMDP
         The table.
-    policy : object with ``policy`` or ``act(state, h)``, or array_like of int, shape (S,) or (H, S)
-        Action ids; -1 where no action is allowed (or none is needed). A :class:`tailwise.Solution` will do.
+    policy : object with ``policy`` or ``act(state, h)``, function of (state, h), or array_like of int
+        Action ids, of shape (S,) or (H, S); -1 where no action is allowed (or none is needed). A :class:`tailwise.Solution` will do.
 
     Raises
     ------
@@ -29,7 +47,7 @@ def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
         If an action is not allowed where the policy takes it.
     """
     shape = (mdp.horizon, mdp.num_states)
-    given = getattr(policy, "policy", policy)
+    given = getattr(policy, "policy", as_policy(policy))
     if hasattr(given, "act"):
         given = _asked(mdp, given)
     actions = np.asarray(given)
