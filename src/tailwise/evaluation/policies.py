@@ -37,7 +37,7 @@ def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     mdp : TabularMDP
         The table.
     policy : object with ``policy`` or ``act(state, h)``, function of (state, h), or array_like of int
-        Action ids, of shape (S,) or (H, S); -1 where no action is allowed (or none is needed). A :class:`tailwise.Solution` will do.
+        Action ids, of shape (S,) or (H, S); -1 where no action is allowed (or none is needed).
 
     Raises
     ------
