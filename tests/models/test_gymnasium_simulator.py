@@ -12,7 +12,9 @@ from tailwise import (
     GymnasiumSimulator,
     Simulator,
     TabularMDP,
+    Widening,
     backward_induction,
+    check_simulator,
 )
 from tailwise.errors import ModelError, OptionError, StateError
 
@@ -187,14 +189,29 @@ class Counter(gymnasium.Env):
         return other
 
 
-@pytest.mark.parametrize("hidden", ["iterator", "generator"])
-def test_environments_that_cannot_be_restored_are_refused_with_the_reasons(hidden):
-    env = Counter(hidden)
+def test_environments_that_cannot_be_restored_are_refused_with_the_reasons():
+    # Its draws come from a generator that neither reset nor the planner reaches.
     with pytest.raises(ModelError) as caught:
-        GymnasiumSimulator(env, horizon=10)
+        GymnasiumSimulator(Counter("generator"), horizon=10)
     assert "no way to save and restore" in str(caught.value)
     assert "cannot be copied" in str(caught.value)
     assert "save= and restore=" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hidden_state_that_reset_brings_back_is_replayed(monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "Hidden-v0", gymnasium.envs.registration.EnvSpec("Hidden-v0", Counter))
+    model = GymnasiumSimulator("Hidden-v0", horizon=10, hidden="iterator")
+    assert model.way == "replay"
+    rng = np.random.default_rng(0)
+    first, _, _ = model.step(model.start, 0, rng)
+    second, _, _ = model.step(first, 1, rng)
+    other, _, _ = model.step(first, 0, rng)
+    third, _, _ = model.step(second, 0, rng)
+    assert [state.observation for state in (first, second, other, third)] == [0, 1, 1, 2]
+    assert second != other
+    with pytest.raises(StateError, match="only states that the planner itself has reached"):
+        model.state_of(Counter("iterator"))
 
 
 def test_a_custom_environment_with_its_own_save_and_restore():
@@ -271,14 +288,28 @@ def test_continuous_actions_are_refused_and_discretized():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_lunar_lander_is_refused_with_the_reasons():
+def test_lunar_lander_is_replayed():
+    pytest.importorskip("Box2D")
+    model = GymnasiumSimulator("LunarLander-v3", horizon=15)
+    assert model.way == "replay"
+    assert any("widening" in note for note in model.notes)
+    options = {"seed": 2, "widening": Widening(k=1.0, alpha=0.3)}
+    first, second = (ErmMcts(model, 0.01, **options).plan(iterations=25) for _ in range(2))
+    assert numbers(first) == numbers(second)
+    assert check_simulator(model, 0, episodes=2).ok
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_bipedal_walker_is_refused_with_the_reasons():
     pytest.importorskip("Box2D")
     with pytest.raises(ModelError) as caught:
-        GymnasiumSimulator("LunarLander-v3")
-    assert "attributes (made from its id): after restoring, the same draws gave another observation" in str(
-        caught.value
-    )
-    assert "deep copy (made from its id): AssertionError" in str(caught.value)
+        GymnasiumSimulator("BipedalWalker-v3", actions=Discretized(levels=2))
+    for reason in (
+        "attributes (made from its id): after restoring, the same draws gave another observation",
+        "deep copy (made from its id): AssertionError",
+        "replay (made from its id): after restoring, the same draws gave another observation",
+    ):
+        assert reason in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -44,10 +44,12 @@ class Saved(NamedTuple):
 
 
 class Machine:
-    """The planner's private environment; a way may replace ``env`` as a whole."""
+    """The planner's private environment; a way may replace ``env`` as a whole, or ask for a ``record``."""
 
     def __init__(self, env: Any) -> None:
         self.env = env
+        self.record: Record | None = None
+        self.is_recording = False
 
     @property
     def core(self) -> Any:
@@ -57,6 +59,42 @@ class Machine:
     def lend(self, rng: np.random.Generator) -> None:
         """Let the environment draw from ``rng``."""
         self.core._np_random = rng
+
+    def reset(self, seed: int) -> Any:
+        """Reset the environment; return the observation."""
+        observation, _ = self.env.reset(seed=seed)
+        self.record = Record(None, seed, 0, hash(("reset", seed))) if self.is_recording else None
+        return observation
+
+    def step(self, action: Any, rng: np.random.Generator) -> tuple[Any, float, bool]:
+        """Step the environment with draws from ``rng``; return observation, reward and whether it has terminated."""
+        if self.is_recording:
+            seed = int(rng.integers(2**63))
+            self.lend(seeded(seed))
+            before = self.record
+            self.record = None if before is None else before.then(action, seed)
+        else:
+            self.lend(rng)
+        observation, reward, terminated, _, _ = self.env.step(action)
+        return observation, float(reward), bool(terminated)
+
+
+class Record:
+    """How a state came about: the reset's seed, or an action with the seed of its draws after another record."""
+
+    __slots__ = ("action", "before", "key", "seed")
+
+    def __init__(self, before: Record | None, seed: int, action: Any, key: int) -> None:
+        self.before, self.seed, self.action, self.key = before, seed, action, key
+
+    def then(self, action: Any, seed: int) -> Record:
+        """Return the record of one step more."""
+        return Record(self, seed, action, hash((self.key, freeze(action), seed)))
+
+
+def seeded(seed: int) -> np.random.Generator:
+    """Return the generator of a recorded step."""
+    return np.random.Generator(np.random.SFC64(seed))
 
 
 class Way(Protocol):
@@ -273,6 +311,34 @@ class DeepCopy:
         machine.env = copy.deepcopy(payload)
 
 
+class Replay:
+    """Reset with the same seed and repeat every action with the same draws: slow, and right where nothing else is."""
+
+    name = "replay"
+
+    def __init__(self, machine: Machine) -> None:
+        machine.is_recording = True
+
+    def save(self, machine: Machine) -> Saved:
+        """Return the record of how the present state came about."""
+        if machine.record is None:
+            raise ValueError("only states that the planner itself has reached can be replayed")
+        return Saved(machine.record.key, machine.record)
+
+    def restore(self, machine: Machine, payload: Any) -> None:
+        """Reset and repeat."""
+        steps = []
+        record = payload
+        while record.before is not None:
+            steps.append(record)
+            record = record.before
+        machine.reset(record.seed)
+        for each in reversed(steps):
+            machine.lend(seeded(each.seed))
+            machine.env.step(each.action)
+        machine.record = payload
+
+
 class OwnFunctions:
     """The user's ``save(env) -> payload`` and ``restore(env, payload)``."""
 
@@ -295,15 +361,14 @@ def find_fault(machine: Machine, way: Way, choose: Callable[[np.random.Generator
     """Try a way out; return what is wrong with it, or "" if it can be trusted."""
     picks = np.random.default_rng(1)
     for trial in range(_TRIALS):
-        machine.env.reset(seed=trial)
+        machine.reset(trial)
         for _ in range(int(picks.integers(0, 3 * (trial + 1)))):
-            machine.lend(np.random.Generator(np.random.SFC64(int(picks.integers(2**31)))))
-            if machine.env.step(choose(picks))[2]:
-                machine.env.reset(seed=trial)
+            if machine.step(choose(picks), seeded(int(picks.integers(2**31))))[2]:
+                machine.reset(trial)
         saved = way.save(machine)
         actions = [choose(picks) for _ in range(_TRIAL_STEPS)]
         once = _run(machine, actions, trial)
-        machine.env.reset(seed=1000 + trial)
+        machine.reset(1000 + trial)
         _run(machine, actions[:3], trial + 7)
         way.restore(machine, saved.payload)
         again = _run(machine, actions, trial)
@@ -317,11 +382,11 @@ def find_fault(machine: Machine, way: Way, choose: Callable[[np.random.Generator
 
 
 def _run(machine: Machine, actions: list[Any], seed: int) -> list[tuple[Hashable, float, bool]]:
-    machine.lend(np.random.Generator(np.random.SFC64(seed)))
+    rng = seeded(seed)
     seen = []
     for action in actions:
-        observation, reward, terminated, _, _ = machine.env.step(action)
-        seen.append((freeze(observation), float(reward), bool(terminated)))
+        observation, reward, terminated = machine.step(action, rng)
+        seen.append((freeze(observation), reward, terminated))
         if terminated:
             break
     return seen

@@ -24,6 +24,7 @@ from tailwise.models.gymnasium_saving import (
     MujocoData,
     MujocoState,
     OwnFunctions,
+    Replay,
     Way,
     find_fault,
 )
@@ -147,13 +148,11 @@ class GymnasiumSimulator(Simulator):
             self.start = self.state_of(env)
             origin = "from where the environment stands"
         else:
-            observation, _ = self._machine.env.reset(seed=seed)
-            self.start = self._capture(observation)
+            self.start = self._capture(self._machine.reset(seed))
             origin = f"from its state after reset(seed={seed})"
-        self.notes = (
-            f"states are saved and restored by {self.way}, verified; planning {origin}",
-            *limit_note,
-        )
+        found = f"states are saved and restored by {self.way}, verified; planning {origin}"
+        rare = ("a replayed state never comes twice: plan with widening=Widening()",)
+        self.notes = (found, *limit_note, *(rare if isinstance(self._way, Replay) else ()))
 
     # ----------------------------------------------------------------- finding
 
@@ -194,14 +193,14 @@ class GymnasiumSimulator(Simulator):
         self, state: EnvironmentState, action: Any, rng: np.random.Generator
     ) -> tuple[EnvironmentState, float, bool]:
         """Put the environment into ``state`` and step it, with draws from ``rng``; reward, not cost."""
-        self._enter(state, rng)
-        observation, reward, terminated, _, _ = self._machine.env.step(self._native(action))
-        following = self._capture(observation)
-        return following, float(reward), bool(terminated)
+        self._enter(state)
+        observation, reward, terminated = self._machine.step(self._native(action), rng)
+        return self._capture(observation), reward, terminated
 
     def rollout(self, state: EnvironmentState, h: int, rng: np.random.Generator) -> tuple[float, int]:
         """Play random actions from ``state`` to the end: (return, steps), with one restore for all of them."""
-        self._enter(state, rng)
+        self._enter(state)
+        self._machine.lend(rng)
         self._last = None
         env, natives = self._machine.env, self._natives
         total, factor, first, size = 0.0, 1.0, h, len(natives)
@@ -264,11 +263,10 @@ class GymnasiumSimulator(Simulator):
             )
         return state
 
-    def _enter(self, state: EnvironmentState, rng: np.random.Generator) -> None:
+    def _enter(self, state: EnvironmentState) -> None:
         if self._last is None or state != self._last:
             self._way.restore(self._machine, state.payload)
             self._last = None
-        self._machine.lend(rng)
 
     def _capture(self, observation: Any) -> EnvironmentState:
         saved = self._way.save(self._machine)
@@ -320,13 +318,15 @@ def _ways(
 ) -> list[tuple[str, Callable[[], Way]]]:
     if own is not None:
         return [(own.name, lambda: own)]
+    replay = (Replay.name, lambda: Replay(machine))
     core = machine.core
     if type(getattr(core, "data", None)).__name__ == "MjData":
         return [
             (MujocoState.name, lambda: MujocoState(Attributes(machine, choose))),
             (MujocoData.name, lambda: MujocoData(Attributes(machine, choose))),
+            replay,
         ]
-    return [(Attributes.name, lambda: Attributes(machine, choose)), (DeepCopy.name, DeepCopy)]
+    return [(Attributes.name, lambda: Attributes(machine, choose)), (DeepCopy.name, DeepCopy), replay]
 
 
 def _was_reset(env: Any) -> bool:
