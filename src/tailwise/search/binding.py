@@ -13,7 +13,11 @@ from tailwise.search.options import SearchOptions
 
 
 class Binding(Protocol):
-    """A model bound to the kernel. A *handle* is the integer that stands for a state in the tree."""
+    """A model bound to the kernel. A *handle* is the integer that stands for a state in the tree.
+
+    The driver uses two more members where a binding has them: ``first_chunk``, the iterations to begin with (for models
+    whose steps may be slow), and ``running()``, a context manager around every call of the kernel.
+    """
 
     data: Any
     """NamedTuple registered with :func:`tailwise.search.world.register_world`."""
@@ -80,9 +84,7 @@ class TableBinding:
 
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise: a checked table fails only where a state has no action."""
-        raise SimulatorError(
-            f"no action is allowed in state {self.mdp.state_name(handle)}, reached at step {step}"
-        )
+        raise SimulatorError(f"no action is allowed in state {self.mdp.state_name(handle)}, reached at step {step}")
 
     def make_room(self) -> bool:
         """Tables never run out of room."""
