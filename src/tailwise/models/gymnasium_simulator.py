@@ -21,14 +21,13 @@ from tailwise.models.gymnasium_saving import (
     Attributes,
     DeepCopy,
     Machine,
-    MujocoData,
-    MujocoState,
     OwnFunctions,
     Replay,
     Way,
     find_fault,
 )
 from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
+from tailwise.models.mujoco_saving import MujocoData, MujocoState
 from tailwise.models.simulator import Simulator, short
 from tailwise.models.tabular_build import check_discount, check_horizon
 

@@ -11,7 +11,8 @@ from tailwise._random import generator, stream_words
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import cost_fault, model_name, outcome_fault, short
-from tailwise.search import adapters, native
+from tailwise.search import adapter_source as faults
+from tailwise.search import native
 from tailwise.search import simulator_memory as memory
 from tailwise.search import simulator_world as shared
 from tailwise.search.adapters import compile_adapters
@@ -20,12 +21,12 @@ from tailwise.search.options import SearchOptions
 from tailwise.search.simulator_world import FunctionModel
 
 _METHODS = {
-    adapters.ACTIONS: "actions",
-    adapters.STEP: "step",
-    adapters.TERMINAL: "terminal_cost",
-    adapters.ROLLOUT: "rollout",
-    adapters.LEAF: "leaf_value",
-    adapters.POLICY: "rollout_policy",
+    faults.ACTIONS: "actions",
+    faults.STEP: "step",
+    faults.TERMINAL: "terminal_cost",
+    faults.ROLLOUT: "rollout",
+    faults.LEAF: "leaf_value",
+    faults.POLICY: "rollout_policy",
 }
 
 
