@@ -1,7 +1,7 @@
 """The source of the adapters that stand between the kernel and a user's compiled functions.
 
-Every block is a plain function over words in memory; ``@NAMES`` are filled in for the fields of the state, the sense and
-the methods that the simulator has.
+Every block is a plain function over words in memory; ``@NAMES`` are filled in for the fields of the state, the sense
+and the methods that the simulator has.
 """
 
 from __future__ import annotations
