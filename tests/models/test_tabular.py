@@ -217,6 +217,4 @@ def test_cumulative_rows_end_in_one():
         np.zeros(150_000, int), np.arange(150_000) // 3, np.zeros(150_000, int), np.tile([0.2, 0.3, 0.5], 50_000),
         np.zeros(150_000), horizon=1,
     )  # fmt: skip
-    assert long.data.cumulative.reshape(-1, 3) == pytest.approx(
-        np.tile([0.2, 0.5, 1.0], (50_000, 1)), abs=1e-15
-    )
+    assert long.data.cumulative.reshape(-1, 3) == pytest.approx(np.tile([0.2, 0.5, 1.0], (50_000, 1)), abs=1e-15)

@@ -87,9 +87,7 @@ def test_other_bonuses():
         plan = search.plan(iterations=300)
         slow = ReferenceSearch(mdp, 0.5, formula, 1)
         slow.run(300)
-        assert [r.visits for r in plan.rows] == [
-            len(slow.root.costs.get(a, [])) for a in mdp.actions(0).tolist()
-        ]
+        assert [r.visits for r in plan.rows] == [len(slow.root.costs.get(a, [])) for a in mdp.actions(0).tolist()]
 
 
 def test_many_visits_leave_the_lookup_table():

@@ -215,9 +215,7 @@ def test_equal_visits_are_told_apart_by_risk():
 
 def test_an_action_set_larger_than_the_first_arena():
     size = 3000
-    mdp = TabularMDP.from_arrays(
-        np.ones((1, size, 1)), costs=np.arange(size)[None, :] % 7, order="SAS", horizon=2
-    )
+    mdp = TabularMDP.from_arrays(np.ones((1, size, 1)), costs=np.arange(size)[None, :] % 7, order="SAS", horizon=2)
     plan = ErmMcts(mdp, 1.0, seed=0).plan(iterations=2 * size)
     assert plan.row(plan.action).erm == pytest.approx(0.0, abs=7)
     assert all(r.visits >= 1 for r in plan.rows)
@@ -227,9 +225,7 @@ def test_a_tree_with_many_outcomes_per_action():
     """The trie finds each of 500 next states again."""
     size = 500
     chances = np.full((size, 1, size), 1 / size)
-    mdp = TabularMDP.from_arrays(
-        chances, costs=np.random.default_rng(0).random((size, 1)), order="SAS", horizon=3
-    )
+    mdp = TabularMDP.from_arrays(chances, costs=np.random.default_rng(0).random((size, 1)), order="SAS", horizon=3)
     search = ErmMcts(mdp, 0.5, seed=0)
     plan = search.plan(iterations=3000)
     children = tree.headers(search._arena).size - 1

@@ -50,8 +50,8 @@ def register(app: typer.Typer) -> None:
             print_json(
                 {
                     "model": mdp.name, "beta": beta, "sense": mdp.sense, "horizon": mdp.horizon,
-                    "discount": mdp.discount, "state": mdp.state_name(root), "step": step, "value": value, "action": best[0],
-                    "label": mdp.action_name(best[0]), "optimal_actions": best,
+                    "discount": mdp.discount, "state": mdp.state_name(root), "step": step, "value": value,
+                    "action": best[0], "label": mdp.action_name(best[0]), "optimal_actions": best,
                     "q_values": {mdp.action_name(a): values[a] for a in allowed},
                     "actions": [{"action": a, "label": mdp.action_name(a), "value": values[a]} for a in allowed],
                 }

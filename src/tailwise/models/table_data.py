@@ -50,9 +50,7 @@ class TableData(NamedTuple):
         )
 
 
-def _row_sums(
-    offsets: NDArray[np.int64], probabilities: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def _row_sums(offsets: NDArray[np.int64], probabilities: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     lengths = np.diff(offsets)
     total = np.zeros(lengths.size)
     for column in range(int(lengths.max(initial=0))):
