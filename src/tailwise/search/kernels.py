@@ -92,8 +92,9 @@ def _least(arena, rules, node, num_actions, scale):  # type: ignore[no-untyped-d
 def select(arena, rules, node, num_actions, h):  # type: ignore[no-untyped-def]
     """Position of the action to take at ``node``: lower confidence bound, untried ones first.
 
-    The most visited action usually wins. Asking first whether another beats it makes the answer a
-    branch that the processor predicts, and so lets it walk on before the last update is done.
+    Where one action has nearly all visits it usually wins again. Asking first whether another beats it
+    makes the answer a branch that the processor predicts, and so lets it walk on before the last
+    update is done. Elsewhere such a branch would mostly be mispredicted.
     """
     visits, favourite, most = 1, node + 1, 0
     for unit in range(node + 1, node + 1 + num_actions):
@@ -104,6 +105,8 @@ def select(arena, rules, node, num_actions, h):  # type: ignore[no-untyped-def]
         if count > most:
             favourite, most = unit, count
     scale = rules.constants[h] * _power(rules.visit_factors, visits, rules.visit_exponent)
+    if 8 * most < 7 * visits:
+        return _least(arena, rules, node, num_actions, scale)
     bound = _score(arena, rules, favourite, scale)
     for unit in range(node + 1, node + 1 + num_actions):
         if unit != favourite and _score(arena, rules, unit, scale) <= bound:
