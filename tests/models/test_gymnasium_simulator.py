@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import numpy as np
 import pytest
@@ -52,6 +53,80 @@ def test_draws_do_not_tell_the_future():
         real, *_ = env.step(1)
         same += foreseen.observation == real
     assert abs(same / 600 - 1 / 3) < 4 * math.sqrt(2 / 9 / 600)
+
+
+class Coins(gymnasium.Env):
+    """Guess eight coins, drawn from a generator that the environment makes for itself."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Discrete(9)
+
+    def __init__(self, make):
+        self.make = make
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.source, self.tossed = self.make(seed), 0
+        return 0, {}
+
+    def step(self, action):
+        self.tossed += 1
+        return self.tossed, float(int(self.source.random() < 0.5) == action), self.tossed == 8, False, {}
+
+
+class Bag:
+    """A generator inside a part of the environment."""
+
+    def __init__(self, seed):
+        self.inside = [np.random.default_rng(seed)]
+
+    def random(self):
+        return self.inside[0].random()
+
+
+class Legacy(np.random.RandomState):
+    """NumPy's old generator."""
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, random.Random, Legacy, Bag])
+def test_generators_of_the_environment_itself_do_not_tell_the_future(make):
+    # Honest guesses get 4 of 8; whoever knew the draws would get 8.
+    model = GymnasiumSimulator(Coins(make))
+    assert ErmMcts(model, 0.0, seed=0).plan(iterations=2000).value < 5
+    plans = [ErmMcts(model, 0.0, seed=1).plan(iterations=300) for _ in range(2)]
+    assert numbers(plans[0]) == numbers(plans[1])
+
+
+class Everybodys:
+    """Python's global generator."""
+
+    def __init__(self, seed):
+        random.seed(seed)
+
+    def random(self):
+        return random.random()
+
+
+def test_global_generators_are_refused_with_the_reason():
+    with pytest.raises(ModelError, match="draws from NumPy's or Python's global generator"):
+        GymnasiumSimulator(Coins(Everybodys))
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 0.5, np.random.default_rng(0)])
+def test_the_seed_of_the_reset_is_checked(seed):
+    with pytest.raises(OptionError, match="it seeds the environment's reset"):
+        GymnasiumSimulator("CartPole-v1", seed=seed)
+
+
+@pytest.mark.parametrize("actions", ["ab", 2, []])
+def test_lists_of_actions_are_checked(actions):
+    with pytest.raises(ModelError, match="must be a sequence of at least one action"):
+        GymnasiumSimulator("CartPole-v1", actions=actions)
+
+
+def test_a_list_of_actions_may_be_an_array():
+    plan = ErmMcts(GymnasiumSimulator("CartPole-v1", horizon=3, actions=np.array([1, 0])), 0.0).plan(iterations=4)
+    assert [type(row.action) for row in plan.rows] == [int, int]
 
 
 class OneWay(Simulator):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Sense
 from tailwise.models.discretized import Discretized
@@ -76,8 +77,8 @@ class GymnasiumSimulator(Simulator):
         Factor per step.
     actions : Discretized or sequence, optional
         Actions to choose from; needed where the action space is continuous.
-    seed : int, default 0
-        Seed of the ``reset`` that gives the start, if there is no other.
+    seed : int or None, default 0
+        Seed of the ``reset`` that gives the start, if there is no other; None: another start every time.
     save, restore : callable, optional
         ``save(env) -> payload`` and ``restore(env, payload)``, instead of a way that is found. They are verified, too.
     **options
@@ -124,7 +125,7 @@ class GymnasiumSimulator(Simulator):
         discount: float = 1.0,
         *,
         actions: Discretized | Sequence[Any] | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         save: Callable[[Any], Any] | None = None,
         restore: Callable[[Any, Any], None] | None = None,
         **options: Any,
@@ -137,6 +138,9 @@ class GymnasiumSimulator(Simulator):
         self.name = f"gym:{spec_id or type(env.unwrapped).__name__}"
         steps, limit_note = _horizon(env, horizon)
         self.horizon, self.discount = check_horizon(steps), check_discount(discount)
+        if seed is None:
+            seed = int(np.random.default_rng().integers(2**31))
+        integer(seed, "seed", low=0, hint="it seeds the environment's reset; the search has a seed of its own")
         self._actions, self._natives = _finite_actions(env.action_space, actions, self.name)
         self.action_labels = _KNOWN_LABELS.get((spec_id or "").partition("-")[0], ())
         self._last: EnvironmentState | None = None
@@ -365,11 +369,14 @@ def _finite_actions(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...],
     if given is not None:
         if isinstance(given, Discretized):
             raise ModelError(f"{name} has the action space {space}, which needs no Discretized")
-        natives = [action if kind != "Discrete" else int(action) for action in given]
+        if isinstance(given, str) or not hasattr(given, "__len__") or len(given) == 0:
+            raise ModelError(f"actions of {name} must be a sequence of at least one action, not {short(given)}")
+        given = tuple(given.tolist() if isinstance(given, np.ndarray) and kind == "Discrete" else given)
+        natives = [int(a) if kind == "Discrete" and isinstance(a, (int, np.integer)) else a for a in given]
         outside = next((action for action in natives if not space.contains(action)), None)
         if outside is not None:
             raise ModelError(f"action {outside!r} is not in the action space {space} of {name}")
-        return tuple(given), natives
+        return given, natives
     if kind == "Discrete":
         ids = tuple(range(int(space.start), int(space.start) + int(space.n)))
         return ids, list(ids)
