@@ -260,3 +260,14 @@ def test_a_broken_condition_is_named(change, message):
 def test_a_bad_argument_is_an_option_error(change):
     with pytest.raises(OptionError):
         average_constants(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize(("form", "arms", "gap", "expected"), [("corrected", 3, 10.0, 11), ("tight", 6, 1.0, 26)])
+def test_the_late_start_is_exact_where_the_slope_drowns_the_other_term(form, arms, gap, expected):
+    """2R' is about 1e130: t^eta is beyond the last digit of 2R' A(t), and still it decides at A(t) = m."""
+    alpha, xi, eta, beta = (2.140885043537255, 9, 0.75, 3.0) if form == "corrected" else (3.0, 12, 0.5, 10.0)
+    ours = average_constants(
+        log_theta=4.0 if form == "corrected" else 0.0, alpha=alpha, xi=xi, eta=eta, arms=arms, gap=gap, beta=beta,
+        radius=50.0, form=form,
+    )  # fmt: skip
+    assert close(ours.log_n_p_prime, mp.log(expected))

@@ -4,7 +4,8 @@ Wanted is the first whole t >= N_p with ``s A(t) >= t^eta + s m``, where ``A(t) 
 s = 2R'. Since ``c t^eta' <= A(t) <= c t^eta' + 1``, it lies between the roots of
 the smooth condition ``s c t^eta' >= t^eta + s m`` for m - 1 and for m, and within that interval A takes few
 values: the condition is tried at the first t of each. (The smooth condition, once true, stays true,
-and the proof needs it for m - 1 only; hence the first t is enough although A jumps.)
+and the proof needs it for m - 1 only; hence the first t is enough although A jumps.) Both conditions
+are tried as ``s (A(t) - m) >= t^eta``: s may be so large that t^eta is beyond the last digit of the sum.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import decimal
 from collections.abc import Callable
 from decimal import Decimal
 
-from tailwise.theory._logs import MINUS_INFINITY, ln, log_ceiling, log_sum, whole_from_log
+from tailwise.theory._logs import MINUS_INFINITY, ln, log_ceiling, log_expm1, whole_from_log
 
 _HALVINGS = 220
 
@@ -31,8 +32,8 @@ def log_first_time(
     """``ln N_p'``; ``offset`` is m and ``log_slope`` ln s. ``smooth`` uses c t^eta' in place of A(t)."""
 
     def smooth_holds(log_t: Decimal, margin: int) -> bool:
-        left = log_slope + log_coefficient + eta_prime * log_t
-        return left >= log_sum(eta * log_t, log_slope + ln(margin))
+        excess = log_coefficient + eta_prime * log_t - ln(margin)  # of c t^eta' over m, relative
+        return excess > 0 and log_slope + ln(margin) + log_expm1(excess) >= eta * log_t
 
     def holds(whole: Decimal) -> bool:
         log_t = ln(whole)
@@ -41,15 +42,17 @@ def log_first_time(
         pulls = whole_from_log(log_coefficient + eta_prime * log_t)
         if pulls is None:
             return smooth_holds(log_t, offset)
-        return log_slope + ln(pulls) >= log_sum(eta * log_t, log_slope + ln(offset))
+        return pulls > offset and log_slope + ln(pulls - offset) >= eta * log_t
 
     first = whole_from_log(log_n_p)
     if smooth_holds(log_n_p, offset) or (first is not None and holds(first)):
         return log_n_p
     root = _smooth_root(smooth_holds, log_n_p, offset if smooth else offset - 1)
     start = whole_from_log(root)
-    if smooth or start is None:
+    if start is None:
         return log_ceiling(root)
+    if smooth:
+        return ln(start if holds(start) else start + 1)  # the root may lie above a whole t by less than its digits
     if first is not None:
         start = max(start, first)
     while not holds(start):
