@@ -1,14 +1,17 @@
 """Closed-loop episodes: equivalences, independence of threads, errors."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tailwise.domains import make
-from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation import evaluate
+from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
+from tailwise.evaluation import evaluate, settled_returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
-from tailwise.models import TabularMDP
+from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
+from tailwise.search import StopReason, TreeSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
@@ -213,3 +216,71 @@ def test_planners_and_objects_that_do_not_fit_are_refused(chain):
         evaluate(Duck(chain), 3, episodes=1)
     with pytest.raises(OptionError, match="iterations"):
         evaluate(chain, ErmMcts(chain, 0.5), episodes=1, iterations=0)
+
+
+@pytest.mark.parametrize("play", [evaluate, settled_returns])
+def test_an_interrupted_search_ends_the_evaluation(chain, play, monkeypatch):
+    """A plan that Ctrl-C cut short must not count as a decision, or samples would depend on when it was pressed."""
+    whole = TreeSearch.plan
+
+    def cut(self, *args, **options):
+        return dataclasses.replace(whole(self, *args, **options), stopped=StopReason.INTERRUPTED)
+
+    monkeypatch.setattr(TreeSearch, "plan", cut)
+    with pytest.raises(KeyboardInterrupt):
+        play(chain, ErmMcts(chain, 0.5, seed=0), episodes=2, iterations=5, seed=0)
+
+
+def test_policies_may_name_actions_by_their_labels():
+    mdp = make("mdp-4")
+    by_label = evaluate(mdp, lambda state, h: "safe" if state == 0 else mdp.action_labels[0], episodes=20, seed=0)
+    assert by_label.costs.tolist() == evaluate(mdp, [1, 0, 0, 0], episodes=20, seed=0).costs.tolist()
+    for action in ("unsafe", 0.5, None):
+        with pytest.raises(StateError, match="in state s0 at step 0: it is no action's id"):
+            evaluate(mdp, lambda state, h, action=action: action, episodes=1)
+
+
+class Faulty(Simulator):
+    """Fails in one way or another."""
+
+    horizon, discount, start = 2, 0.5, 0
+
+    def __init__(self, outcome=(1, 1.0, False), end=0.0):
+        self.outcome, self.end = outcome, end
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def terminal_cost(self, state):
+        if isinstance(self.end, Exception):
+            raise self.end
+        return self.end
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ({"outcome": (1, float("nan"), False)}, "step 0.* is nan"),
+        ({"outcome": (1, 1.0)}, "step 0"),
+        ({"outcome": RuntimeError("boom")}, "step 0.*RuntimeError: boom"),
+        ({"end": float("inf")}, " is .*inf"),
+        ({"end": RuntimeError("boom")}, "RuntimeError: boom"),
+    ],
+)
+def test_a_faulty_simulator_is_an_error_and_no_total(faults, message):
+    model = Faulty(**faults)
+    with pytest.raises(SimulatorError, match=message):
+        evaluate(model, lambda state, h: 0, episodes=1, seed=0)
+    for planner in (lambda: AccMcts(model, 0.5), lambda: NluMcts(model, lambda total: total)):
+        with pytest.raises(SimulatorError, match=message):
+            evaluate(model, planner(), episodes=1, iterations=5, seed=0)
+
+
+def test_a_policy_may_not_take_what_a_simulator_does_not_allow():
+    with pytest.raises(StateError, match="takes action 2 in state 0 at step 0"):
+        evaluate(Faulty(), lambda state, h: 2, episodes=1)

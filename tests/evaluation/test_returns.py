@@ -179,3 +179,12 @@ def test_comparison_of_rewards_has_the_sense_of_rewards():
     high = evaluate(rewards, [1], episodes=10, seed=0)
     found = compare(high, low, 0.5)
     assert (found.difference, found.better, found.worse) == (4.0, 10, 0)
+
+
+def test_a_sample_made_by_hand_is_a_copy():
+    costs = np.array([1.0, 2.0])
+    sample = Returns(costs)
+    costs[0] = 5.0
+    assert sample.costs.tolist() == [1.0, 2.0]
+    assert not sample.costs.flags.writeable
+    assert Returns([1, 2]).erm(1.0) == sample.erm(1.0)

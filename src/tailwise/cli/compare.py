@@ -12,6 +12,7 @@ from tailwise.cli.evaluate import (
     EpisodesOption,
     ResamplesOption,
     ThreadsOption,
+    check_bootstrap,
     exact_optimum,
 )
 from tailwise.cli.options import (
@@ -58,19 +59,21 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Play several planners against the same luck and compare their risks."""
         from tailwise.cli.models import load_model
-        from tailwise.evaluation import compare, find_contender
+        from tailwise.evaluation import compare, find_contender, make_contender
 
         names = [name.strip() for name in planners.split(",") if name.strip()]
         if not names:
             raise OptionError(f"--planners names no planner: {planners!r}")
         sizes = _sizes(iterations)
+        check_bootstrap(confidence, resamples)
         runs = [(name, n) for name in names for n in (sizes if find_contender(name).is_planner else [None])]
         problem = load_model(model, horizon=horizon, discount=discount)
+        built = [make_contender(name, problem, beta, exploration=exploration) for name, _ in runs]
         results = []
         with progress_bar("playing", episodes * len(runs)) as tick:
             for index, (name, n) in enumerate(runs):
                 told = None if tick is None else lambda done, base=index * episodes: tick(base + done)
-                results.append(_play(problem, name, beta, n, episodes, seed, threads, exploration, integrate, told))
+                results.append(_play(problem, built[index], name, beta, n, episodes, seed, threads, integrate, told))
         options: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
         first = results[0][0]
         content = [
@@ -90,28 +93,30 @@ def register(app: typer.Typer) -> None:
 
 
 def _sizes(text: str) -> list[int]:
+    from tailwise._validate import integer
+
     try:
-        return [int(part) for part in text.replace("_", "").split(",")]
+        sizes = [int(part) for part in text.replace("_", "").split(",")]
     except ValueError:
         raise OptionError(f"--iterations must be whole numbers separated by commas, not {text!r}") from None
+    return [integer(size, "iterations", low=1) for size in sizes]
 
 
 def _play(
     problem: Any,
+    contender: Any,
     name: str,
     beta: float,
     iterations: int | None,
     episodes: int,
     seed: int | None,
     threads: int,
-    exploration: float | None,
     integrate: bool,
     progress: Any,
 ) -> tuple[Returns, float | None]:
     """Play one planner; return its sample and, where asked for, its integrated risk."""
-    from tailwise.evaluation import evaluate, make_contender, policy_risk, settled_returns
+    from tailwise.evaluation import evaluate, policy_risk, settled_returns
 
-    contender = make_contender(name, problem, beta, exploration=exploration)
     label = name if iterations is None else f"{name}, n = {iterations}"
     common: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "label": label}
     if integrate and iterations is not None:

@@ -53,10 +53,12 @@ def register(app: typer.Typer) -> None:
         from tailwise.evaluation import evaluate, find_contender, make_contender
         from tailwise.evaluation.episodes import DEFAULT_ITERATIONS
 
-        find_contender(planner)  # a wrong name is found before a large model is loaded
+        # What is wrong is found before a large model is loaded and played.
+        known = find_contender(planner)
+        check_bootstrap(confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)
         contender = make_contender(planner, problem, beta, exploration=exploration)
-        limit = (iterations or DEFAULT_ITERATIONS) if find_contender(planner).is_planner else iterations
+        limit = DEFAULT_ITERATIONS if iterations is None and known.is_planner else iterations
         with progress_bar("playing", episodes) as tick:
             returns = evaluate(
                 problem, contender, episodes=episodes, iterations=limit, seed=seed, threads=threads,
@@ -93,6 +95,14 @@ def register(app: typer.Typer) -> None:
         if optimum is not None:
             out.print(f"exact optimum at beta {beta:g}: {number(optimum)}")
         out.print(f"[dim]{WARNING}[/dim]")
+
+
+def check_bootstrap(confidence: float, resamples: int) -> None:
+    """Raise ``OptionError`` if the options of the intervals are out of range."""
+    from tailwise._validate import integer, real
+
+    real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    integer(resamples, "resamples", low=100)
 
 
 def exact_optimum(model: Any, beta: float) -> float | None:

@@ -11,6 +11,7 @@ from tailwise.errors import SimulatorError
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Model
+from tailwise.models.simulator import cost_fault, model_name, outcome_fault, own_method, short
 
 
 class Environment(Protocol):
@@ -66,7 +67,7 @@ class SimulatorEnvironment:
         self.model = model
         self._root = root
         self._rng = generator(root)
-        self._end = getattr(model, "terminal_cost", None)
+        self._end = own_method(model, "terminal_cost")
 
     def begin(self, episode: int) -> Any:
         """Start an episode; return its first state."""
@@ -75,15 +76,27 @@ class SimulatorEnvironment:
 
     def step(self, state: Any, action: Any, h: int) -> tuple[Any, float, bool]:
         """Return (next state, cost, done); a failure names state, action and step."""
+        where = f"step({short(state)}, {short(action)}) of {model_name(self.model)} at step {h} of an evaluated episode"
         try:
-            target, cost, done = self.model.step(state, action, self._rng)
-            return target, float(cost), bool(done)
+            outcome = self.model.step(state, action, self._rng)
         except Exception as error:
-            raise SimulatorError(
-                f"step({state!r}, {action!r}) failed at step {h} of an evaluated episode: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
+        fault = outcome_fault(outcome)
+        if fault:
+            raise SimulatorError(f"{where}: {fault}")
+        target, cost, done = outcome
+        return target, float(cost), bool(done)
 
     def end_cost(self, state: Any) -> float:
         """Return what reaching step H in ``state`` costs."""
-        return 0.0 if self._end is None else float(self._end(state))
+        if self._end is None:
+            return 0.0
+        where = f"terminal_cost({short(state)}) of {model_name(self.model)}"
+        try:
+            cost = self._end(state)
+        except Exception as error:
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
+        fault = cost_fault(cost)
+        if fault:
+            raise SimulatorError(f"{where}: the terminal cost {fault}")
+        return float(cost)

@@ -26,7 +26,7 @@ from tailwise.evaluation.streams import child, run_key, start_stream
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Model
 from tailwise.planners import UtilitySearch
-from tailwise.search import TreeSearch
+from tailwise.search import StopReason, TreeSearch
 from tailwise.search.world import outcome_at
 
 DEFAULT_ITERATIONS = 1000
@@ -119,10 +119,19 @@ def evaluate(
     environment = SimulatorEnvironment(model, root)
     totals = np.empty(count)
     for episode in range(count):
-        totals[episode] = play(environment, model, lambda state, h: act(state, h), episode)
+        totals[episode] = play(environment, model, lambda state, h: _allowed(model, state, act(state, h), h), episode)
         if progress is not None:
             progress(episode + 1)
     return Returns(totals, model.sense, name, streams)
+
+
+def _allowed(model: Model, state: Any, action: Any, h: int) -> Any:
+    """Return a fixed policy's action, or raise ``StateError`` if the model does not allow it."""
+    actions = model.actions(state)
+    choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
+    if action not in choices:
+        raise StateError(f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed")
+    return action
 
 
 def check_planner(model: Any, planner: TreeSearch) -> None:
@@ -160,6 +169,14 @@ def _limits(iterations: int | None, seconds: float | None) -> tuple[int | None, 
     return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
 
 
+def decide(planner: TreeSearch, iterations: int | None, seconds: float | None = None) -> Any:
+    """Return the planner's action; Ctrl-C during the search, which ends a plan early, ends the evaluation."""
+    plan = planner.plan(iterations, seconds)
+    if plan.stopped is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return plan.action
+
+
 def follow(planner: TreeSearch, action: Any, state: Any, cost: float, h: int, reuse: bool) -> None:
     """Tell a planner what happened at step ``h``."""
     if isinstance(planner, UtilitySearch):
@@ -195,7 +212,7 @@ def _play_planner(
             mine.reset(model.start)
 
         def act(state: Any, h: int) -> Any:
-            action = mine.plan(*limits).action
+            action = decide(mine, *limits)
             if decisions is not None:
                 decisions[episode, h] = state, action
             return action

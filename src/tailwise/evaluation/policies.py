@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -75,8 +76,19 @@ def _asked(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     actions = np.full((mdp.horizon, mdp.num_states), -1, dtype=np.int64)
     for h in range(mdp.horizon):
         for state in np.flatnonzero(np.diff(mdp.action_offsets)):
-            actions[h, state] = int(policy.act(int(state), h))
+            actions[h, state] = _action_id(mdp, policy.act(int(state), h), int(state), h)
     return actions
+
+
+def _action_id(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
+    if isinstance(action, str) and action in mdp.action_labels:
+        return mdp.action_labels.index(action)
+    try:
+        return operator.index(action)
+    except TypeError:
+        raise StateError(
+            f"the policy gives {action!r} in state {mdp.state_name(state)} at step {h}: it is no action's id or label"
+        ) from None
 
 
 def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:

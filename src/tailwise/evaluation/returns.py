@@ -51,7 +51,9 @@ class Returns(Measures):
     decisions: NDArray[np.int32] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self.costs.setflags(write=False)
+        costs = np.array(self.costs, dtype=np.float64).reshape(-1)  # a copy: the caller's array stays writable
+        costs.setflags(write=False)
+        object.__setattr__(self, "costs", costs)
 
     def _atoms(self) -> tuple[Floats, None]:
         return self.costs, None

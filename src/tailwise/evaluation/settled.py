@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError
-from tailwise.evaluation.episodes import DEFAULT_ITERATIONS, check_planner, follow, in_threads
+from tailwise.evaluation.episodes import DEFAULT_ITERATIONS, check_planner, decide, follow, in_threads
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
@@ -214,7 +214,7 @@ def _integrate(
     law: list[tuple[float, float]] = []
     plain: float | None = None
     for h in range(mdp.horizon):
-        action = planner.plan(iterations).action
+        action = decide(planner, iterations)
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         drawn = first + int(np.searchsorted(cumulative[first:last], draws[h], side="right"))

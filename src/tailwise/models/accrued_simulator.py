@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, SimulatorError
 from tailwise.models.accrued import ExponentialUtility, Utility
-from tailwise.models.simulator import Simulator, model_name, own_method, short, validate_simulator
+from tailwise.models.simulator import Simulator, cost_fault, model_name, own_method, short, validate_simulator
 
 
 class AccruedSimulator(Simulator):
@@ -54,6 +54,8 @@ class AccruedSimulator(Simulator):
         """Draw ((next state, accrued, step), cost, done); only the end charges, the utility of the total."""
         inner, accrued, h = state
         target, cost, done = self.inner.step(inner, action, rng)
+        if not math.isfinite(cost):
+            raise SimulatorError(f"the cost {cost_fault(cost)}")
         accrued = accrued + float(self.powers[h]) * float(cost)
         after = (target, accrued, h + 1)
         if not done and h + 1 < self.horizon:

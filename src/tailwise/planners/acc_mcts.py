@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
 from tailwise.models.accrued_simulator import AccruedSimulator
+from tailwise.models.simulator import cost_fault, model_name, short
 from tailwise.planners.utility_search import UtilitySearch, accrued_view
 from tailwise.risk import erm
 from tailwise.search import Bonus, PolynomialBonus, SearchOptions
@@ -145,10 +146,20 @@ def _simulated_episodes(model: Any, rng: np.random.Generator) -> NDArray[np.floa
     for k in range(totals.size):
         state, done, total = view.start, False, 0.0
         while not done and state[2] < view.horizon:
-            allowed = view.actions(state)
-            choices = range(allowed) if isinstance(allowed, (int, np.integer)) else allowed
-            state, total, done = view.step(state, choices[int(rng.random() * len(choices))], rng)
+            try:
+                allowed = view.actions(state)
+                choices = range(allowed) if isinstance(allowed, (int, np.integer)) else allowed
+                state, total, done = view.step(state, choices[int(rng.random() * len(choices))], rng)
+            except Exception as error:
+                raise SimulatorError(
+                    f"{model_name(model)} failed in state {short(state[0])} at step {state[2]} of a random episode, "
+                    f"played to find the utility's reference: {type(error).__name__}: {error}; tailwise.check_model "
+                    "says more"
+                ) from error
         totals[k] = view.signed(total)
+        fault = cost_fault(float(totals[k]))
+        if fault:
+            raise SimulatorError(f"the total cost of a random episode of {model_name(model)} {fault}")
     return totals
 
 

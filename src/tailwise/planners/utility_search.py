@@ -11,6 +11,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tailwise._random import Seed
 from tailwise._validate import real
 from tailwise.errors import OptionError
@@ -136,7 +138,8 @@ class UtilitySearch(TreeSearch):
         super().advance(action, self.model.root(state, accrued, h + 1))
 
     def _report(self, before: Any, begun: float, stopped: StopReason) -> UtilityPlan:
-        plan = super()._report(before, begun, stopped)
+        with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval
+            plan = super()._report(before, begun, stopped)
         fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
         utility = self.model.utility
         if isinstance(utility, ExponentialUtility):
