@@ -25,7 +25,10 @@ def real(
     """Return ``value`` as a float inside the given range, or raise ``OptionError``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise OptionError(f"{name} must be a number, not {value!r} of type {type(value).__name__}{_tail(hint)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond the range of a double
+        number = math.inf if value == abs(value) else -math.inf
     inside = (number > low if low_open else number >= low) and (number < high if high_open else number <= high)
     if math.isnan(number) or (finite and math.isinf(number)) or not inside:
         left = "(" if low_open or math.isinf(low) else "["

@@ -113,3 +113,10 @@ def test_bad_levels_are_refused():
             EntropicAccumulator(beta)
     with pytest.raises(OptionError, match="merge"):
         EntropicAccumulator(1.0).merge(EntropicAccumulator(2.0))
+
+
+def test_what_is_no_cost_or_no_accumulator_is_refused():
+    with pytest.raises(OptionError, match="costs must be numbers"):
+        EntropicAccumulator(beta=1.0).extend(["much"])
+    with pytest.raises(OptionError, match="cannot merge a int"):
+        EntropicAccumulator(beta=1.0).merge(3)

@@ -139,3 +139,20 @@ def test_interval_covers_at_its_nominal_rate():
         inside += low <= truth <= high
     assert 0.87 <= inside / 2000 <= 0.93
     assert erm_interval([1.0], 1.0) == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("costs", "beta", "weights", "expected"),
+    [
+        ([1e308, -1e308], 1.0, None, 1e308),
+        ([1e308, -1e308], -1.0, None, -1e308),
+        ([1.0, 2.0, 3.0], 1e308, None, 3.0),
+        ([1.0, 2.0, 3.0], -1e308, None, 1.0),
+        ([1.0, 3.0], 10**400, None, 3.0),
+        ([1.0, 3.0], -(10**400), None, 1.0),
+        ([1.0, 3.0], 0.0, [1.5e308, 1.5e308], 2.0),
+    ],
+)
+def test_numbers_at_the_end_of_the_range(costs, beta, weights, expected):
+    """No overflow, no warning (warnings are errors here)."""
+    assert erm(costs, beta, weights) == pytest.approx(expected, rel=1e-15)

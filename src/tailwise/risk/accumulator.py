@@ -146,7 +146,10 @@ class EntropicAccumulator:
 
     def extend(self, costs: ArrayLike) -> EntropicAccumulator:
         """Add all of ``costs`` (finite, any shape) and return the accumulator itself."""
-        numbers = np.ascontiguousarray(costs, dtype=np.float64).reshape(-1)
+        try:
+            numbers = np.ascontiguousarray(costs, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise OptionError(f"costs must be numbers: {error}") from None
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
             raise OptionError(f"costs[{bad[0]}] is {numbers[bad[0]]}; an accumulator takes finite costs only")
@@ -159,8 +162,10 @@ class EntropicAccumulator:
         Raises
         ------
         OptionError
-            If the two have different risk levels.
+            If ``other`` is no accumulator, or the two have different risk levels.
         """
+        if not isinstance(other, EntropicAccumulator):
+            raise OptionError(f"cannot merge a {type(other).__name__}; expected an EntropicAccumulator")
         if other.beta != self.beta:
             raise OptionError(f"cannot merge an accumulator at beta={other.beta} into one at beta={self.beta}")
         merged = EntropicAccumulator(self.beta)

@@ -74,7 +74,8 @@ def erm(samples: ArrayLike, beta: float, weights: ArrayLike | None = None) -> fl
     """
     costs, shares = clean(samples, weights)
     level = real(beta, "beta", finite=False)
-    return weighted_erm(costs, level, shares)
+    with np.errstate(over="ignore", invalid="ignore"):  # costs or beta near the largest double: exp(-inf) is meant
+        return weighted_erm(costs, level, shares)
 
 
 def weighted_erm(costs: Floats, beta: float, shares: Floats) -> float:
@@ -207,4 +208,9 @@ def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats
         raise OptionError("weights are all 0; at least one must be positive")
     if not kept.all():
         costs, shares = costs[kept], shares[kept]
-    return costs, shares / shares.sum()
+    with np.errstate(over="ignore"):
+        total = shares.sum()
+    if np.isinf(total):  # weights near the largest double
+        shares = shares / shares.max()
+        total = shares.sum()
+    return costs, shares / total
