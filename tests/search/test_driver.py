@@ -67,6 +67,24 @@ def test_stop_reasons():
     assert sum(r.visits for r in tight.rows) == tight.iterations > 100
 
 
+def test_a_tree_without_room_for_one_iteration_says_so():
+    with pytest.raises(OptionError, match="max_nodes=1 leaves no room"):
+        ErmMcts(domains.make("mdp-4"), 0.5, seed=0, max_nodes=1).plan(iterations=10)
+    one = TabularMDP.from_arrays([[[1.0]]], [[2.0]], order="SAS", horizon=1)
+    assert ErmMcts(one, 0.5, seed=0, max_nodes=1).plan(iterations=10).value == 2.0  # no node is ever added
+    wide = TabularMDP.from_arrays(np.ones((1, 300, 1)), np.ones((1, 300)), horizon=2)
+    with pytest.raises(OptionError, match="300 actions"):
+        ErmMcts(wide, 0.5, seed=0, max_memory=4096)
+
+
+def test_max_memory_bounds_the_smallest_trees_too():
+    search = ErmMcts(domains.make("mdp-4"), 0.5, seed=0, max_memory=4096)
+    plan = search.plan(iterations=10_000)
+    assert (plan.stopped, plan.bytes) == (StopReason.MAX_MEMORY, 4096)
+    search.advance(plan.action, 1)
+    assert search.plan(iterations=10_000).bytes <= 4096
+
+
 @pytest.mark.compiled
 def test_ctrl_c_returns_what_is_known():
     search = ErmMcts(domains.make("mdp-4"), 0.5, seed=0)

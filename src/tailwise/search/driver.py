@@ -132,20 +132,25 @@ class TreeSearch:
         kept = tree.allocate(int(self._arena.book[tree.USED]), int(self._arena.book[tree.MAX_NODES]))
         tree.copy_subtree(self._arena, child, kept)
         kept.book[tree.DEPTH] = self._step + 1
-        self._arena = tree.grow(kept, max(_FIRST_UNITS, int(kept.book[tree.USED]) + 1))
+        used = int(kept.book[tree.USED])
+        self._arena = tree.grow(kept, max(used, min(max(_FIRST_UNITS, used + 1), self._max_units)))
         self._step, self._handle = self._step + 1, handle
         self._forget_states()
         self._start_trace(int(self._arena.ints[4 * self._arena.book[tree.ROOT] + tree.NUM_ACTIONS]))
 
     def _plant(self, handle: int, step: int) -> None:
         """Start a fresh tree."""
-        self._arena = tree.allocate(_FIRST_UNITS, self.options.max_nodes or _UNLIMITED)
         self._step, self._handle = step, handle
         num_actions = len(self._binding.actions(handle))
         if num_actions == 0:
             self._binding.fail(handle, -1, step)
-        if num_actions >= _FIRST_UNITS // 2:
-            self._arena = tree.allocate(4 * num_actions, int(self._arena.book[tree.MAX_NODES]))
+        units = min(max(_FIRST_UNITS, 4 * num_actions), self._max_units)
+        if units < 2 + num_actions:
+            raise OptionError(
+                f"max_memory={self.options.max_memory} does not hold the root and its {num_actions} actions; "
+                f"give at least {8 * tree.UNIT_BYTES * (1 + num_actions)} bytes"
+            )
+        self._arena = tree.allocate(units, self.options.max_nodes or _UNLIMITED)
         root = tree.reserve(self._arena, 1 + num_actions)
         block = self._arena.ints[4 * root : 4 * (root + 1 + num_actions)]
         block[:] = 0
@@ -216,7 +221,8 @@ class TreeSearch:
         Raises
         ------
         OptionError
-            If no limit is given, a limit is not positive, or the horizon is reached.
+            If no limit is given, a limit is not positive, the horizon is reached, or ``max_nodes`` or
+            ``max_memory`` leaves no room for a first iteration.
         SimulatorError
             If the model fails; the tree stays as it was before the failing iteration.
         """
@@ -309,6 +315,9 @@ class TreeSearch:
             )
             for k, action in enumerate(actions)
         )  # fmt: skip
+        if total == 0:
+            bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
+            raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
         tried = np.flatnonzero(counts)
         value = weighted_erm(erms[tried], beta, counts[tried] / total)
         if self.options.recommend == "visits":
