@@ -19,6 +19,7 @@ from tailwise.models.contract import Outcome, Sense
 from tailwise.models.tabular_build import check_discount
 
 MAX_HORIZON = 10_000_000
+MAX_ACTIONS = 1_000_000
 
 _REQUIRED = {
     "actions": (1, "actions(self, state) -> int | Sequence"),
@@ -191,7 +192,9 @@ def state_fault(state: Any) -> str:
     """Say why ``state`` cannot serve as a state; empty if it can."""
     try:
         hash(state)
-    except TypeError:
+    except Exception as error:
+        if not isinstance(error, TypeError):
+            return f"{short(state)} of type {type(state).__name__} has a __hash__ that raises {type(error).__name__}"
         if isinstance(state, np.ndarray):
             return f"{short(state)} is an array, which is not hashable; use tuple(array.tolist()) or array.tobytes()"
         fix = _HASHABLE_FORMS.get(type(state).__name__)
@@ -209,7 +212,7 @@ def state_fault(state: Any) -> str:
 def compared_by_identity(state: Any) -> bool:
     """Whether two states of this type are equal only if they are one object."""
     by_default: Any = object.__hash__
-    return type(state).__hash__ is by_default
+    return type(state).__hash__ is by_default and state is not None  # of None there is only one
 
 
 def outcome_fault(result: Any) -> str:
@@ -253,6 +256,7 @@ def short(value: Any, limit: int = 120) -> str:
 
 
 __all__ = [
+    "MAX_ACTIONS",
     "MAX_HORIZON",
     "Outcome",
     "Simulator",

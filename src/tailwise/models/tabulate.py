@@ -10,6 +10,7 @@ import numpy as np
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.simulator import (
+    MAX_ACTIONS,
     cost_fault,
     model_name,
     outcome_fault,
@@ -65,16 +66,11 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
         if depth == simulator.horizon:
             rows.append((here, 0, here, 1.0, 0.0, False))
             continue
-        answer = simulator.actions(state)
-        listed = list(range(int(answer)) if isinstance(answer, (int, np.integer)) else answer)
+        listed = _ask(simulator, "actions", state)
         most = max(most, len(listed))
         numbered = numbered and listed == list(range(len(listed)))
         for k, action in enumerate(listed):
-            for entry in simulator.outcomes(state, action):
-                probability, target, cost, done = entry
-                fault = outcome_fault((target, cost, done))
-                if fault:
-                    raise ModelError(f"outcomes({short(state)}, {short(action)}) of {name}: {fault}")
+            for probability, target, cost, done in _ask(simulator, "outcomes", state, action):
                 if not done and canonical is not None:
                     target = canonical(target)
                 if target not in index and not done:
@@ -95,12 +91,47 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
     )  # fmt: skip
 
 
+def _ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
+    """Call ``actions`` or ``outcomes``; return a list of the right form, or raise an error that says where."""
+    try:
+        answer = getattr(simulator, method)(*arguments)
+        if isinstance(answer, (int, np.integer)) and method == "actions":
+            answer = range(min(int(answer), MAX_ACTIONS))
+        listed = list(answer)
+        fault = "" if listed else "it returned nothing"
+        for entry in listed if method == "outcomes" else ():
+            probability, *result = entry
+            if not isinstance(probability, (int, float, np.integer, np.floating)):
+                fault = fault or f"the probability {short(probability)} is no number"
+            fault = fault or outcome_fault(tuple(result))
+    except Exception as error:  # whatever a user's code raises, or cannot be unpacked
+        fault = f"{type(error).__name__}: {error}"
+    if fault:
+        expected = _EXPECTED[method]
+        raise ModelError(
+            f"{method}({', '.join(map(short, arguments))}) of {model_name(simulator)}: {fault}; {expected}"
+        )
+    return listed
+
+
+_EXPECTED = {
+    "actions": "expected a number of at least 1 or a sequence of actions",
+    "outcomes": "expected a list of (probability, next_state, cost, done)",
+}
+
+
 def _terminals(simulator: Any, states: list[Any], name: str) -> Any:
     if own_method(simulator, "terminal_cost") is None:
         return None
-    values = [simulator.terminal_cost(state) for state in states]
-    for state, value in zip(states, values, strict=True):
-        fault = cost_fault(value)
+    values = []
+    for state in states:
+        try:
+            values.append(simulator.terminal_cost(state))
+            fault = cost_fault(values[-1])
+        except Exception as error:
+            raise ModelError(
+                f"terminal_cost({short(state)}) of {name} raised {type(error).__name__}: {error}"
+            ) from error
         if fault:
             raise ModelError(f"terminal_cost({short(state)}) of {name}: its value {fault}")
     return np.array(values, dtype=np.float64)
