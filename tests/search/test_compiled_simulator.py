@@ -205,6 +205,70 @@ def test_a_function_that_cannot_be_compiled_is_shown_and_runs_only_if_asked():
     assert ErmMcts(asked, 0.5, seed=0).plan(iterations=10).iterations == 10
 
 
+def is_even(number):
+    return number == 0 or is_odd(number - 1)
+
+
+def is_odd(number):
+    return number != 0 and is_even(number - 1)
+
+
+def factorial(number):
+    return 1 if number <= 1 else number * factorial(number - 1)
+
+
+def roundabout_step(state, action, rng):
+    costs = [float(factorial(k)) for k in range(state + 1)]
+    return state + 1, rng.random() + sum(costs) * is_even(action), False
+
+
+def test_helpers_may_call_each_other_in_circles_and_from_comprehensions():
+    model = CompiledSimulator(roundabout_step, start=0, horizon=5, actions=3)
+    plans = [ErmMcts(each, 0.1, seed=4).plan(iterations=300) for each in (model, Interpreted(model))]
+    assert numbers(plans[0]) == numbers(plans[1])
+
+
+TWO_COSTS = np.array([1.0, 2.0])
+
+
+def beyond_step(state, action, rng):
+    return state + 1, TWO_COSTS[state], False
+
+
+def test_an_index_beyond_an_array_is_an_error_and_not_a_number():
+    model = CompiledSimulator(beyond_step, start=0, horizon=5, actions=2)
+    with pytest.raises(SimulatorError, match=r"step\(2, \d\) of simulator at step 2 raised IndexError"):
+        ErmMcts(model, 0.5, seed=0).plan(iterations=100)
+
+
+def importing_step(state, action, rng):
+    import math
+
+    return state + 1, math.sqrt(state), False
+
+
+@needs_compiler
+def test_what_numba_refuses_in_its_own_ways_is_a_model_error_too():
+    with pytest.raises(ModelError, match=r"step of simulator cannot be compiled.*IMPORT_NAME.*fallback=True"):
+        ErmMcts(CompiledSimulator(importing_step, start=0, horizon=5, actions=2), 0.5)
+    asked = CompiledSimulator(importing_step, start=0, horizon=5, actions=2, fallback=True)
+    assert ErmMcts(asked, 0.5, seed=0).plan(iterations=10).iterations == 10
+    with pytest.raises(ModelError, match=r"write rng.integers\(0, n\)"):
+        ErmMcts(CompiledSimulator(lambda s, a, rng: (rng.integers(3), 1.0, False), start=0, horizon=5, actions=2), 0.5)
+
+
+def test_numbers_of_actions_and_states_have_bounds():
+    with pytest.raises(ModelError, match="the search takes at most 1000000 actions"):
+        CompiledSimulator(line_step, start=0, horizon=5, actions=10**12)
+    model = CompiledSimulator(line_step, start=0, horizon=5, actions=lambda state: 2 if state < 2 else 10**12)
+    with pytest.raises(SimulatorError, match=r"actions\(2\) of simulator.*at most 1000000"):
+        ErmMcts(model, 0.5, seed=0).plan(iterations=100)
+    with pytest.raises(SimulatorError, match=r"actions\(2\) of simulator.*at most 1000000"):
+        ErmMcts(model, 0.5, seed=0).reset(2, step=2)
+    with pytest.raises(StateError, match="beyond the range of 64-bit integers"):
+        CompiledSimulator(line_step, start=2**63, horizon=5, actions=2)
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("step", "start", "pattern"),

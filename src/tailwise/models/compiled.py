@@ -15,7 +15,7 @@ import numpy as np
 
 from tailwise.errors import ModelError, StateError
 from tailwise.models.contract import Sense
-from tailwise.models.simulator import Simulator, model_name, short, validate_simulator
+from tailwise.models.simulator import MAX_ACTIONS, Simulator, model_name, short, validate_simulator
 
 State = int | float | tuple[int | float, ...]
 
@@ -25,7 +25,7 @@ class CompiledSimulator(Simulator):
 
     The functions may use ints, floats, tuples, arithmetic, ``math``, NumPy arrays that are constants of their
     module, other plain functions, and the methods of ``rng``, a NumPy Generator (``rng.random()``,
-    ``rng.normal()``, ``rng.integers(n)``, ``rng.poisson(5.0)`` ...). They are compiled when a search first binds the
+    ``rng.normal()``, ``rng.integers(0, n)``, ``rng.poisson(5.0)`` ...). They are compiled when a search first binds the
     model (about a second); the search itself is not compiled again.
 
     Parameters
@@ -122,6 +122,8 @@ class CompiledSimulator(Simulator):
             whole = isinstance(value, (numbers.Integral, np.integer, np.bool_))
             if not whole and (kind is int or not isinstance(value, (numbers.Real, np.floating))):
                 raise StateError(f"field {k} of state {short(state)} must be {kind.__name__}, as in the start")
+            if kind is int and not -(2**63) <= value < 2**63:
+                raise StateError(f"field {k} of state {short(state)} is beyond the range of 64-bit integers")
             fields.append(kind(value))
         return tuple(fields) if self.is_tuple else fields[0]
 
@@ -161,4 +163,6 @@ def _count(actions: Any) -> int:
         raise ModelError(
             f"actions must be a number of at least 1 or a function actions(state) -> int, not {short(actions)}"
         )
+    if actions > MAX_ACTIONS:
+        raise ModelError(f"actions is {actions}; the search takes at most {MAX_ACTIONS} actions: choose some")
     return int(actions)

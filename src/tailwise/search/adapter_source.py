@@ -78,7 +78,7 @@ def count_adapter(context, handle, action, h):
     except Exception:
         fail(context, state, -1, -1)
         return 0
-    if number < 1:
+    if number < 1 or number > MAX_ACTIONS:
         fail(context, state, -1, -1)
         return 0
     store_word(context, NEXT, number)
@@ -163,7 +163,7 @@ def roll_adapter(context, handle, action, h):
         except Exception:
             fail(context, state, -1, h)
             return 0
-        if number < 1:
+        if number < 1 or number > MAX_ACTIONS:
             fail(context, state, -1, h)
             return 0
         @CHOICE

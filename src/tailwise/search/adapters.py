@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 from numba import cfunc, njit, types
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
 
 from tailwise.errors import ModelError
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.simulator import model_name
+from tailwise.models.simulator import MAX_ACTIONS, model_name
 from tailwise.search import native, world
 from tailwise.search import simulator_world as shared
 from tailwise.search.adapter_source import adapter_source
@@ -56,7 +55,7 @@ def compile_adapters(model: CompiledSimulator, options: SearchOptions) -> Adapte
 
 def _compile(model: CompiledSimulator, options: SearchOptions) -> Adapters:
     scope = _user_functions(model, options)
-    constants = {"DONE": world.DONE, "GO_ON": world.GO_ON}
+    constants = {"DONE": world.DONE, "GO_ON": world.GO_ON, "MAX_ACTIONS": MAX_ACTIONS}
     for name in ("STATUS", "NEXT", "STEPS", "HORIZON", "WORDS", "SCRATCH", "NUMBERS", "COST", "DISCOUNT"):
         constants[name] = getattr(shared, name)
     for name in ("FAULT", "FAULT_ACTION", "FAULT_STEP", "GENERATOR", "SAVED_STREAM"):
@@ -108,39 +107,54 @@ def _compiled(
     model: CompiledSimulator, name: str, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     """Compile ``function``; return its dispatcher and the numba type it returns."""
-    dispatcher = function if isinstance(function, Dispatcher) else njit(_with_compiled_helpers(function))
     try:
+        dispatcher = function if isinstance(function, Dispatcher) else _dispatcher(function, {})
         dispatcher.compile(arguments)
-    except NumbaError as error:
+    except ModelError:
+        raise
+    except Exception as error:  # numba raises its own errors for most functions, and others for some
         raise ModelError(_explain(model, name, function, error)) from error
     returned = dispatcher.overloads[arguments].signature.return_type
     return dispatcher, returned
 
 
-def _with_compiled_helpers(function: Any) -> Any:
-    """Return ``function`` with the plain functions that it calls by name compiled too."""
+def _dispatcher(function: Any, made: dict[Any, Any]) -> Any:
+    """Return ``function`` for numba, with the plain functions that it calls by name compiled too.
+
+    Indices are checked: beyond an array there is an error, as in Python, and not a number. ``made`` holds what was met
+    on the way here: functions may call each other in circles.
+    """
     if not isinstance(function, python_types.FunctionType):
         raise ModelError(
             f"{function!r} cannot be compiled; expected a plain function, not a method or another callable (pass "
             "fallback=True, or use a Simulator, to run it interpreted)"
         )
-
-    def jitted(value: Any) -> Any:
-        same = value is function
-        return (
-            njit(_with_compiled_helpers(value)) if isinstance(value, python_types.FunctionType) and not same else value
-        )
-
-    names = set(function.__code__.co_names)
-    scope = {key: jitted(value) if key in names else value for key, value in function.__globals__.items()}
-    cells = tuple(python_types.CellType(jitted(cell.cell_contents)) for cell in function.__closure__ or ())
+    scope = dict(function.__globals__)
+    cells = tuple(python_types.CellType() for _ in function.__closure__ or ())
     copy = python_types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
-    return copy
+    made[function] = njit(boundscheck=True)(copy)
+
+    def compiled(value: Any) -> Any:
+        if not isinstance(value, python_types.FunctionType):
+            return value
+        return made[value] if value in made else _dispatcher(value, made)
+
+    for key in _names(function.__code__) & scope.keys():
+        scope[key] = compiled(scope[key])
+    for cell, old in zip(cells, function.__closure__ or (), strict=True):
+        cell.cell_contents = compiled(old.cell_contents)
+    return made[function]
 
 
-def _explain(model: CompiledSimulator, name: str, function: Any, error: NumbaError) -> str:
+def _names(code: python_types.CodeType) -> set[str]:
+    """The names that a function refers to, also in its comprehensions and inner functions."""
+    inner = [part for part in code.co_consts if isinstance(part, python_types.CodeType)]
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _explain(model: CompiledSimulator, name: str, function: Any, error: Exception) -> str:
     """The failure in the user's terms: function, file, line, the line itself, numba's first words."""
     lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines()]
     said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "- ", "File "))]
@@ -152,6 +166,8 @@ def _explain(model: CompiledSimulator, name: str, function: Any, error: NumbaErr
         source = linecache.getline(location.filename, location.line).strip()
         if source:
             where += f" ({source})"
+    if "NumPyRandomGeneratorType_integers" in reason:
+        reason = "rng.integers takes two bounds here: for one of n, write rng.integers(0, n)"
     return (
         f"{name} of {model_name(model)} cannot be compiled{where}: {reason}; use ints, floats, tuples and the methods "
         "of rng, or pass fallback=True (or use a Simulator) to run it interpreted"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tailwise._random import generator, stream_words
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.simulator import cost_fault, model_name, outcome_fault, short
+from tailwise.models.simulator import MAX_ACTIONS, cost_fault, model_name, outcome_fault, short
 from tailwise.search import adapter_source as faults
 from tailwise.search import native
 from tailwise.search import simulator_memory as memory
@@ -97,6 +97,8 @@ class CompiledBinding:
                 f"actions({short(state)}) of {model_name(self.model)}: no action is allowed; give the state one, "
                 "or end the episode with done=True"
             )
+        if number > MAX_ACTIONS:
+            raise SimulatorError(f"actions({short(state)}) of {model_name(self.model)}: {_too_many(number)}")
         return list(range(number))
 
     def action_name(self, action: Any) -> str:
@@ -137,6 +139,8 @@ class CompiledBinding:
 
     def _fault(self, method: str, result: Any, state: Any) -> str:
         if method == "actions":
+            if result > MAX_ACTIONS:
+                return _too_many(result)
             return f"it returned {short(result)}; at least one action must be allowed (or done=True on the way in)"
         if method == "rollout_policy":
             return (
@@ -174,3 +178,7 @@ class CompiledBinding:
     def _replace_store(self, store: Any) -> None:
         self._integers[shared.WORDS] = store.words.ctypes.data
         self.data = self.data._replace(store=store)
+
+
+def _too_many(number: int) -> str:
+    return f"it returned {number}; the search takes at most {MAX_ACTIONS} actions: choose some"
