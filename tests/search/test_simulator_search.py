@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from tailwise import ErmMcts, Simulator, TabularMDP, Widening, backward_induction, domains
+from tailwise import ErmMcts, Simulator, TabularMDP, Widening, backward_induction, check_simulator, domains
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 
 
@@ -100,6 +100,7 @@ BAD = {
     "text": (lambda state: (state, "1", False), r"the cost is '1' of type str; it must be a number"),
     "none": (lambda state: None, r"it returned None; expected \(next_state, cost, done\)"),
     "pair": (lambda state: (state, 1.0), r"it returned \(\(3,\), 1.0\); expected"),
+    "done": (lambda state: (state, 1.0, "False"), r"done is 'False'; expected a bool"),
 }
 BAD_IN_TREE = {
     "list": (
@@ -168,6 +169,7 @@ def test_a_state_changed_in_place_is_noticed():
         ([], "no action is allowed"),
         ("ab", "expected a number of actions or a sequence"),
         (None, "expected a number of actions or a sequence"),
+        (10**12, "the search takes at most 1000000: choose some"),
     ],
 )
 def test_bad_action_sets_are_named(answer, pattern):
@@ -179,6 +181,51 @@ def test_bad_action_sets_are_named(answer, pattern):
         ErmMcts(Stuck(), 0.5, seed=0).plan(iterations=100)
     with pytest.raises(SimulatorError, match=pattern):
         ErmMcts(Stuck(), 0.5, seed=0).reset((2,), step=2)
+
+
+def test_actions_may_be_arrays():
+    class Pairs(Line):
+        def actions(self, state):
+            return [np.array([0, 1]), np.array([1, 0])]
+
+        def step(self, state, action, rng):
+            return (state[0] + 1,), float(action[0]), False
+
+    search = ErmMcts(Pairs(), 0.5, seed=0)
+    plan = search.plan(iterations=50)
+    assert plan.action.tolist() == [0, 1]
+    search.advance(plan.action, (1,))
+    assert search.plan(iterations=1).rows[0].visits > 1
+
+
+def test_none_is_a_state_like_any_other():
+    class Vanishing(Line):
+        def step(self, state, action, rng):
+            return (None, 1.0, False) if state is None or action else (state, 2.0, False)
+
+        def actions(self, state):
+            return 2
+
+    assert ErmMcts(Vanishing(), 0.5, seed=0).plan(iterations=50).action == 1
+    assert check_simulator(Vanishing()).ok
+
+
+def test_names_and_hashes_that_fail_are_errors_of_ours():
+    class Nameless(Line):
+        def action_name(self, action):
+            raise KeyError(action)
+
+    with pytest.raises(SimulatorError, match=r"action_name\(0\) of Nameless raised KeyError"):
+        ErmMcts(Nameless(), 0.5, seed=0).plan(iterations=10)
+
+    class Hashless:
+        def __hash__(self):
+            raise RuntimeError
+
+    model = Line()
+    model.bad = lambda state: (Hashless(), 1.0, False)
+    with pytest.raises(SimulatorError, match="has a __hash__ that raises RuntimeError"):
+        ErmMcts(model, 0.5, seed=0, expansion="path").plan(iterations=3000)
 
 
 class EndlessStep(Line):

@@ -17,6 +17,7 @@ from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
 from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import (
+    MAX_ACTIONS,
     contract_faults,
     cost_fault,
     model_name,
@@ -71,9 +72,12 @@ def check_simulator(simulator: Any, seed: Seed = 0, *, episodes: int = 20, steps
     if faults:
         return Report(name, tuple(Violation(name, fault, "see tailwise.Simulator") for fault in faults))
     trial = _Trial(simulator, seed)
-    for _ in range(episodes):
-        if not trial.play(min(steps, int(simulator.horizon))):
-            break
+    try:
+        for _ in range(episodes):
+            if not trial.play(min(steps, int(simulator.horizon))):
+                break
+    except Exception as error:  # whatever a user's objects raise when they are compared, or summed
+        trial.surprise(error)
     return Report(name, tuple(trial.violations.values()), tuple(trial.warnings()))
 
 
@@ -88,6 +92,7 @@ class _Trial:
         self.largest = 0.0
         self.seen: set[Hashable] = set()
         self.drawn = 0
+        self.place = model_name(simulator)  # of the last call
 
     def play(self, steps: int) -> bool:
         """Play one episode; False when going on makes no sense."""
@@ -108,10 +113,16 @@ class _Trial:
             self._number("terminal_cost", (state,), f"at step {steps}")
         return True
 
+    def surprise(self, error: Exception) -> None:
+        """Note what using the simulator's answers raised."""
+        problem = f"using what it returned raised {type(error).__name__}: {error}"
+        self._fault("surprise", self.place, problem, "states must compare by content, and answers be of the right form")
+
     def _fault(self, kind: str, where: str, problem: str, fix: str) -> None:
         self.violations.setdefault(kind, Violation(where, problem, fix))
 
     def _call(self, method: str, arguments: tuple[Any, ...], where: str) -> tuple[Any] | None:
+        self.place = where
         try:
             return (getattr(self.simulator, method)(*arguments),)
         except Exception as error:  # whatever a user's code raises is the finding
@@ -126,7 +137,7 @@ class _Trial:
         listed = _listed(first[0])
         if not listed:
             problem = "no action is allowed" if listed == [] else f"returned {short(first[0])}"
-            self._fault("actions", where, problem, "return a number of at least 1 or a sequence of actions")
+            self._fault("actions", where, problem, f"return a number from 1 to {MAX_ACTIONS} or a sequence of actions")
             return None
         if _listed(second[0]) != listed:
             self._fault("actions differ", where, "two calls gave different actions", "the state alone must decide")
@@ -217,7 +228,7 @@ class _Trial:
 
 def _listed(answer: Any) -> list[Any] | None:
     if isinstance(answer, (int, np.integer)) and not isinstance(answer, bool):
-        return list(range(int(answer)))
+        return list(range(int(answer))) if answer <= MAX_ACTIONS else None
     if isinstance(answer, np.ndarray) and answer.ndim == 1:
         return list(answer.tolist())
     if hasattr(answer, "__len__") and hasattr(answer, "__getitem__") and not isinstance(answer, (str, dict)):

@@ -126,7 +126,9 @@ def position_of(binding: Binding, handle: int, action: Any) -> int:
     """Return the kernel's position of a user's action, or raise ``StateError``."""
     allowed = binding.actions(handle)
     for position, candidate in enumerate(allowed):
-        if candidate == action or (isinstance(action, str) and binding.action_name(candidate) == action):
+        is_array = isinstance(candidate, np.ndarray)
+        same = np.array_equal(candidate, action) if is_array else bool(candidate == action)
+        if same or (isinstance(action, str) and binding.action_name(candidate) == action):
             return position
     names = ", ".join(map(binding.action_name, allowed))
     raise StateError(

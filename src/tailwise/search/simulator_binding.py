@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import (
+    MAX_ACTIONS,
     Simulator,
     compared_by_identity,
     cost_fault,
@@ -155,6 +156,11 @@ class SimulatorBinding:
                 f"it returned a continuous space, {short(answer)}; the search needs finitely many actions: "
                 "choose them with tailwise.Discretized"
             )
+        many = answer if isinstance(answer, (int, np.integer)) else len(answer) if hasattr(answer, "__len__") else 0
+        if many > MAX_ACTIONS:
+            raise SimulatorError(
+                f"it returned {short(many)} actions; the search takes at most {MAX_ACTIONS}: choose some"
+            )
         if isinstance(answer, (int, np.integer)) and not isinstance(answer, bool):
             allowed: list[Any] = list(range(int(answer)))
         elif isinstance(answer, np.ndarray) and answer.ndim == 1:
@@ -170,7 +176,12 @@ class SimulatorBinding:
     def action_name(self, action: Any) -> str:
         """Return the simulator's own name for an action, or its text."""
         name = getattr(self.model, "action_name", None)
-        return str(name(action)) if name is not None else str(action)
+        try:
+            return str(name(action)) if name is not None else str(action)
+        except Exception as error:
+            raise SimulatorError(
+                f"action_name({short(action)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
+            ) from error
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's own name for a state, or its text."""
@@ -218,6 +229,8 @@ class SimulatorBinding:
             raise SimulatorError(f"the cost {cost_fault(result[1])}")
         integers = self._integers
         if done:
+            if done is not True and outcome_fault((0, 0.0, done)):
+                raise SimulatorError(outcome_fault((0, 0.0, done)))
             integers[STATUS] = DONE
         elif h + 1 == integers[shared.HORIZON]:
             fault = state_fault(target)
@@ -294,6 +307,8 @@ class SimulatorBinding:
             total += factor * cost
             h += 1
             if done:
+                if done is not True and outcome_fault((0, 0.0, done)):
+                    raise SimulatorError(outcome_fault((0, 0.0, done)))
                 return total, h - first
             factor *= discount
         if self._terminal is not None:
@@ -334,7 +349,7 @@ class SimulatorBinding:
 
     def _where(self) -> str:
         method, state, action, h, _ = self._place
-        shown = ", ".join(short(value) for value in (state, action) if value is not None)
+        shown = ", ".join(map(short, (state, action) if method == "step" else (state,)))
         return f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h is not None else "")
 
     @contextmanager
