@@ -218,3 +218,20 @@ def test_cumulative_rows_end_in_one():
         np.zeros(150_000), horizon=1,
     )  # fmt: skip
     assert long.data.cumulative.reshape(-1, 3) == pytest.approx(np.tile([0.2, 0.5, 1.0], (50_000, 1)), abs=1e-15)
+
+
+def test_sizes_and_names_out_of_range():
+    for options, message in (
+        ({"horizon": 10**30}, "at most 10000000"),
+        ({"state_labels": "wxyz"}, "sequence of names"),
+        ({"action_labels": 2}, "sequence of names"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            build(**options)
+    with pytest.raises(ModelError, match="actions, not"):
+        TabularMDP.from_outcomes([0, 3], [2**62, 0], [0, 0], [1.0, 1.0], [0.0, 1.0], horizon=1)
+
+
+def test_one_state_and_one_action_need_no_order():
+    one = TabularMDP.from_arrays([[[1.0]]], [[[2.0]]], horizon=1)
+    assert (one.num_states, one.num_actions, one.outcomes(0, 0)[0].cost) == (1, 1, 2.0)

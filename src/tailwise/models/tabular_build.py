@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _SUM_TOLERANCE = 1e-6  # rows that miss 1 by less are rounding of the source, and are rescaled
+_LONGEST = 10_000_000  # decisions, as for simulators: a search keeps a few numbers for each
 _EXACT = 1e-12  # rows this close to 1 are left as they are, so that saving and loading is exact
 
 
@@ -73,10 +74,10 @@ def parts_from_outcomes(
     size = largest + 1 if num_states is None else integer(num_states, "num_states", low=1)
     if largest >= size:
         raise ModelError(f"state {largest} is out of range for num_states={size}")
-    if size > np.iinfo(np.int32).max:
-        raise ModelError(f"a table holds at most {np.iinfo(np.int32).max} states, not {size}")
-
     count = int(action.max()) + 1
+    for what, number in (("states", size), ("actions", count)):
+        if number > np.iinfo(np.int32).max:
+            raise ModelError(f"a table holds at most {np.iinfo(np.int32).max} {what}, not {number}")
     key = origin * count + action
     if keep is None:
         keep = chance != 0.0
@@ -204,7 +205,7 @@ def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Flo
     x, y, z = dense.shape
     fits = [name for name, ok in (("SAS", x == z), ("ASS", y == z)) if ok]
     if order is None:
-        if len(fits) != 1:
+        if len(fits) != 1 and dense.shape != (1, 1, 1):  # one number reads the same either way
             raise ModelError(
                 f"transitions has shape {dense.shape}: "
                 + ("both orders fit; say order='SAS' or order='ASS'" if fits else "expected (S, A, S) or (A, S, S)")
@@ -258,7 +259,7 @@ def _cost_array(
         kind = costs_order
     elif len(fits) == 1:
         kind = fits[0]
-    elif fits == ["SAS", "ASS"] and order != "ASS":
+    elif (fits == ["SAS", "ASS"] and order != "ASS") or (fits and array.shape == (1, 1, 1)):
         kind = "SAS"
     elif fits:
         raise ModelError(
@@ -293,11 +294,14 @@ def terminal(costs: ArrayLike | None, rewards: ArrayLike | None, num_states: int
 
 
 def check_horizon(horizon: Any) -> int:
-    """Return ``horizon`` as an int of at least 1, or raise ``ModelError``."""
+    """Return ``horizon`` as an int from 1 to 10,000,000, or raise ``ModelError``."""
     try:
-        return integer(horizon, "horizon", low=1, hint="it is the number of decisions")
+        steps = integer(horizon, "horizon", low=1, hint="it is the number of decisions")
     except OptionError as error:
         raise ModelError(str(error)) from None
+    if steps > _LONGEST:
+        raise ModelError(f"horizon must be at most {_LONGEST}, not {steps}; there are no endless episodes")
+    return steps
 
 
 def check_discount(discount: Any) -> float:
@@ -327,6 +331,8 @@ def find_start(start: Any, num_states: int, names: Sequence[str]) -> int:
 
 def labels(names: Sequence[str], expected: int, what: str) -> tuple[str, ...]:
     """Return labels as a tuple; there must be none, or one per item, all different."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ModelError(f"{what} must be a sequence of names, not {names!r}")
     given = tuple(str(name) for name in names)
     if given and len(given) < expected:
         raise ModelError(f"{what} has {len(given)} names for {expected} items; give one per item, or none")
