@@ -1,8 +1,10 @@
 """The commands, as a user types them (in a process of their own where exit codes matter)."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -89,6 +91,7 @@ def test_gymnasium_models():
         (["plan", "grid-mdp", "--beta", "1", "--iterations", "0"], "iterations must be at least 1"),
         (["plan", "grid-mdp", "--beta", "1", "--state", "(9,9)"], "(9,9)"),
         (["plan", "grid-mdp", "--beta", "1", "--horizon", "-2"], "horizon"),
+        (["plan", "grid-mdp", "--beta", "1", "--horizon", "99999999999999999999"], "at most 10000000"),
         (["plan", "grid-mdp", "--beta", "1", "--seed", "-2"], "seed"),
         (["solve", "grid-mdp", "--beta", "1", "--step", "15"], "step 15"),
         (["solve", "nothing.csv", "--beta", "1"], "nothing.csv"),
@@ -102,6 +105,26 @@ def test_wrong_input_is_one_message_and_exit_code_2(arguments, message):
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_output_that_cannot_show_or_hold_everything():
+    narrow = subprocess.run(
+        [sys.executable, "-m", "tailwise", "solve", "mdp-4", "--beta", "1"],
+        capture_output=True, timeout=300, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert narrow.returncode == 0
+    assert b"1.79130674" in narrow.stdout
+    if not Path("/dev/full").exists():
+        return
+    for options in ([], ["--json"]):
+        with Path("/dev/full").open("w") as full:
+            failed = subprocess.run(
+                [sys.executable, "-m", "tailwise", "domains", *options],
+                stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False,
+            )  # fmt: skip
+        assert failed.returncode == 1
+        assert failed.stderr.startswith("tailwise: error: ")
+        assert failed.stderr.count("\n") == 1
 
 
 def test_version_and_help():
