@@ -12,7 +12,7 @@ from tailwise.models import AccruedTable, ExponentialUtility, Simulator, Tabular
 from tailwise.models.accrued import total_bounds
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
 from tailwise.planners.acc_mcts import pilot_reference
-from tailwise.search import LogBonus, PolynomialBonus
+from tailwise.search import LogBonus, PolynomialBonus, Widening
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
@@ -287,3 +287,69 @@ def test_bounds_hold_every_total(small):
             h += 1
         assert low - 1e-12 <= view.utility.inverse(charged) <= high + 1e-12
     assert low <= pilot_reference(small, 0.3) <= high
+
+
+class Steps(Simulator):
+    """Action a costs a + 1; the state is what was drawn last, and never comes twice."""
+
+    horizon, discount, start = 3, 0.5, 0.0
+
+    def __init__(self, sense="cost"):
+        self.sense, self.draws_at_start = sense, 0
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        self.draws_at_start += state == self.start
+        return float(rng.random()), (action + 1.0) * (1.0 if self.sense == "cost" else -1.0), False
+
+
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_leaf_values_and_rollout_policies_reach_the_search_on_accrued_costs(sense):
+    sign = 1.0 if sense == "cost" else -1.0
+
+    def always_first(state, h, rng):
+        assert isinstance(state, float)
+        return 0
+
+    def remaining(state, h):  # what always taking the first action costs from step h on
+        assert isinstance(state, float)
+        return sign * sum(0.5**k for k in range(3 - h))
+
+    for options in ({"rollout_policy": always_first}, {"leaf_value": remaining}):
+        search = NluMcts(Steps(sense), lambda total: sign * total**2, seed=0, **options)
+        rows = search.plan(iterations=2).rows
+        assert [row.erm for row in rows] == pytest.approx([sign * 1.75**2, sign * 2.75**2], rel=1e-15)
+        search.advance(1, 0.25, cost=sign * 2.0)
+        rows = search.plan(iterations=2).rows
+        assert [row.erm for row in rows] == pytest.approx([sign * 2.75**2, sign * 3.25**2], rel=1e-15)
+        plan = AccMcts(Steps(sense), 0.5, seed=0, **options).plan(iterations=2)
+        assert plan.certainty_equivalents == pytest.approx([sign * 1.75, sign * 2.75], rel=1e-12)
+        neutral = ErmMcts(Steps(sense), 0.0, bonus=LogBonus(), seed=0, **options).plan(iterations=50)
+        assert Uct(Steps(sense), seed=0, **options).plan(iterations=50).value == neutral.value
+
+
+def test_widening_bounds_the_outcomes_of_every_planner():
+    def identity(total):
+        return total
+
+    for make_planner in (
+        lambda model, **options: AccMcts(model, 0.5, reference=2.0, seed=0, **options),
+        lambda model, **options: NluMcts(model, identity, seed=0, **options),
+        lambda model, **options: Uct(model, seed=0, **options),
+    ):
+        plain, widened = Steps(), Steps()
+        make_planner(plain).plan(iterations=200)
+        make_planner(widened, widening=Widening(k=1.0, alpha=0.25)).plan(iterations=200)
+        assert plain.draws_at_start == 200
+        assert widened.draws_at_start <= 2 * math.ceil(200**0.25)
+
+
+def test_functions_for_simulators_are_refused_on_accrued_costs_of_tables(small):
+    with pytest.raises(OptionError, match="leaf_value work for simulators only"):
+        AccMcts(small, 0.5, leaf_value=lambda state, h: 0.0)
+    with pytest.raises(OptionError, match="widening must be a Widening"):
+        NluMcts(small, square, widening=2)
+    with pytest.raises(OptionError, match="not both"):
+        Uct(small, rollout_policy=lambda state, h, rng: 0, leaf_value=lambda state, h: 0.0)

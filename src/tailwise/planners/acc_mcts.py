@@ -15,6 +15,7 @@ negative beta: lowered.)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,9 @@ from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
 from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.models.simulator import cost_fault, model_name, short
-from tailwise.planners.utility_search import UtilitySearch, accrued_view
+from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
 from tailwise.risk import erm
-from tailwise.search import Bonus, PolynomialBonus, SearchOptions
+from tailwise.search import Bonus, PolynomialBonus, SearchOptions, Widening
 from tailwise.search.world import roll_out
 
 _PILOTS, _SIMULATED_PILOTS = 256, 64
@@ -55,6 +56,9 @@ class AccMcts(UtilitySearch):
         Source of all randomness.
     bonus, expansion, recommend, max_nodes, max_memory
         As for :class:`tailwise.ErmMcts`.
+    widening, rollout_policy, leaf_value : optional
+        For simulators, as for :class:`tailwise.ErmMcts`: both functions are of the model's own states, and a leaf's
+        value is a cost-to-go, not a utility.
 
     Raises
     ------
@@ -89,6 +93,9 @@ class AccMcts(UtilitySearch):
         recommend: str = "visits",
         max_nodes: int | None = None,
         max_memory: int | None = None,
+        widening: Widening | None = None,
+        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
+        leaf_value: Callable[[Any, int], float] | None = None,
     ) -> None:
         level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
         if choice(form, "form", ("rescaled", "raw")) == "raw":
@@ -105,8 +112,12 @@ class AccMcts(UtilitySearch):
             recommend=recommend,
             max_nodes=max_nodes,
             max_memory=max_memory,
+            widening=widening,
+            rollout_policy=rollout_policy,
+            leaf_value=leaf_value,
         )
-        super().__init__(accrued_view(model, utility, slip=slip), options, seed=seed)
+        view = accrued_view(model, utility, slip=slip)
+        super().__init__(view, lifted(options, view), seed=seed)
 
 
 def pilot_reference(model: Any, beta: float) -> float:

@@ -115,7 +115,7 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
     OptionError
         If ``beta`` is not a finite number.
     ModelError
-        If ``mdp`` is not a table.
+        If ``mdp`` is not a table, or :func:`tailwise.check_model` faults it.
 
     Notes
     -----
@@ -133,6 +133,7 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
             f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts"
         )
     level = real(beta, "beta", hint="for the worst case, use a large finite value")
+    mdp.require_sound()
     horizon, size = mdp.horizon, mdp.num_states
     if (horizon + 1) * size * 12 > 2**36:
         raise OptionError(

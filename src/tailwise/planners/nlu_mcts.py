@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tailwise._random import Seed
 from tailwise.errors import OptionError
-from tailwise.planners.utility_search import UtilitySearch, accrued_view
-from tailwise.search import Bonus, LogBonus, SearchOptions
+from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
+from tailwise.search import Bonus, LogBonus, SearchOptions, Widening
 
 
 class NluMcts(UtilitySearch):
@@ -36,6 +38,9 @@ class NluMcts(UtilitySearch):
         Exploration; ``LogBonus()`` if not given, in the unit of the utility.
     expansion, recommend, max_nodes, max_memory
         As for :class:`tailwise.ErmMcts`.
+    widening, rollout_policy, leaf_value : optional
+        For simulators, as for :class:`tailwise.ErmMcts`: both functions are of the model's own states, and a leaf's
+        value is a cost-to-go, not a utility.
 
     Raises
     ------
@@ -67,6 +72,9 @@ class NluMcts(UtilitySearch):
         recommend: str = "visits",
         max_nodes: int | None = None,
         max_memory: int | None = None,
+        widening: Widening | None = None,
+        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
+        leaf_value: Callable[[Any, int], float] | None = None,
     ) -> None:
         if not callable(utility):
             raise OptionError(f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts")
@@ -77,5 +85,9 @@ class NluMcts(UtilitySearch):
             recommend=recommend,
             max_nodes=max_nodes,
             max_memory=max_memory,
+            widening=widening,
+            rollout_policy=rollout_policy,
+            leaf_value=leaf_value,
         )
-        super().__init__(accrued_view(model, utility), options, seed=seed)
+        view = accrued_view(model, utility)
+        super().__init__(view, lifted(options, view), seed=seed)

@@ -12,10 +12,13 @@ the search of :class:`tailwise.ErmMcts` at beta = 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tailwise._random import Seed
-from tailwise.search import Bonus, LogBonus, SearchOptions, TreeSearch
+from tailwise.search import Bonus, LogBonus, SearchOptions, TreeSearch, Widening
 
 
 class Uct(TreeSearch):
@@ -29,7 +32,7 @@ class Uct(TreeSearch):
         Exploration; ``LogBonus()`` if not given. The constant is in the unit of the costs.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    expansion, recommend, max_nodes, max_memory
+    expansion, recommend, max_nodes, max_memory, widening, rollout_policy, leaf_value
         As for :class:`tailwise.ErmMcts`.
 
     Examples
@@ -51,6 +54,9 @@ class Uct(TreeSearch):
         recommend: str = "visits",
         max_nodes: int | None = None,
         max_memory: int | None = None,
+        widening: Widening | None = None,
+        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
+        leaf_value: Callable[[Any, int], float] | None = None,
     ) -> None:
         options = SearchOptions(
             beta=0.0,
@@ -59,5 +65,8 @@ class Uct(TreeSearch):
             recommend=recommend,
             max_nodes=max_nodes,
             max_memory=max_memory,
+            widening=widening,
+            rollout_policy=rollout_policy,
+            leaf_value=leaf_value,
         )
         super().__init__(model, options, seed=seed)

@@ -65,6 +65,33 @@ def accrued_view(model: Any, utility: Utility, *, slip: bool = False) -> Accrued
     return AccruedSimulator(model, utility)
 
 
+def lifted(options: SearchOptions, view: AccruedTable | AccruedSimulator) -> SearchOptions:
+    """Return options whose functions of the model's states work on those of its view.
+
+    A rollout policy sees the model's state. A leaf's value v, a cost-to-go, becomes the utility of the total that
+    ends there: ``u(accrued + discount^h v)``.
+
+    Raises
+    ------
+    OptionError
+        If they hold what only a simulator can use, and the model is a table.
+    """
+    given = [name for name in ("widening", "rollout_policy", "leaf_value") if getattr(options, name) is not None]
+    if not given:
+        return options
+    if isinstance(view, AccruedTable):
+        raise OptionError(f"on accrued costs {' and '.join(given)} work for simulators only; this model is a table")
+    policy, value = options.rollout_policy, options.leaf_value
+    functions: dict[str, Any] = {}
+    if policy is not None:
+        functions["rollout_policy"] = lambda state, h, rng: policy(state[0], h, rng)
+    if value is not None:
+        functions["leaf_value"] = lambda state, h: view.utility_of(
+            state[1] + float(view.powers[h]) * float(value(state[0], h))
+        )
+    return dataclasses.replace(options, **functions)
+
+
 class UtilitySearch(TreeSearch):
     """A search on the accrued-cost view of a model; see :class:`AccMcts` and :class:`NluMcts`.
 
