@@ -54,7 +54,8 @@ def register(app: typer.Typer) -> None:
         )
         with progress_bar("reproducing", 1.0) as tick:
             told = None if tick is None else lambda _, share: tick(share)
-            folder = reproduce(out, settings, threads=threads or os.cpu_count() or 1, resume=resume, progress=told)
+            workers = (os.cpu_count() or 1) if threads is None else threads
+            folder = reproduce(out, settings, threads=workers, resume=resume, progress=told)
         summary = summarise(folder)
         files = write_reproduction(summary, folder.path)
         entries = [row for row in summary.rows if row.paper is not None]

@@ -110,7 +110,7 @@ class RunFolder:
             if found.get(part) != wanted[part]:
                 raise RunError(
                     f"{self.path} holds another run: {_difference(part, found.get(part), wanted[part])}; choose "
-                    f"another folder, or repeat that run with: {found.get('command')} --resume"
+                    f"another folder, or go on with that run: {found.get('command')} --out {self.path} --resume"
                 )
         if not resume:
             raise RunError(f"{self.path} holds this run already; --resume goes on with it, or choose another folder")
