@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tailwise import backward_induction, domains
 from tailwise.cli.app import app
+from tailwise.models import tabulate
 
 
 def run(*arguments):
@@ -61,6 +62,16 @@ def test_solve_json(beta):
     assert content["q_values"]["up"] == solution.q_values[0, solution.mdp.start, 0]
 
 
+def test_solve_takes_simulators_that_list_their_outcomes():
+    content = json.loads(run("solve", "battery", "--beta", "0.02", "--json").stdout)
+    assert content["value"] == backward_induction(tabulate(domains.make("battery")), 0.02).value
+    # from a state that the start reaches only later on, with all the steps that are left
+    elsewhere = domains.make("battery")
+    elsewhere.start = (0, 5)
+    content = json.loads(run("solve", "battery", "--beta", "0.02", "--state", "(0,5)", "--json").stdout)
+    assert content["value"] == backward_induction(tabulate(elsewhere), 0.02).value
+
+
 def test_solve_shows_ties():
     output = run("solve", "grid-mdp", "--beta", "0.5").output
     assert "3 actions tie: down, left, right" in output
@@ -95,6 +106,7 @@ def test_gymnasium_models():
         (["plan", "grid-mdp", "--beta", "1", "--seed", "-2"], "seed"),
         (["solve", "grid-mdp", "--beta", "1", "--step", "15"], "step 15"),
         (["solve", "nothing.csv", "--beta", "1"], "nothing.csv"),
+        (["solve", "battery", "--beta", "1", "--state", "(1,2,3)"], "is not like the start"),
         (["plan", "grid-mdp"], "beta"),
         (["fly"], "fly"),
     ],

@@ -1,4 +1,4 @@
-"""``tailwise solve``: the exact optimum of a table."""
+"""``tailwise solve``: the exact optimum of a table, or of a simulator that lists its outcomes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,23 @@ def register(app: typer.Typer) -> None:
         discount: DiscountOption = None,
         json: JsonOption = False,
     ) -> None:
-        """Solve a table exactly by backward induction (the paper's ERM-BI)."""
-        from tailwise.cli.models import load_model
+        """Solve a table, or a simulator that lists its outcomes, exactly by backward induction (the paper's ERM-BI)."""
+        from tailwise.cli.models import find_state, load_model
         from tailwise.errors import ModelError
-        from tailwise.models import TabularMDP
+        from tailwise.models import TabularMDP, tabulate
+        from tailwise.models.simulator import own_method
         from tailwise.planners import backward_induction
 
         mdp = load_model(model, horizon=horizon, discount=discount)
         if not isinstance(mdp, TabularMDP):
-            raise ModelError(f"{model} is a simulator, which cannot be solved exactly; use 'tailwise plan {model}'")
+            if own_method(mdp, "outcomes") is None:
+                raise ModelError(
+                    f"{model} is a simulator that does not list its outcomes, which cannot be solved exactly; use "
+                    f"'tailwise plan {model}'"
+                )
+            if state is not None:  # the table holds what can be reached from there
+                mdp.start, state = find_state(mdp, state), None
+            mdp = tabulate(mdp)
         root = mdp.start if state is None else mdp.find_state(state)
         solution = backward_induction(mdp, beta)
         values = solution.action_values(step)[root]

@@ -55,11 +55,12 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
     name = model_name(simulator)
     if own_method(simulator, "outcomes") is None:
         raise ModelError(f"{name} has no outcomes(state, action); a table needs every outcome")
-    index: dict[Any, int] = {simulator.start: 0}
-    pending = deque([(simulator.start, 0)])
+    canonical = getattr(simulator, "canonical", None)
+    start = simulator.start if canonical is None else canonical(simulator.start)
+    index: dict[Any, int] = {start: 0}
+    pending = deque([(start, 0)])
     rows: list[tuple[int, int, int, float, float, bool]] = []
     numbered, most = True, 1
-    canonical = getattr(simulator, "canonical", None)
     while pending:
         state, depth = pending.popleft()
         here = index[state]
