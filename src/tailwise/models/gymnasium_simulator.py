@@ -361,7 +361,7 @@ def _finite_actions(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...],
         if given is None:
             raise ModelError(
                 f"{name} has the continuous action space {space}; the search needs finitely many actions: choose them "
-                "with actions=Discretized(levels=3) or actions=Discretized(choices=[...])"
+                f"with actions=Discretized(levels=3) or actions=Discretized(choices=[...]), or load {name}?levels=3"
             )
         chosen = given if isinstance(given, Discretized) else Discretized(choices=tuple(given))
         points = chosen.grid(space.low, space.high)
