@@ -1,13 +1,14 @@
 """Tables from arrays in every accepted shape; the contract of a table; its checks."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from conftest import random_mdp
-from tailwise import TabularMDP, check_model
+from tailwise import ErmMcts, TabularMDP, backward_induction, check_model
 from tailwise.errors import ModelError, StateError
 from tailwise.models import Model
 
@@ -235,3 +236,37 @@ def test_sizes_and_names_out_of_range():
 def test_one_state_and_one_action_need_no_order():
     one = TabularMDP.from_arrays([[[1.0]]], [[[2.0]]], horizon=1)
     assert (one.num_states, one.num_actions, one.outcomes(0, 0)[0].cost) == (1, 1, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ({"horizon": -1}, "horizon"),
+        ({"discount": 2.0}, "discount"),
+        ({"start": 99}, "start 99"),
+        ({"sense": "joy"}, "'joy'"),
+        ({"costs": np.zeros(1)}, "costs has shape"),
+        ({"probabilities": np.ones(3)}, "costs has shape"),
+        ({"terminal_costs": np.zeros(1)}, "terminal_costs"),
+        ({"step_costs": np.zeros((1, 1))}, "step_costs"),
+        ({"next_states": np.full(S * A * S, 99, np.int32)}, "next_states[0] is 99"),
+        ({"action_offsets": np.array([0, 2, 1, 4, 8])}, "action_offsets"),
+        ({"outcome_offsets": np.zeros(S * A + 1, np.int64)}, "outcome_offsets"),
+        ({"action_offsets": np.zeros(0, np.int64)}, "action_offsets"),
+    ],
+)
+def test_tables_put_together_by_hand_are_checked(changed, place):
+    broken = replace(build(), **changed)
+    assert place in str(check_model(broken))
+    with pytest.raises(ModelError):
+        backward_induction(broken, 1.0)
+    with pytest.raises(ModelError):
+        ErmMcts(broken, 1.0)
+
+
+def test_planners_refuse_what_check_model_faults():
+    nan = build(np.where(SAS > 0.5, math.nan, SAS), validate=False)
+    assert not check_model(nan).ok
+    for plan in (backward_induction, ErmMcts):
+        with pytest.raises(ModelError, match="probability nan"):
+            plan(nan, 1.0)

@@ -12,7 +12,9 @@ from tailwise.models.accrued import AccruedTable
 from tailwise.models.check_simulator import check_simulator
 from tailwise.models.report import Report, Violation
 from tailwise.models.tabular import TabularMDP
-from tailwise.models.tabular_build import _SUM_TOLERANCE
+from tailwise.models.tabular_build import _SUM_TOLERANCE, check_discount, check_horizon, find_start
+
+_ARRAYS = "arrays"
 
 
 def check_model(model: Any) -> Report:
@@ -58,6 +60,10 @@ def check_table(mdp: TabularMDP) -> Report:
 
 
 def _violations(mdp: TabularMDP) -> Iterator[Violation]:
+    broken = tuple(_structure(mdp))
+    yield from broken
+    if any(item.where == _ARRAYS for item in broken):
+        return  # nothing below can be read
     offsets, rows = mdp.outcome_offsets, mdp.row_states
 
     def place(row: int) -> str:
@@ -92,6 +98,42 @@ def _violations(mdp: TabularMDP) -> Iterator[Violation]:
             "no action is allowed here, though an episode can get here before the horizon",
             "give it an action (a self-loop of cost 0 for an absorbing state), or end the episode with done",
         )
+
+
+def _structure(mdp: TabularMDP) -> Iterator[Violation]:
+    """Scalars out of range, and arrays that do not belong together: of tables put together by hand."""
+    for name, check in (("horizon", check_horizon), ("discount", check_discount)):
+        try:
+            check(getattr(mdp, name))
+        except ModelError as error:
+            yield Violation(name, f"{getattr(mdp, name)!r}", str(error))
+    if mdp.sense not in ("cost", "reward"):
+        yield Violation("sense", f"{mdp.sense!r}", "it must be 'cost' or 'reward'")
+    states, rows, outcomes = mdp.action_offsets.size - 1, mdp.action_ids.size, mdp.probabilities.size
+    try:
+        find_start(mdp.start, states, ())
+    except ModelError as error:
+        yield Violation("start", f"{mdp.start!r}", str(error))
+    sizes = {
+        "outcome_offsets": rows + 1, "next_states": outcomes, "costs": outcomes, "done": outcomes,
+        "terminal_costs": states,
+    }  # fmt: skip
+    for name, size in sizes.items():
+        if getattr(mdp, name).shape != (size,):
+            yield Violation(_ARRAYS, f"{name} has shape {getattr(mdp, name).shape}", f"it must be ({size},)")
+    if mdp.step_costs.size and mdp.step_costs.shape != (mdp.horizon, rows):
+        yield Violation(_ARRAYS, f"step_costs has shape {mdp.step_costs.shape}", f"it must be {(mdp.horizon, rows)}")
+    for name, offsets, least, last in (
+        ("action_offsets", mdp.action_offsets, 0, rows),
+        ("outcome_offsets", mdp.outcome_offsets, 1, outcomes),
+    ):
+        if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != last or (np.diff(offsets) < least).any():
+            rule = f"they must go from 0 to {last} in steps of at least {least}"
+            yield Violation(_ARRAYS, f"{name} are out of order", rule)
+    wild = np.flatnonzero((mdp.next_states < 0) | (mdp.next_states >= states))
+    if wild.size:
+        found = f"next_states[{wild[0]}] is {mdp.next_states[wild[0]]}"
+        yield Violation(_ARRAYS, found, f"states are 0..{states - 1}")
 
 
 def _stuck(mdp: TabularMDP) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -327,7 +327,7 @@ class TabularMDP:
         for part in (*parts[:-1], built.terminal_costs):  # the last part is the sense
             part.setflags(write=False)
         if validate:
-            built.check().raise_for_errors()
+            built.require_sound()
         return built
 
     # ------------------------------------------------------------------- sizes
@@ -471,6 +471,12 @@ class TabularMDP:
         from tailwise.models.check import check_table
 
         return check_table(self)
+
+    def require_sound(self) -> None:
+        """Raise ``ModelError`` for whatever :meth:`check` faults; a table is looked through once only."""
+        if "_is_sound" not in self.__dict__:
+            self.check().raise_for_errors()
+            self.__dict__["_is_sound"] = True
 
     def equals(self, other: TabularMDP) -> bool:
         """Whether ``other`` is the same problem, entry by entry (names and notes do not count)."""

@@ -59,6 +59,7 @@ class TableBinding:
     """A table: handles are state indices."""
 
     def __init__(self, mdp: TabularMDP) -> None:
+        mdp.require_sound()
         self.mdp = mdp
         self.data = mdp.data
 
