@@ -59,8 +59,11 @@ def test_costs_that_depend_on_the_step_fit_npz_only(tmp_path):
     mdp = random_mdp(1, per_step=True)
     same(tmp_path, mdp, ".npz")
     for extension in (".csv", ".arrow"):
-        with pytest.raises(FormatError, match=r"depend on the step.*save it as .npz"):
-            save(mdp, tmp_path / f"saved{extension}")
+        target = tmp_path / f"unfit{extension}"
+        with pytest.raises(FormatError, match=r"depend on the step.*save it as .npz") as caught:
+            save(mdp, target)
+        assert str(caught.value).startswith(f"{target}: ")  # and not the draft beside it
+        assert not target.exists()
 
 
 def test_a_saved_csv_is_the_communitys_dialect(tmp_path):

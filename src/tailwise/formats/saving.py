@@ -57,7 +57,11 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
         raise UnknownNameError(f"{target}: tables are saved as .npz, .csv or .arrow, not {target.suffix!r}")
     try:
         with TemporaryDirectory(prefix=".tailwise-", dir=target.parent) as folder:  # whole files or none
-            write(model, Path(folder) / target.name)
+            draft = Path(folder) / target.name
+            try:
+                write(model, draft)
+            except FormatError as error:
+                raise FormatError(str(error).replace(str(draft), str(target))) from None
             for part in sorted(Path(folder).iterdir(), key=lambda part: part.name == target.name):
                 part.replace(target.with_name(part.name))
     except OSError as error:
