@@ -27,7 +27,10 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def seed_sequence(seed: Seed) -> np.random.SeedSequence:
-    """Return the SeedSequence behind ``seed``; a Generator gives a child and so moves on.
+    """Return a SeedSequence for ``seed``; a Generator gives a child and so moves on.
+
+    Of a SeedSequence it is a copy that has spawned nothing yet: spawning from it leaves the caller's as it was, and
+    the same SeedSequence gives the same result again.
 
     Raises
     ------
@@ -35,7 +38,7 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
         If ``seed`` is not None, a non-negative int, a SeedSequence or a Generator.
     """
     if isinstance(seed, np.random.SeedSequence):
-        return seed
+        return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
     if isinstance(seed, np.random.Generator):
         return np.random.SeedSequence(seed.integers(0, 2**32, size=8, dtype=np.uint64).tolist())
     if seed is None:

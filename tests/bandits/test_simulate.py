@@ -10,6 +10,7 @@ import pytest
 from tailwise.bandits import (
     Arm,
     Bandit,
+    Drift,
     EntropicThompson,
     ErmUcb,
     LipschitzUcb,
@@ -124,6 +125,9 @@ def test_regret_and_tails_are_what_they_say():
         (lambda: simulate(BANDIT, ErmUcb(1.0), pulls=20, checkpoints=[5, 5]), OptionError),
         (lambda: simulate(BANDIT, ErmUcb(1.0), pulls=20, checkpoints=[21]), OptionError),
         (lambda: simulate(BANDIT, "ucb", pulls=20), OptionError),
+        (lambda: Drift(0.5), OptionError),
+        (lambda: Arm.of(bernoulli(0.5), drift=uniform(0.0, 1.0)), OptionError),
+        (lambda: Arm((bernoulli(0.5),)), OptionError),
         (lambda: simulate(BANDIT, ErmUcb(1.0), pulls=20, seed=-1), OptionError),
     ],
 )
@@ -139,3 +143,10 @@ def test_non_deterministic_arms_visit_next_states_as_often_as_they_should():
     pulls = run.counts[0, -1, 0]
     mean_cost = (run.average[0, -1] * 4000 - run.counts[0, -1, 1] * 50.5) / pulls
     assert mean_cost == pytest.approx(0.25 * 5.5 + 0.75 * 0.5, abs=5 * 2.2 / pulls**0.5 + 0.02)
+
+
+def test_a_seed_sequence_is_not_used_up():
+    seed = np.random.SeedSequence(4)
+    first, second = (simulate(BANDIT, ErmUcb(1.0), pulls=50, replications=2, seed=seed).stream for _ in range(2))
+    assert first.tolist() == second.tolist()
+    assert seed.n_children_spawned == 0

@@ -45,6 +45,8 @@ class Drift:
     amplitude: float = 1.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.start, CostLaw):
+            raise OptionError(f"a drift's start must be a CostLaw, not {self.start!r}; see tailwise.bandits.uniform")
         real(self.decay, "decay", low=0.0, low_open=True)
         real(self.amplitude, "amplitude", low=0.0, high=1.0)
 
@@ -61,6 +63,8 @@ class Outcome:
         real(self.probability, "probability", low=0.0, high=1.0)
         if not isinstance(self.law, CostLaw):
             raise OptionError(f"an outcome's law must be a CostLaw, not {self.law!r}; see tailwise.bandits.uniform")
+        if self.drift is not None and not isinstance(self.drift, Drift):
+            raise OptionError(f"an outcome's drift must be a Drift, not {self.drift!r}; wrap a law: Drift(law)")
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Arm:
         real(self.cost, "cost")
         if not self.outcomes:
             raise OptionError("an arm needs at least one outcome")
+        if not all(isinstance(outcome, Outcome) for outcome in self.outcomes):
+            raise OptionError("outcomes must be Outcome objects: Arm((Outcome(probability, law), ...)), or Arm.of(law)")
         total = math.fsum(outcome.probability for outcome in self.outcomes)
         if abs(total - 1.0) > 1e-9:
             raise OptionError(f"an arm's outcome probabilities must sum to 1, not {total!r}")
