@@ -64,3 +64,28 @@ def test_planning_on_it_shows_rewards():
 def test_wrong_environments(source, options, error, message):
     with pytest.raises(error, match=message):
         TabularMDP.from_gymnasium(source, **options)
+
+
+class OwnTable(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(1)
+
+    def __init__(self, table):
+        self.P = table
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        raise NotImplementedError
+
+
+def test_tables_of_ones_own():
+    listed = [[[(0.5, 1, 1.0, False), (0.5, 0, 0.0, False)]], [[(1.0, 1, 0.0, True)]]]
+    keyed = {state: dict(enumerate(actions)) for state, actions in enumerate(listed)}
+    lists, dicts = (TabularMDP.from_gymnasium(OwnTable(table), horizon=3) for table in (listed, keyed))
+    assert lists.equals(dicts)
+    assert lists.num_outcomes == 3
+    for broken in ({}, {0: {0: [(1.0, 0, 1.0)]}}, {(0, 0): {0: [(1.0, 0, 1.0, True)]}}, len, 5.0):
+        with pytest.raises(ModelError, match="table P of OwnTable cannot be read"):
+            TabularMDP.from_gymnasium(OwnTable(broken), horizon=3)

@@ -6,6 +6,7 @@ the state: CliffWalking's and Taxi's terminal states have ordinary outgoing rows
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,18 +73,24 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
     steps = horizon if horizon is not None else time_limit(env)
     if steps is None:
         raise ModelError(f"{name} has no time limit of its own; give horizon=")
-    entries = [
-        (state, action, target, chance, reward, terminated)
-        for state, by_action in source.items()
-        for action, outcomes in by_action.items()
-        for chance, target, reward, terminated in outcomes
-    ]
-    state, action, target, chance, reward, terminated = (np.array(column) for column in zip(*entries, strict=True))
+    try:
+        entries = [
+            (int(state), int(action), int(target), float(chance), float(reward), bool(terminated))
+            for state, by_action in _items(source)
+            for action, outcomes in _items(by_action)
+            for chance, target, reward, terminated in outcomes
+        ]
+        state, action, target, chance, reward, terminated = (np.array(column) for column in zip(*entries, strict=True))
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"the table P of {name} cannot be read ({error}); expected P[state][action] to be a list of "
+            "(probability, next_state, reward, terminated), with states and actions counted from 0"
+        ) from None
     first, notes = _start(inner, start)
     return Table(
-        (state.astype(np.int64), action.astype(np.int64), target.astype(np.int64), chance.astype(np.float64)),
-        reward.astype(np.float64),
-        terminated.astype(np.bool_),
+        (state, action, target, chance),
+        reward,
+        terminated,
         len(source),
         steps,
         first,
@@ -91,6 +98,11 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
         notes,
         _KNOWN_LABELS.get(name.partition("-")[0], ()),
     )
+
+
+def _items(table: Any) -> Iterable[tuple[Any, Any]]:
+    """Pairs of a dict, or of a list by its indices."""
+    return table.items() if isinstance(table, Mapping) else enumerate(table)
 
 
 _KNOWN_LABELS = {
