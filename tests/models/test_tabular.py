@@ -270,3 +270,12 @@ def test_planners_refuse_what_check_model_faults():
     for plan in (backward_induction, ErmMcts):
         with pytest.raises(ModelError, match="probability nan"):
             plan(nan, 1.0)
+
+
+def test_an_action_that_is_illegal_everywhere_still_counts():
+    costs = SA_COSTS.copy()
+    costs[:, 1] = math.inf
+    mdp = build(costs=costs)
+    assert (mdp.num_actions, mdp.actions(0).tolist(), mdp.action_name(0)) == (A, [0], "0")
+    assert backward_induction(mdp, 1.0).q_values.shape == (H, S, A)
+    assert build(costs=costs, action_labels=["stay", "go"]).action_labels == ("stay", "go")

@@ -164,9 +164,11 @@ class TabularMDP:
         >>> mdp.num_states, mdp.num_actions, mdp.num_outcomes
         (2, 2, 5)
         """
-        parts = tabular_build.parts_from_arrays(
+        parts, declared = tabular_build.parts_from_arrays(
             transitions, costs, rewards, order=order, costs_order=costs_order, mask=mask, horizon=horizon
         )
+        if tabular_build.count_actions(parts) < declared and not action_labels:
+            action_labels = tuple(map(str, range(declared)))  # keeps A, though its last action is illegal everywhere
         return cls._assemble(
             parts,
             horizon,

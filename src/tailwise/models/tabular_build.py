@@ -119,8 +119,8 @@ def parts_from_arrays(
     costs_order: str | None,
     mask: ArrayLike | None,
     horizon: int,
-) -> Parts:
-    """Read transition and cost arrays in any accepted shape (see ``TabularMDP.from_arrays``)."""
+) -> tuple[Parts, int]:
+    """Read transition and cost arrays in any accepted shape (see ``TabularMDP.from_arrays``); also return A."""
     steps = check_horizon(horizon)
     sense, values = pick(costs, rewards)
     state, action, target, chance, (num_states, num_actions) = _entries(transitions, order)
@@ -165,10 +165,11 @@ def parts_from_arrays(
     given_costs = (
         {"costs": per_outcome, "rewards": None} if sense == "cost" else {"costs": None, "rewards": per_outcome}
     )
-    return parts_from_outcomes(
+    parts = parts_from_outcomes(
         state, action, target, chance, **given_costs, num_states=num_states, step_costs=per_step,
         keep=np.ones(state.size, dtype=np.bool_),
     )  # fmt: skip
+    return parts, num_actions
 
 
 def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Floats, tuple[int, int]]:
