@@ -1,7 +1,9 @@
 """Acc-MCTS, NLU-MCTS and UCT against exact enumeration and against each other."""
 
+import functools
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -353,3 +355,37 @@ def test_functions_for_simulators_are_refused_on_accrued_costs_of_tables(small):
         NluMcts(small, square, widening=2)
     with pytest.raises(OptionError, match="not both"):
         Uct(small, rollout_policy=lambda state, h, rng: 0, leaf_value=lambda state, h: 0.0)
+
+
+LIMIT = 2.0
+
+
+def above_limit(total):
+    return 1.0 if total > LIMIT else 0.0
+
+
+def test_any_callable_is_a_utility():
+    mdp = make("mdp-4")
+
+    class Doubled:
+        __hash__ = None
+
+        def __call__(self, total):
+            return 2.0 * total
+
+    for utility, plain in (
+        (np.exp, lambda total: math.exp(total)),
+        (math.exp, lambda total: math.exp(total)),
+        (functools.partial(pow, 2.0), lambda total: 2.0**total),
+        (Doubled(), lambda total: 2.0 * total),
+    ):
+        found, expected = (NluMcts(mdp, one, seed=0).plan(iterations=100).value for one in (utility, plain))
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_utility_is_compiled_anew_when_a_value_that_it_uses_changes(monkeypatch):
+    mdp = make("mdp-4")
+    before = NluMcts(mdp, above_limit, seed=0).plan(iterations=100).value
+    monkeypatch.setattr(sys.modules[__name__], "LIMIT", 1000.0)
+    assert before > 0.0
+    assert NluMcts(mdp, above_limit, seed=0).plan(iterations=100).value == 0.0

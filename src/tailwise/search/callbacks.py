@@ -6,6 +6,7 @@ import ctypes
 import math
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from numba import cfunc, float64, njit
@@ -34,16 +35,23 @@ class Callback:
             return math.nan
 
 
-_COMPILED: dict[Callable[[float], float], Any] = {}
+_COMPILED: dict[tuple[Any, ...], Any] = {}
 
 
 def compile_function(function: Callable[[float], float]) -> Any:
-    """Compile ``function``, or None where numba cannot; remembered by function.
+    """Compile ``function``, or None where numba cannot; remembered by function and the outer values that it uses.
 
     An exception cannot pass through the kernel, so it becomes NaN, which the kernel reports.
     """
     plain = getattr(function, "py_func", function)
-    if plain not in _COMPILED:
+    if not isinstance(plain, FunctionType):
+        return None  # np.exp, a partial, an object with __call__
+    key = (plain, *_outer_values(plain))  # numba makes constants of them, but they may change between two searches
+    try:
+        known = key in _COMPILED
+    except TypeError:
+        return None  # an array, list or dict may change unseen
+    if not known:
         inner = njit(plain)
 
         def guarded(total):  # type: ignore[no-untyped-def]
@@ -55,7 +63,14 @@ def compile_function(function: Callable[[float], float]) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", NumbaWarning)  # a cast that numba doubts is not compiled
-                _COMPILED[plain] = cfunc(float64(float64))(guarded)
+                _COMPILED[key] = cfunc(float64(float64))(guarded)
         except (NumbaError, NumbaWarning, TypeError, AttributeError, NotImplementedError):
-            _COMPILED[plain] = None
-    return _COMPILED[plain]
+            _COMPILED[key] = None
+    return _COMPILED[key]
+
+
+def _outer_values(function: FunctionType) -> list[Any]:
+    """Return the values of the globals and closure cells that a function names."""
+    known, names = function.__globals__, function.__code__.co_names
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [known[name] for name in names if name in known] + cells
