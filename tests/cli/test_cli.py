@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tailwise import backward_induction, domains
+from tailwise import TabularMDP, backward_induction, domains, save
 from tailwise.cli.app import app
 from tailwise.models import tabulate
 
@@ -117,6 +117,14 @@ def test_wrong_input_is_one_message_and_exit_code_2(arguments, message):
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_solving_from_a_state_without_actions_is_refused(tmp_path):
+    path = tmp_path / "ends.npz"
+    save(TabularMDP.from_outcomes([0], [0], [1], [1.0], [2.0], done=[True], horizon=3), path)
+    result = shell("solve", str(path), "--beta", "1", "--state", "1")
+    assert result.returncode == 2
+    assert result.stderr == "tailwise: error: no action is allowed in state 1; there is nothing to decide\n"
 
 
 def test_output_that_cannot_show_or_hold_everything():

@@ -160,3 +160,6 @@ def test_wrong_input():
         solution.action_values(20)
     with pytest.raises(StateError):
         solution.act(9, 0)
+    for h, state, message in ((0, -1, "state -1"), (0, 9, "state 9"), (0, 1.5, "state 1.5"), ("x", 0, "step 'x'")):
+        with pytest.raises(StateError, match=message):
+            solution.optimal_actions(h, state)

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Solve a table, or a simulator that lists its outcomes, exactly by backward induction (the paper's ERM-BI)."""
         from tailwise.cli.models import find_state, load_model
-        from tailwise.errors import ModelError
+        from tailwise.errors import ModelError, StateError
         from tailwise.models import TabularMDP, tabulate
         from tailwise.models.simulator import own_method
         from tailwise.planners import backward_induction
@@ -53,6 +53,8 @@ def register(app: typer.Typer) -> None:
         values = solution.action_values(step)[root]
         best = solution.optimal_actions(step, root).tolist()
         allowed = [int(action) for action in mdp.actions(root)]
+        if not allowed:
+            raise StateError(f"no action is allowed in state {mdp.state_name(root)}; there is nothing to decide")
         value = float(solution.values[step, root])
         if json:
             print_json(

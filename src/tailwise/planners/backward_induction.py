@@ -65,8 +65,7 @@ class Solution:
 
     def action_values(self, h: int) -> Floats:
         """Return ``Q_h``, shape (S, A), in the model's sense; inf (-inf for rewards) = illegal."""
-        if not 0 <= h < self.mdp.horizon:
-            raise StateError(f"step {h} is outside 0..{self.mdp.horizon - 1}")
+        self._check(h)
         costs_to_go = np.ascontiguousarray(self.mdp.signed(self.values[h + 1]))
         flat = np.empty(self.mdp.num_rows)
         spare = np.empty(self.mdp.num_states)
@@ -82,6 +81,7 @@ class Solution:
 
     def optimal_actions(self, h: int, state: int, *, tolerance: float = TIE_TOLERANCE) -> NDArray[np.int64]:
         """Return every action id whose value ties with the best: int64, shape (k,)."""
+        self._check(h, state)
         row = self.mdp.signed(self.action_values(h)[state])
         best = row.min()
         return (
@@ -90,9 +90,14 @@ class Solution:
 
     def act(self, state: int, h: int) -> int:
         """Return the optimal action id in ``state`` at step ``h``."""
-        if not (0 <= h < self.mdp.horizon and 0 <= state < self.mdp.num_states):
-            raise StateError(f"no decision at step {h} in state {state!r}")
+        self._check(h, state)
         return int(self.policy[h, state])
+
+    def _check(self, h: int, state: int = 0) -> None:
+        """Raise ``StateError`` unless ``h`` is a step with a decision and ``state`` an index of the table."""
+        for what, index, size in (("step", h, self.mdp.horizon), ("state", state, self.mdp.num_states)):
+            if not isinstance(index, (int, np.integer)) or not 0 <= index < size:
+                raise StateError(f"{what} {index!r} is outside 0..{size - 1}")
 
 
 def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
