@@ -9,8 +9,18 @@ import time
 
 import numpy as np
 import pytest
+from numba import config
 
-from tailwise import ErmMcts, Simulator, TabularMDP, Widening, backward_induction, check_simulator, domains
+from tailwise import (
+    CompiledSimulator,
+    ErmMcts,
+    Simulator,
+    TabularMDP,
+    Widening,
+    backward_induction,
+    check_simulator,
+    domains,
+)
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 
 
@@ -437,6 +447,22 @@ def count_children(arena, position):
 class OneAction(Normal):
     def actions(self, state):
         return 1
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+def test_widened_trees_do_not_depend_on_when_memory_grows():
+    # The compiled form runs out of room for states, the other one never does; the iteration is done again.
+    def step(state, action, rng):
+        return state + rng.normal() + 0.3 * action, abs(state), False
+
+    compiled = CompiledSimulator(step, start=0.0, horizon=5, actions=2)
+    plain = Normal()
+    plain.start, plain.horizon, plain.discount = 0.0, 5, 1.0
+    plain.actions, plain.step = (lambda state: 2), step
+    options = {"seed": 0, "expansion": "path", "widening": Widening()}
+    plans = [ErmMcts(model, 0.5, **options).plan(iterations=1500) for model in (compiled, plain)]
+    assert numbers(plans[0]) == numbers(plans[1])
+    assert plans[0].nodes == plans[1].nodes
 
 
 def test_widening_approaches_the_truth():

@@ -156,13 +156,10 @@ def _store_outcome(widened, record, target, cost):  # type: ignore[no-untyped-de
 
 
 @inlined
-def _note(widened, record, grew, h):  # type: ignore[no-untyped-def]
-    """Count a visit; note it in the journal, which starts afresh where h has not gone up."""
+def _note(widened, record, grew):  # type: ignore[no-untyped-def]
+    """Count a visit; note it in the journal."""
     journal = widened.journal
-    if h <= journal[0]:
-        journal[1] = 0
     journal[2 + journal[1]] = 2 * record + grew
-    journal[0] = h
     journal[1] += 1
     widened.visits[record] += 1
 
@@ -171,6 +168,9 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     if model.widened.limits.size == 0:
         return _draw_step(model, state, action, h)
     widened = model.widened
+    if h <= widened.journal[0]:  # another iteration: it may end before it notes anything
+        widened.journal[1] = 0
+    widened.journal[0] = h
     last = h + 1 == model.integers[HORIZON]  # its outcomes hold the terminal cost: kept apart
     record = _find_record(widened, state, -1 - action if last else action)
     if record < 0:
@@ -182,7 +182,7 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
         if held > 1:
             slot += np.int64(next_double(stream) * held)
         target = widened.targets[slot]
-        _note(widened, record, 0, h)
+        _note(widened, record, 0)
         if target < 0:
             return np.int64(state), widened.costs[slot], np.int64(DONE)
         return target, widened.costs[slot], np.int64(GO_ON)
@@ -192,7 +192,7 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     kept = np.int64(-1) if status == DONE else target
     if not _store_outcome(widened, record, kept, cost):
         return np.int64(state), cost, np.int64(FULL)
-    _note(widened, record, 1, h)
+    _note(widened, record, 1)
     return target, cost, status
 
 
