@@ -197,8 +197,13 @@ def test_options_are_checked():
         domains.make("sailing", speed=3)
     with pytest.raises(UnknownNameError, match="did you mean 'sailing'"):
         domains.make("sailng")
-    with pytest.raises(ModelError, match="must be non-negative and sum to 1"):
+    with pytest.raises(ModelError, match=r"built with disruption=1.5: every row .* must be non-negative and sum to 1"):
         domains.make("inventory", disruption=1.5)
+    for options in ({"volatility": 0}, {"years": -1}):
+        with pytest.raises(ModelError, match="domain 'american-put' cannot be built with"):
+            domains.make("american-put", **options)
+    with pytest.raises(OptionError, match="size must be at least 2"):
+        domains.make("sailing", size=1)
 
 
 def test_noise_laws_are_checked_and_never_draw_the_impossible():

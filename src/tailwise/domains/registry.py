@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailwise._validate import integer, real
-from tailwise.errors import OptionError, UnknownNameError
+from tailwise.errors import ModelError, OptionError, UnknownNameError
 
 # Modules that register their domains when imported; a domain's name says what it is, not where.
 _MODULES = ("paper", "american_put", "battery", "inventory", "maintenance", "sailing", "trading")
@@ -90,6 +90,8 @@ def make(name: str, **options: Any) -> Any:
         If there is no such domain; the message names the nearest ones.
     OptionError
         If the domain has no such option, or its value is of the wrong kind.
+    ModelError
+        If no model can be built with the options together.
 
     Examples
     --------
@@ -110,7 +112,13 @@ def make(name: str, **options: Any) -> Any:
         raise OptionError(f"domain {name!r} has no option {unknown[0]!r}; its options are: {has}")
     defaults = inspect.signature(domain.build).parameters
     checked = {key: _checked(value, key, defaults[key].default, name) for key, value in options.items()}
-    return domain.build(**checked)
+    try:
+        return domain.build(**checked)
+    except OptionError:
+        raise
+    except (ArithmeticError, ValueError, IndexError) as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in checked.items())
+        raise ModelError(f"domain {name!r} cannot be built with {given or 'its defaults'}: {error}") from error
 
 
 def _checked(value: Any, key: str, default: Any, name: str) -> Any:

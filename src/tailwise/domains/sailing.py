@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailwise._validate import integer
 from tailwise.domains.noise import from_noise
 from tailwise.domains.registry import register
 from tailwise.models import CompiledSimulator
@@ -32,6 +33,7 @@ def sailing(
     wind. A leg takes 1, 2, 3 or 4 by its angle to the wind (0, 45, 90, 135 degrees), and ``delay`` more
     where it changes the tack. Then the wind turns left or right with probability ``turn`` each.
     """
+    integer(size, "size", low=2, hint="the boat needs water to sail on")
 
     def allowed(state: tuple[int, int, int, int], way: int) -> bool:
         x, y = state[0] + _DX[way], state[1] + _DY[way]
