@@ -189,6 +189,13 @@ def test_wrong_models_are_named_with_file_and_line(tmp_path, capfd):
     for extension in ("jani", "drn"):
         with pytest.raises(FormatError, match="Storm cannot build it"):
             load(write(tmp_path, **{f"model__{extension}": "{nonsense"}))
+    endless = "@type: MDP\n@parameters\n\n@reward_models\n\n@nr_states\n9999999999999999\n@model\nstate 0 init\n"
+    with pytest.raises(FormatError, match="Storm cannot build it"):
+        load(write(tmp_path, model__drn=endless))
+    for zero in ("0", " 0.0"):  # Storm itself would not come back
+        text = f"mdp\n// 1/0 in a comment\nmodule m\n x:[0..1];\n [] true -> 1/{zero}:(x'=1-x);\nendmodule\n"
+        with pytest.raises(FormatError, match="line 5: it divides by 0"):
+            load(write(tmp_path, model__prism=text))
     printed = capfd.readouterr()
     assert printed.out == ""
 

@@ -18,6 +18,7 @@ from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats.explicit_files import explicit_files
 from tailwise.formats.storm_options import StormOptions
 
+_BY_ZERO = re.compile(r"/\s*0(?:\.0*)?(?![\w.])")
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
 
 
@@ -62,12 +63,20 @@ def build(kind: str, path: Path, options: StormOptions) -> tuple[Any, tuple[str,
             drn_options.build_choice_labeling = b"@nr_choices" in path.read_bytes()  # Storm needs it for names
             return storm.build_model_from_drn(str(path), options=drn_options), ()
         if kind == "prism":
+            _refuse_division_by_zero(path)
             source = storm.parse_prism_program(str(path))
         else:
             source = storm.parse_jani_model(str(path), property_filter=[])[0]
     source = _define_constants(storm, source, path, options)
     with _complaints(path):
         return _build_symbolic(storm, source, path, options)
+
+
+def _refuse_division_by_zero(path: Path) -> None:
+    """Raise where a number is divided by a zero that stands there: Storm's arithmetic would end the whole process."""
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if _BY_ZERO.search(line.partition("//")[0]):
+            raise FormatError(f"{path}, line {number}: it divides by 0")
 
 
 def _define_constants(storm: Any, source: Any, path: Path, options: StormOptions) -> Any:
@@ -129,7 +138,7 @@ def _complaints(path: Path) -> Iterator[None]:
     developer.set_log_level(developer.LogLevel.OFF)
     try:
         yield
-    except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+    except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
         if isinstance(error, (FormatError, OptionError)):
             raise
         text = " ".join(str(error).split()).replace(f"{path}", path.name)
