@@ -9,6 +9,7 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation import (
+    CostDistribution,
     action_frequencies,
     cost_distribution,
     evaluate,
@@ -240,3 +241,12 @@ def test_frequencies_of_recorded_decisions():
     assert set(np.round(sums, 12).ravel()) == {0.0, 1.0}
     assert sums[0].tolist() == [1.0, 0.0, 0.0, 0.0]
     assert policy_risk(mdp, shares, 1.0) >= backward_induction(mdp, 1.0).value
+
+
+def test_totals_that_differ_in_rounding_alone_are_one_atom_to_the_test():
+    """0.1 + 0.2 and 0.3 are neighbouring doubles: no room for a cut between them."""
+    near = np.array([0.3, 0.1 + 0.2, 1.0])
+    law = CostDistribution(near.copy(), np.array([0.25, 0.25, 0.5]))
+    for sample in (near[[0, 0, 2, 2]], near[[1, 1, 2, 2]]):
+        assert law.kolmogorov_smirnov(sample)[0] == 0.0
+    assert law.kolmogorov_smirnov(near[[2, 2, 2, 2]])[0] == 0.5

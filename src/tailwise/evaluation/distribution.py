@@ -84,12 +84,12 @@ class CostDistribution(Measures):
         values = np.sort(np.asarray(sample, dtype=np.float64).reshape(-1))
         if not values.size:
             raise OptionError("sample is empty; the test needs at least one total")
-        # Totals that differ in rounding alone are one atom: compare half-way between distinct atoms.
+        # Totals that differ in rounding alone are one atom: compare just above an atom that no other is close to.
         scale = max(1.0, float(np.abs(self.costs).max()))
-        cuts = np.append(self.costs[:-1] + np.minimum(np.diff(self.costs) / 2, 1e-9 * scale), math.inf)
+        apart = np.flatnonzero(np.diff(self.costs) > 2e-9 * scale)
+        cuts = np.append(self.costs[apart] + 1e-9 * scale, math.inf)
         points = np.concatenate((cuts, values + 1e-9 * scale))
-        exact = np.concatenate((np.cumsum(self.probabilities), self.cdf(points[cuts.size :])))
-        exact[cuts.size - 1] = 1.0
+        exact = np.concatenate((np.cumsum(self.probabilities)[apart], [1.0], self.cdf(points[cuts.size :])))
         empirical = np.searchsorted(values, points, side="right") / values.size
         largest = float(np.abs(empirical - exact).max())
         return largest, float(kolmogorov(largest * math.sqrt(values.size)))
