@@ -85,3 +85,15 @@ def test_errors(tmp_path):
     for arguments, error, message in cases:
         with pytest.raises(error, match=message):
             runner.invoke(app, ["bandit", *arguments], catch_exceptions=False)
+
+
+def test_the_smallest_runs_are_answered_without_warnings():
+    text = run("run", "stationary", "--beta", "1", "--pulls", "20", "--replications", "1", "--seed", "0")
+    assert "rho_stream" in text
+    with pytest.raises(OptionError, match="replications must be at least 2"):
+        runner.invoke(app, ["bandit", "rates", "--pulls", "60", "--replications", "1"], catch_exceptions=False)
+
+
+@pytest.mark.compiled
+def test_rates_of_few_replications():
+    assert len(json.loads(run("rates", "--pulls", "30", "--replications", "3", "--json"))["rows"]) == 48

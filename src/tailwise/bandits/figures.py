@@ -48,7 +48,8 @@ def convergence_figure(runs: Sequence[BanditRun], *, title: str = "") -> Any:
     for axis, estimator in zip(axes, ESTIMATORS, strict=True):
         for colour, run in zip(_COLOURS, runs, strict=False):
             errors = np.abs(run.errors(estimator))
-            mean, deviation = errors.mean(axis=0), errors.std(axis=0, ddof=1) / math.sqrt(errors.shape[0])
+            number = errors.shape[0]
+            mean, deviation = errors.mean(axis=0), errors.std(axis=0, ddof=min(1, number - 1)) / math.sqrt(number)
             axis.plot(run.checkpoints, mean, color=colour, label=f"beta = {run.algorithm.beta:g}")
             low, high = mean - 1.96 * deviation, mean + 1.96 * deviation
             axis.fill_between(run.checkpoints, np.maximum(low, 1e-12), high, color=colour, alpha=0.2, linewidth=0)

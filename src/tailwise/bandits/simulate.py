@@ -70,9 +70,11 @@ class BanditRun:
         return (self.average if name == "average" else self.stream) - self.optimum
 
     def bias(self, estimator: str = "stream") -> tuple[Floats, Floats]:
-        """Mean error at each n, and its standard error."""
+        """Mean error at each n, and its standard error (NaN for a single replication)."""
         errors = self.errors(estimator)
-        return errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(errors.shape[0])
+        number = errors.shape[0]
+        spread = errors.std(axis=0, ddof=1) if number > 1 else np.full(errors.shape[1], np.nan)
+        return errors.mean(axis=0), spread / np.sqrt(number)
 
     def regret(self) -> Floats:
         """Mean of ``sum_i (mu_i - mu*) T_i(n)``, shape (m,)."""

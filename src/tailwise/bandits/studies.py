@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailwise._random import Seed, seed_sequence
+from tailwise._validate import integer
 from tailwise.bandits.algorithms import BanditAlgorithm, EntropicThompson, ErmUcb, LipschitzUcb, Ucb1
 from tailwise.bandits.catalog import make_bandit
 from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
@@ -240,7 +241,7 @@ def convergence_study(
     constant : float, default 0.1
         Bonus constant of :class:`ErmUcb`, at eta = 1/2.
     pulls, replications : int
-        Size of each run.
+        Size of each run; at least two replications, which form at most 20 batches.
     seed : None, int, SeedSequence or Generator
         Every bandit gets its own child.
     threads : int, default 1
@@ -251,6 +252,7 @@ def convergence_study(
     tuple of ConvergenceRow
         Four rows per bandit and beta.
     """
+    batches = min(20, integer(replications, "replications", low=2, hint="an interval needs at least two"))
     rows: list[ConvergenceRow] = []
     for name, child in zip(names, seed_sequence(seed).spawn(len(names)), strict=True):
         runs = runs_over_beta(
@@ -263,5 +265,5 @@ def convergence_study(
             threads=threads,
         )
         for run in runs:
-            rows.extend(convergence_rows(name, run, start=pulls // 30))
+            rows.extend(convergence_rows(name, run, start=max(1, pulls // 30), batches=batches))
     return tuple(rows)
