@@ -133,7 +133,7 @@ def _inline(text: str) -> str:
 
 
 _STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
     "background:#fff}h1,h2,h3{line-height:1.2}table{border-collapse:collapse;font-size:.9rem}"
     "td,th{padding:.25rem .6rem;border-bottom:1px solid #ddd;white-space:nowrap}th{text-align:left}"
     ".number{text-align:right;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}"
