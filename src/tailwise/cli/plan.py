@@ -124,7 +124,7 @@ def exploration_advice(result: Any, constant: Any) -> str:
     if rare.visits >= 100 or constant >= spread or max(row.share for row in result.rows) < 0.9:
         return ""
     return (
-        f"{rare.label} was tried only {rare.visits} times: the exploration constant ({constant:.3g}) is small "
+        f"{rare.label} was tried only {'once' if rare.visits == 1 else f'{rare.visits} times'}: the exploration constant ({constant:.3g}) is small "
         f"beside the spread of the {result.sense}s ({spread:.3g}). To be surer, raise it: --exploration {spread:.2g}"
     )
 

@@ -42,7 +42,7 @@ def check_model(model: Any) -> Report:
     >>> broken = TabularMDP.from_arrays([[[0.5, 0.4], [1, 0]], [[0, 1], [0, 1]]], order="SAS",
     ...                                 costs=[[0, 1], [2, 2]], horizon=3, validate=False)
     >>> print(check_model(broken))
-    table: 1 violations
+    table: 1 violation
       error    state 0, action 0: probabilities sum to 0.9; they must sum to 1
     """
     if isinstance(model, TabularMDP):

@@ -53,7 +53,9 @@ class Report:
             raise ModelError(f"the model {self.name!r} breaks its contract:\n  {shown}{tail}")
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {'ok' if self.ok else f'{len(self.violations)} violations'}"]
+        count = len(self.violations)
+        verdict = "ok" if self.ok else f"{count} violation{'s' if count > 1 else ''}"
+        lines = [f"{self.name}: {verdict}"]
         lines += [f"  error    {item}" for item in self.violations]
         lines += [f"  warning  {item}" for item in self.warnings]
         return "\n".join(lines)
