@@ -62,7 +62,7 @@ def check_simulator(simulator: Any, seed: Seed = 0, *, episodes: int = 20, steps
     ...     def step(self, state, action, rng):
     ...         return [state], float("nan"), False
     >>> print(check_simulator(Leaky()))
-    Leaky: 1 violations
+    Leaky: 1 violation
       error    step(0, 0) at step 0: the next state [0] of type list is not hashable; use a tuple
     """
     integer(episodes, "episodes", low=1)
