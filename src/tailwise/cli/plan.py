@@ -123,9 +123,10 @@ def exploration_advice(result: Any, constant: Any) -> str:
     spread = max((row.std for row in result.rows if row.std == row.std), default=0.0)
     if rare.visits >= 100 or constant >= spread or max(row.share for row in result.rows) < 0.9:
         return ""
+    times = "once" if rare.visits == 1 else f"{rare.visits} times"
     return (
-        f"{rare.label} was tried only {'once' if rare.visits == 1 else f'{rare.visits} times'}: the exploration constant ({constant:.3g}) is small "
-        f"beside the spread of the {result.sense}s ({spread:.3g}). To be surer, raise it: --exploration {spread:.2g}"
+        f"{rare.label} was tried only {times}: the exploration constant ({constant:.3g}) is small beside the spread "
+        f"of the {result.sense}s ({spread:.3g}). To be surer, raise it: --exploration {spread:.2g}"
     )
 
 
