@@ -95,6 +95,7 @@ def pairs(transitions, rewards, illegal):
     return rewards[states, actions], transitions[actions, states], states, actions
 
 
+@pytest.mark.compiled  # QuantEcon itself needs its kernels compiled
 @pytest.mark.parametrize("form", ["product", "pairs", "sparse pairs", "shuffled pairs"])
 def test_the_forms_of_discrete_dp_agree_with_quantecon(arrays, form):
     markov = pytest.importorskip("quantecon.markov")

@@ -38,6 +38,7 @@ def by_hand(path):
     return rewards, probabilities, [index[s] for s, _ in pairs], [a - low for _, a in pairs]
 
 
+@pytest.mark.compiled  # QuantEcon itself needs its kernels compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_quantecons(data_folder, name):
     markov = pytest.importorskip("quantecon.markov")
