@@ -42,7 +42,6 @@ def register(app: typer.Typer) -> None:
         from tailwise.experiments import PROBLEMS, VARIANTS, Settings, reproduce, summarise
         from tailwise.report import write_reproduction
 
-        require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
         if problem != "all" and problem not in PROBLEMS:
             raise OptionError(f"problem must be one of {', '.join((*PROBLEMS, 'all'))}, not {problem!r}")
         settings = Settings(
@@ -52,6 +51,7 @@ def register(app: typer.Typer) -> None:
             variants=tuple(dict.fromkeys(variant)) if variant else tuple(VARIANTS),
             most_iterations=most_iterations,
         )
+        require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
         with progress_bar("reproducing", 1.0) as tick:
             told = None if tick is None else lambda _, share: tick(share)
             workers = (os.cpu_count() or 1) if threads is None else threads
