@@ -12,7 +12,8 @@ import statistics
 import time
 from typing import Any
 
-from tailwise.bandits import ALGORITHMS, ErmUcb, make_algorithm, make_bandit, simulate
+from tailwise.bandits import ErmUcb, make_bandit, simulate
+from tailwise.reproduction import ALGORITHMS, make_algorithm
 
 
 def nanoseconds(rule: str, pulls: int, replications: int) -> float:

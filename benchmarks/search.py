@@ -22,7 +22,7 @@ import numpy as np
 from tailwise import ErmMcts, TabularMDP, backward_induction, domains
 from tailwise._jit import borrowed, kernel
 from tailwise._random import generator, stream_words
-from tailwise.search import world
+from tailwise.bindings import world
 from tailwise.search.log_mean import LANES, log_means
 
 PROBLEMS = (("mdp-4", 1.0), ("grid-mdp", 0.1))

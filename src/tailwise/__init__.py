@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tailwise.bindings import Widening
     from tailwise.evaluation import Returns, evaluate
     from tailwise.formats import load, save
     from tailwise.models import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     )
     from tailwise.planners import AccMcts, ErmMcts, NluMcts, Solution, Uct, backward_induction
     from tailwise.risk import EntropicAccumulator, erm
-    from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions, Widening
+    from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions
 
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
@@ -44,7 +45,7 @@ _HOMES = {
     "Solution": "planners",
     "TabularMDP": "models",
     "Uct": "planners",
-    "Widening": "search",
+    "Widening": "bindings",
     "backward_induction": "planners",
     "check_model": "models",
     "check_simulator": "models",
@@ -54,8 +55,8 @@ _HOMES = {
     "save": "formats",
 }
 _LAYERS = (
-    *("bandits", "domains", "errors", "evaluation", "experiments", "formats", "models", "planners"),
-    *("report", "risk", "search", "theory"),
+    *("bandits", "bindings", "domains", "errors", "evaluation", "formats", "models", "planners"),
+    *("report", "reproduction", "risk", "search", "theory"),
 )
 
 __version__ = "0.1.0"

@@ -9,7 +9,8 @@ import math
 
 import pytest
 
-from tailwise.bandits import ErmUcb, convergence_rows, convergence_study, make_bandit, simulate, transient
+from tailwise.bandits import ErmUcb, make_bandit, simulate
+from tailwise.reproduction import convergence_rows, convergence_study, transient
 
 BETAS = (-1.0, 0.1, 1.0, 3.0)
 pytestmark = pytest.mark.compiled

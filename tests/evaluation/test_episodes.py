@@ -7,10 +7,11 @@ import pytest
 
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
-from tailwise.evaluation import evaluate, settled_returns
+from tailwise.evaluation import evaluate
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
 from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
+from tailwise.reproduction import settled_returns
 from tailwise.search import StopReason, TreeSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted

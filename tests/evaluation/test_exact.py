@@ -15,12 +15,11 @@ from tailwise.evaluation import (
     evaluate,
     policy_risk,
     sampling_interval,
-    settled_returns,
-    settled_states,
 )
 from tailwise.evaluation.sampling import _row_erms
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, backward_induction
+from tailwise.reproduction import settled_returns, settled_states
 from tailwise.risk import erm
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted

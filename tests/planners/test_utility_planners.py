@@ -8,13 +8,13 @@ import sys
 import numpy as np
 import pytest
 
+from tailwise import LogBonus, PolynomialBonus, Widening
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.models import AccruedTable, ExponentialUtility, Simulator, TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
 from tailwise.planners.acc_mcts import pilot_reference
-from tailwise.search import LogBonus, PolynomialBonus, Widening
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

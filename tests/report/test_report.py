@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tailwise.experiments import Settings, reproduce, summarise
 from tailwise.report import (
     Bullets,
     Curve,
@@ -20,8 +19,8 @@ from tailwise.report import (
     histogram_panels,
     risk_curves,
     save_figure,
-    write_reproduction,
 )
+from tailwise.reproduction import Settings, reproduce, summarise, write_reproduction
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

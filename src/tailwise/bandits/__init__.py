@@ -14,24 +14,13 @@ from tailwise.bandits.laws import (
     uniform,
 )
 from tailwise.bandits.simulate import BanditRun, simulate
-from tailwise.bandits.studies import (
-    ALGORITHMS,
-    ConvergenceRow,
-    convergence_rows,
-    convergence_study,
-    make_algorithm,
-    runs_over_beta,
-    transient,
-)
 
 __all__ = [
-    "ALGORITHMS",
     "BANDITS",
     "Arm",
     "Bandit",
     "BanditAlgorithm",
     "BanditRun",
-    "ConvergenceRow",
     "CostLaw",
     "Drift",
     "EntropicThompson",
@@ -42,15 +31,10 @@ __all__ = [
     "bandit_constants",
     "bernoulli",
     "beta_law",
-    "convergence_rows",
-    "convergence_study",
     "discrete",
     "from_quantile",
-    "make_algorithm",
     "make_bandit",
-    "runs_over_beta",
     "simulate",
-    "transient",
     "truncated_normal",
     "uniform",
 ]

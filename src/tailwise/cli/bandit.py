@@ -12,7 +12,8 @@ from tailwise.cli.options import BetaOption, JsonOption, SeedOption
 from tailwise.cli.output import console, number, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from tailwise.bandits import BanditRun, ConvergenceRow
+    from tailwise.bandits import BanditRun
+    from tailwise.reproduction import ConvergenceRow
 
 _NameArgument = Annotated[
     str, typer.Argument(metavar="BANDIT", help="stationary, drifting, non-deterministic or gamble.")
@@ -47,7 +48,8 @@ def run_command(
     json: JsonOption = False,
 ) -> None:
     """Run one rule on one bandit; show how both estimators approach mu*."""
-    from tailwise.bandits import make_algorithm, make_bandit, simulate
+    from tailwise.bandits import make_bandit, simulate
+    from tailwise.reproduction import make_algorithm
 
     bandit, rule = make_bandit(name), make_algorithm(algorithm, beta, constant=constant)
     run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=seed, threads=threads)
@@ -92,7 +94,8 @@ def compare_command(
     import numpy as np
 
     from tailwise._random import seed_sequence
-    from tailwise.bandits import ALGORITHMS, make_algorithm, make_bandit, simulate
+    from tailwise.bandits import make_bandit, simulate
+    from tailwise.reproduction import ALGORITHMS, make_algorithm
 
     bandit, found = make_bandit(name), []
     children = seed_sequence(seed).spawn(len(ALGORITHMS))
@@ -133,7 +136,8 @@ def rates_command(
     json: JsonOption = False,
 ) -> None:
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
-    from tailwise.bandits import BANDITS, convergence_study
+    from tailwise.bandits import BANDITS
+    from tailwise.reproduction import convergence_study
 
     rows: list[ConvergenceRow] = []
     with progress_bar("pulling", 3) as tick:
@@ -175,7 +179,7 @@ def figures_command(
 ) -> None:
     """Draw the checks of the theorems: convergence, tails, the two estimators, the effect of beta."""
     from tailwise._validate import choice
-    from tailwise.bandits.figures import save_all
+    from tailwise.reproduction.bandit_figures import save_all
 
     choice(kind, "format", ("png", "svg"))
     paths = save_all(out, kind=kind, pulls=pulls, replications=replications, seed=seed, threads=threads)

@@ -115,7 +115,8 @@ def _play(
     progress: Any,
 ) -> tuple[Returns, float | None]:
     """Play one planner; return its sample and, where asked for, its integrated risk."""
-    from tailwise.evaluation import evaluate, policy_risk, settled_returns
+    from tailwise.evaluation import evaluate, policy_risk
+    from tailwise.reproduction import settled_returns
 
     label = name if iterations is None else f"{name}, n = {iterations}"
     common: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "label": label}

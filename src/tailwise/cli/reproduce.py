@@ -39,8 +39,7 @@ def register(app: typer.Typer) -> None:
         json: JsonOption = False,
     ) -> None:
         """Repeat the paper's experiments; report every number beside the paper's and the exact one."""
-        from tailwise.experiments import PROBLEMS, VARIANTS, Settings, reproduce, summarise
-        from tailwise.report import write_reproduction
+        from tailwise.reproduction import PROBLEMS, VARIANTS, Settings, reproduce, summarise, write_reproduction
 
         if problem != "all" and problem not in PROBLEMS:
             raise OptionError(f"problem must be one of {', '.join((*PROBLEMS, 'all'))}, not {problem!r}")

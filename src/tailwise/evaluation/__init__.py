@@ -8,14 +8,12 @@ from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.sampling import sampling_interval
-from tailwise.evaluation.settled import SettledReturns, settled_returns, settled_states
 
 __all__ = [
     "Comparison",
     "Contender",
     "CostDistribution",
     "Returns",
-    "SettledReturns",
     "action_frequencies",
     "bootstrap_interval",
     "compare",
@@ -26,6 +24,4 @@ __all__ = [
     "make_contender",
     "policy_risk",
     "sampling_interval",
-    "settled_returns",
-    "settled_states",
 ]

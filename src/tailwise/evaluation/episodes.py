@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer, real
+from tailwise.bindings.world import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
 from tailwise.evaluation.policies import as_policy, policy_rows
@@ -27,7 +28,6 @@ from tailwise.models import TabularMDP
 from tailwise.models.contract import Model
 from tailwise.planners import UtilitySearch
 from tailwise.search import StopReason, TreeSearch
-from tailwise.search.world import outcome_at
 
 DEFAULT_ITERATIONS = 1000
 _BLOCK = 8192

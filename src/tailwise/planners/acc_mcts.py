@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
+from tailwise.bindings import Widening
+from tailwise.bindings.world import roll_out
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
@@ -31,8 +33,7 @@ from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.models.simulator import cost_fault, model_name, short
 from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
 from tailwise.risk import erm
-from tailwise.search import Bonus, PolynomialBonus, SearchOptions, Widening
-from tailwise.search.world import roll_out
+from tailwise.search import Bonus, PolynomialBonus, SearchOptions
 
 _PILOTS, _SIMULATED_PILOTS = 256, 64
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from tailwise._random import Seed
-from tailwise.search import Bonus, PolynomialBonus, SearchOptions, TreeSearch, Widening
+from tailwise.bindings import Widening
+from tailwise.search import Bonus, PolynomialBonus, SearchOptions, TreeSearch
 
 
 class ErmMcts(TreeSearch):

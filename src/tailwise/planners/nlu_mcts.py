@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tailwise._random import Seed
+from tailwise.bindings import Widening
 from tailwise.errors import OptionError
 from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
-from tailwise.search import Bonus, LogBonus, SearchOptions, Widening
+from tailwise.search import Bonus, LogBonus, SearchOptions
 
 
 class NluMcts(UtilitySearch):

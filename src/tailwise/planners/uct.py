@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tailwise._random import Seed
-from tailwise.search import Bonus, LogBonus, SearchOptions, TreeSearch, Widening
+from tailwise.bindings import Widening
+from tailwise.search import Bonus, LogBonus, SearchOptions, TreeSearch
 
 
 class Uct(TreeSearch):

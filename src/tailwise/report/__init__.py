@@ -1,8 +1,7 @@
-"""Plots, documents, and the report of the reproduction."""
+"""Plots and documents."""
 
 from tailwise.report.document import Bullets, Document, Heading, Image, Paragraph, Table
 from tailwise.report.plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
-from tailwise.report.reproduction import write_reproduction
 
 __all__ = [
     "Bullets",
@@ -17,5 +16,4 @@ __all__ = [
     "histogram_panels",
     "risk_curves",
     "save_figure",
-    "write_reproduction",
 ]

@@ -1,7 +1,7 @@
 """The compiled tree search: arena, selection, rollout, backup, and the anytime driver."""
 
 from tailwise.search.driver import TreeSearch
-from tailwise.search.options import Bonus, LogBonus, PolynomialBonus, SearchOptions, Widening
+from tailwise.search.options import Bonus, LogBonus, PolynomialBonus, SearchOptions
 from tailwise.search.plan import ActionRow, Plan, StopReason
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "SearchOptions",
     "StopReason",
     "TreeSearch",
-    "Widening",
 ]

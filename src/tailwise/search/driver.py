@@ -20,11 +20,11 @@ from numba import config
 
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import integer, real
+from tailwise.bindings import bind, position_of, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import arena as tree
-from tailwise.search import kernels, log_mean, world
-from tailwise.search.binding import bind, position_of
+from tailwise.search import kernels, log_mean
 from tailwise.search.options import SearchOptions, compile_rules
 from tailwise.search.plan import Plan, StopReason, make_row
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, inlined, kernel
+from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, end_cost, roll_out, take_step
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.arena import (
     COUNT,
@@ -33,7 +34,6 @@ from tailwise.search.arena import (
     open_leaf,
 )
 from tailwise.search.log_mean import LANES, log_means
-from tailwise.search.world import DONE, FAILED, FULL, GO_ON, count_actions, end_cost, roll_out, take_step
 
 MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Trace.actions; SPREAD is the sum of squared deviations
 _TINY, _LOWEST, _HIGHEST = 1e-9, -700.0, 30.0  # of beta times gap: series below, log domain above

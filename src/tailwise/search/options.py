@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
+from tailwise.bindings import Widening
 from tailwise.errors import OptionError
 
 _TABLE = 1024  # powers of counts below this are looked up: both tables stay in the first-level cache
@@ -75,37 +76,6 @@ def _constants(value: float | Sequence[float]) -> float | tuple[float, ...]:
     if isinstance(value, (list, tuple, np.ndarray)):
         return tuple(real(item, f"constant[{h}]", low=0.0) for h, item in enumerate(value))
     return real(value, "constant", low=0.0)
-
-
-@dataclass(frozen=True)
-class Widening:
-    """Progressive widening of a simulator's outcomes, for continuous or huge outcome spaces.
-
-    A chance node (a state and an action) that was visited n times keeps at most ``k n^alpha`` different draws:
-    once it holds as many, one of them, chosen evenly, is taken again instead of a new draw (double progressive
-    widening: Couetoux et al., 2011). Without it, where no outcome comes twice, a tree grows no
-    deeper than one step. Estimates are biased until n is large: each rests on a sample of ``k n^alpha`` outcomes.
-
-    Parameters
-    ----------
-    k : float, default 1.0
-        Positive factor.
-    alpha : float in (0, 1), default 0.5
-        Growth exponent.
-
-    Examples
-    --------
-    >>> from tailwise import Widening
-    >>> Widening(k=2.0, alpha=0.25).k
-    2.0
-    """
-
-    k: float = 1.0
-    alpha: float = 0.5
-
-    def __post_init__(self) -> None:
-        real(self.k, "k", low=0.0, low_open=True)
-        real(self.alpha, "alpha", low=0.0, high=1.0, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, kw_only=True)

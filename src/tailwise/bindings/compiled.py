@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._random import generator, stream_words
+from tailwise.bindings import adapter_source as faults
+from tailwise.bindings import native
+from tailwise.bindings import simulator_memory as memory
+from tailwise.bindings import simulator_world as shared
+from tailwise.bindings.compiled_adapters import compile_adapters
+from tailwise.bindings.intern import float_word, grown, intern_rows, new_store, retained, word_float
+from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.simulator_world import FunctionModel
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import MAX_ACTIONS, cost_fault, model_name, outcome_fault, short
-from tailwise.search import adapter_source as faults
-from tailwise.search import native
-from tailwise.search import simulator_memory as memory
-from tailwise.search import simulator_world as shared
-from tailwise.search.adapters import compile_adapters
-from tailwise.search.intern import float_word, grown, intern_rows, new_store, retained, word_float
-from tailwise.search.options import SearchOptions
-from tailwise.search.simulator_world import FunctionModel
 
 _METHODS = {
     faults.ACTIONS: "actions",
@@ -33,7 +33,7 @@ _METHODS = {
 class CompiledBinding:
     """A compiled simulator: a handle is a row of words in the store."""
 
-    def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SearchOptions) -> None:
+    def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
         self.model = model
         self._rng = rng  # the kernel draws from its memory: it must live as long as the binding
         self._options = options

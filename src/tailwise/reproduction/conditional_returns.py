@@ -56,7 +56,7 @@ class SettledReturns(Measures):
     Examples
     --------
     >>> from tailwise import ErmMcts, domains
-    >>> from tailwise.evaluation import settled_returns
+    >>> from tailwise.reproduction import settled_returns
     >>> mdp = domains.make("grid-mdp")
     >>> result = settled_returns(mdp, ErmMcts(mdp, 0.1), episodes=10, iterations=300, seed=0)
     >>> result.erm(0.1) > 9.711820  # no planner beats the optimum, and here luck cannot either

@@ -9,11 +9,11 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import OptionError, RunError, UnknownNameError
 from tailwise.evaluation import evaluate
-from tailwise.experiments import VARIANTS, Settings, plan_cells, reproduce, summarise
-from tailwise.experiments.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
-from tailwise.experiments.storage import RunFolder
-from tailwise.experiments.variants import ForgetfulErmMcts, make_planner
 from tailwise.planners import ErmMcts, backward_induction
+from tailwise.reproduction import VARIANTS, Settings, plan_cells, reproduce, summarise
+from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
+from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.variants import ForgetfulErmMcts, make_planner
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 from numba import cfunc, njit, types
 from numba.core.dispatcher import Dispatcher
 
+from tailwise.bindings import native, world
+from tailwise.bindings import simulator_world as shared
+from tailwise.bindings.adapter_source import adapter_source
+from tailwise.bindings.intern import bits_float, float_bits
+from tailwise.bindings.options import SimulationOptions
 from tailwise.errors import ModelError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import MAX_ACTIONS, model_name
-from tailwise.search import native, world
-from tailwise.search import simulator_world as shared
-from tailwise.search.adapter_source import adapter_source
-from tailwise.search.intern import bits_float, float_bits
-from tailwise.search.options import SearchOptions
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SIGNATURE = types.int64(types.int64, types.int64, types.int64, types.int64)
@@ -38,7 +38,7 @@ class Adapters(NamedTuple):
     roll: Any
 
 
-def compile_adapters(model: CompiledSimulator, options: SearchOptions) -> Adapters:
+def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
     """Compile a simulator for the kernel, or return what was compiled before.
 
     Raises
@@ -53,7 +53,7 @@ def compile_adapters(model: CompiledSimulator, options: SearchOptions) -> Adapte
     return found
 
 
-def _compile(model: CompiledSimulator, options: SearchOptions) -> Adapters:
+def _compile(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
     scope = _user_functions(model, options)
     constants = {"DONE": world.DONE, "GO_ON": world.GO_ON, "MAX_ACTIONS": MAX_ACTIONS}
     for name in ("STATUS", "NEXT", "STEPS", "HORIZON", "WORDS", "SCRATCH", "NUMBERS", "COST", "DISCOUNT"):
@@ -76,7 +76,7 @@ def _compile(model: CompiledSimulator, options: SearchOptions) -> Adapters:
 # ------------------------------------------------------------- the user's part
 
 
-def _user_functions(model: CompiledSimulator, options: SearchOptions) -> dict[str, Any]:
+def _user_functions(model: CompiledSimulator, options: SimulationOptions) -> dict[str, Any]:
     """Compile each of the user's functions by itself; check what it returns."""
     fields = [types.int64 if kind is int else types.float64 for kind in model.fields]
     state: Any = types.Tuple(fields) if model.is_tuple else fields[0]

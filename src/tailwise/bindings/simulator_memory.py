@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.search import simulator_world as shared
-from tailwise.search.intern import InternStore, grown, intern_rows, new_store
-from tailwise.search.options import Widening
-from tailwise.search.simulator_world import Widened
+from tailwise.bindings import simulator_world as shared
+from tailwise.bindings.intern import InternStore, grown, intern_rows, new_store
+from tailwise.bindings.options import Widening
+from tailwise.bindings.simulator_world import Widened
 
 _RECORDS = 1024
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.experiments.published import ACC, ERM
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts
+from tailwise.reproduction.published import ACC, ERM
 from tailwise.search import PolynomialBonus, TreeSearch, arena
 
 

@@ -6,13 +6,13 @@ and the methods that the simulator has.
 
 from __future__ import annotations
 
+from tailwise.bindings.options import SimulationOptions
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.search.options import SearchOptions
 
 ACTIONS, STEP, TERMINAL, ROLLOUT, LEAF, POLICY = 1, 2, 3, 4, 5, 6  # what integers[FAULT] says
 
 
-def adapter_source(model: CompiledSimulator, options: SearchOptions) -> str:
+def adapter_source(model: CompiledSimulator, options: SimulationOptions) -> str:
     """Return the Python source of the adapters for a simulator's fields, methods and sense."""
     fields = range(len(model.fields))
     loads = [

@@ -22,6 +22,13 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
+from tailwise.bindings import simulator_memory as memory
+from tailwise.bindings import simulator_world as shared
+from tailwise.bindings.intern import new_store
+from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS, FunctionModel
+from tailwise.bindings.watchdog import EndlessCall, Watch
+from tailwise.bindings.world import DONE, FAILED, GO_ON
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import (
@@ -36,13 +43,6 @@ from tailwise.models.simulator import (
     state_fault,
     validate_simulator,
 )
-from tailwise.search import simulator_memory as memory
-from tailwise.search import simulator_world as shared
-from tailwise.search.intern import new_store
-from tailwise.search.options import SearchOptions
-from tailwise.search.simulator_world import COST, NEXT, STATUS, STEPS, FunctionModel
-from tailwise.search.watchdog import EndlessCall, Watch
-from tailwise.search.world import DONE, FAILED, GO_ON
 
 _PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
@@ -53,7 +53,7 @@ class SimulatorBinding:
 
     first_chunk = 1
 
-    def __init__(self, model: Any, rng: np.random.Generator, options: SearchOptions) -> None:
+    def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions) -> None:
         if not isinstance(model, TabularMDP):
             validate_simulator(model)
         self.model = model

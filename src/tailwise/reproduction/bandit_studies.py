@@ -95,7 +95,7 @@ def make_algorithm(name: str, beta: float, *, constant: float | None = None) -> 
 
     Examples
     --------
-    >>> from tailwise.bandits import make_algorithm
+    >>> from tailwise.reproduction import make_algorithm
     >>> make_algorithm("ucb1", 0.5)
     Ucb1(beta=0.5)
     """
@@ -164,7 +164,8 @@ def transient(algorithm: ErmUcb, gap: float, count: float) -> float:
 
     Examples
     --------
-    >>> from tailwise.bandits import ErmUcb, transient
+    >>> from tailwise.bandits import ErmUcb
+    >>> from tailwise.reproduction import transient
     >>> round(transient(ErmUcb(1.0), gap=0.44, count=1e5), 3)
     0.077
     """

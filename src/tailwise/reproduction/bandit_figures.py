@@ -20,8 +20,8 @@ from tailwise.bandits.catalog import BANDITS, make_bandit
 from tailwise.bandits.guarantees import bandit_constants
 from tailwise.bandits.laws import bernoulli, beta_law
 from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
-from tailwise.bandits.studies import STUDY_CONSTANT, make_algorithm, runs_over_beta
 from tailwise.errors import RunError, require
+from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, make_algorithm, runs_over_beta
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.stream import stream_constants
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tailwise.search import intern
+from tailwise.bindings import intern
 
 
 def test_handles_are_dense_and_stable_over_growth():

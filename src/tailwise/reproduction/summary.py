@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise import domains
-from tailwise.evaluation import Returns, SettledReturns, cost_distribution, sampling_interval
+from tailwise.evaluation import Returns, cost_distribution, sampling_interval
 from tailwise.evaluation.measures import Measures
-from tailwise.experiments.cells import TABLE_ITERATIONS, Cell, Settings, plan_cells
-from tailwise.experiments.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
-from tailwise.experiments.storage import RunFolder
-from tailwise.experiments.variants import VARIANTS, Variant
 from tailwise.planners import backward_induction
+from tailwise.reproduction import SettledReturns
+from tailwise.reproduction.grid import TABLE_ITERATIONS, Cell, Settings, plan_cells
+from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
+from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.variants import VARIANTS, Variant
 from tailwise.risk.intervals import Interval
 
 RESAMPLES = 25_000  # the paper's
@@ -144,7 +145,7 @@ def summarise(folder: RunFolder) -> Summary:
     Parameters
     ----------
     folder : RunFolder
-        A folder that :func:`tailwise.experiments.reproduce` returned.
+        A folder that :func:`tailwise.reproduction.reproduce` returned.
 
     Returns
     -------

@@ -12,11 +12,11 @@ import numpy as np
 
 from tailwise.errors import RunError
 from tailwise.report.document import Block, Bullets, Document, Heading, Image, Paragraph, Table
-from tailwise.report.reproduction_figures import ALGORITHMS, betas, curve_rows, draw_figures
+from tailwise.reproduction.figures import ALGORITHMS, betas, curve_rows, draw_figures
 from tailwise.risk.intervals import Interval
 
 if TYPE_CHECKING:
-    from tailwise.experiments import Row, Summary
+    from tailwise.reproduction import Row, Summary
 
 _RESULT_COLUMNS = (
     *("problem", "algorithm", "variant", "beta", "iterations", "episodes", "erm", "erm_low", "erm_high"),
@@ -30,7 +30,7 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
 
     Parameters
     ----------
-    summary : tailwise.experiments.Summary
+    summary : tailwise.reproduction.Summary
         The numbers.
     out : Path
         The folder; its ``figures`` are made if need be.

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from tailwise._jit import inlined
 from tailwise._random import next_double
-from tailwise.search.intern import InternStore, intern
-from tailwise.search.world import DONE, FAILED, FULL, GO_ON, register_world
+from tailwise.bindings.intern import InternStore, intern
+from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, register_world
 
 # Entries of ``integers``.
 STATUS, NEXT, STEPS, HORIZON = 0, 1, 2, 3

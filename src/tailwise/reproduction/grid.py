@@ -14,8 +14,8 @@ import numpy as np
 
 from tailwise._validate import choice, integer
 from tailwise.errors import OptionError, UnknownNameError
-from tailwise.experiments.published import ACC, ERM, ORACLE
-from tailwise.experiments.variants import AUTHORS, REPAIRED, VARIANTS
+from tailwise.reproduction.published import ACC, ERM, ORACLE
+from tailwise.reproduction.variants import AUTHORS, REPAIRED, VARIANTS
 
 PROBLEMS = ("mdp-4", "grid-mdp")
 BETAS = {"mdp-4": (0.1, 0.5, 1.0), "grid-mdp": (0.01, 0.1)}
@@ -41,7 +41,7 @@ class Settings:
     seed : int
         Root of all randomness.
     variants : tuple of str
-        Names of variants (see :mod:`tailwise.experiments.variants`).
+        Names of variants (see :mod:`tailwise.reproduction.variants`).
     most_iterations : int
         Cells with more iterations are cut down to this; for tests and trials. 10,000 is the paper's.
     """

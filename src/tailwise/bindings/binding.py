@@ -7,9 +7,9 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numba import config
 
+from tailwise.bindings.options import SimulationOptions
 from tailwise.errors import ModelError, SimulatorError, StateError
 from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
-from tailwise.search.options import SearchOptions
 
 
 class Binding(Protocol):
@@ -20,7 +20,7 @@ class Binding(Protocol):
     """
 
     data: Any
-    """NamedTuple registered with :func:`tailwise.search.world.register_world`."""
+    """NamedTuple registered with :func:`tailwise.bindings.world.register_world`."""
 
     def handle(self, state: Any) -> int:
         """Return the handle of a user's state, or raise ``StateError``."""
@@ -95,7 +95,7 @@ class TableBinding:
         """Table handles never change."""
 
 
-def bind(model: Any, rng: np.random.Generator, options: SearchOptions) -> Binding:
+def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Binding:
     """Bind ``model`` to the kernel; ``rng`` is the search's own stream, shared with simulators.
 
     Raises
@@ -107,18 +107,18 @@ def bind(model: Any, rng: np.random.Generator, options: SearchOptions) -> Bindin
     if isinstance(model, TabularMDP) and not evaluates:
         return TableBinding(model)
     if isinstance(model, AccruedTable):
-        from tailwise.search.accrued_world import AccruedBinding
+        from tailwise.bindings.accrued import AccruedBinding
 
         return AccruedBinding(model)
     if isinstance(model, CompiledSimulator) and not config.DISABLE_JIT:
-        from tailwise.search.compiled_binding import CompiledBinding
+        from tailwise.bindings.compiled import CompiledBinding
 
         try:
             return CompiledBinding(model, rng, options)
         except ModelError:
             if not model.fallback:
                 raise
-    from tailwise.search.simulator_binding import SimulatorBinding
+    from tailwise.bindings.python import SimulatorBinding
 
     return SimulatorBinding(model, rng, options)
 

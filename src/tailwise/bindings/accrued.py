@@ -17,11 +17,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
-from tailwise.errors import OptionError, SimulatorError
-from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
-from tailwise.models.table_data import TableData
-from tailwise.search.callbacks import Callback, compile_function
-from tailwise.search.intern import (
+from tailwise.bindings.callbacks import Callback, compile_function
+from tailwise.bindings.intern import (
     FULL_STORE,
     InternStore,
     bits_float,
@@ -34,7 +31,10 @@ from tailwise.search.intern import (
     retained,
     word_float,
 )
-from tailwise.search.world import DONE, FAILED, FULL, GO_ON, draw_index, draw_outcome, register_world
+from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, draw_outcome, register_world
+from tailwise.errors import OptionError, SimulatorError
+from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
+from tailwise.models.table_data import TableData
 
 RAW, RESCALED, CUSTOM = 0, 1, 2
 

@@ -12,7 +12,7 @@ from tailwise.report.plots import Curve, Panel, Sample, histogram_panels, risk_c
 from tailwise.risk.intervals import Interval
 
 if TYPE_CHECKING:
-    from tailwise.experiments import Row, Summary
+    from tailwise.reproduction import Row, Summary
 
 _HISTOGRAM_ITERATIONS = 1000
 ALGORITHMS = ("ERM-BI", "Acc-MCTS", "ERM-MCTS")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tailwise import __version__
 from tailwise.errors import RunError
-from tailwise.experiments.cells import Cell, Settings, plan_cells
+from tailwise.reproduction.grid import Cell, Settings, plan_cells
 
 FORMAT = "tailwise reproduction 1"
 _SEAL = "# sha256 "

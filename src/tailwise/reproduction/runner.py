@@ -10,12 +10,13 @@ import numpy as np
 
 from tailwise import domains
 from tailwise._validate import integer
-from tailwise.evaluation import action_frequencies, evaluate, policy_risk, settled_returns
-from tailwise.experiments.cells import Cell, Settings, plan_cells
-from tailwise.experiments.published import ORACLE
-from tailwise.experiments.storage import RunFolder
-from tailwise.experiments.variants import make_planner
+from tailwise.evaluation import action_frequencies, evaluate, policy_risk
 from tailwise.planners import backward_induction
+from tailwise.reproduction import settled_returns
+from tailwise.reproduction.grid import Cell, Settings, plan_cells
+from tailwise.reproduction.published import ORACLE
+from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.variants import make_planner
 
 
 def reproduce(
@@ -44,7 +45,7 @@ def reproduce(
     Returns
     -------
     RunFolder
-        The folder, complete: see :func:`tailwise.experiments.summarise`.
+        The folder, complete: see :func:`tailwise.reproduction.summarise`.
 
     Raises
     ------
