@@ -67,6 +67,33 @@ def test_the_printed_constant_is_false_for_small_costs():
     assert math.exp(log_exponential_tail(1, errors[1], beta, radius, form="corrected")) > 0.5
 
 
+def test_the_printed_constant_is_false_just_below_one_half_for_small_beta():
+    """10^4 fair coins of +-0.48: 6199 heads are e^15.9 times as likely as the print allows."""
+    beta, radius, count, heads = 0.001, 0.48, 10_000, 6199
+    errors, _, _ = two_point_tails(count, 0.5, -radius, radius, beta)
+    truth = stats.binom.logsf(heads - 1, count, 0.5)
+    excess = {
+        form: truth - log_exponential_tail(count, errors[heads], beta, radius, form=form)
+        for form in ("printed", "corrected", "tight")
+    }
+    assert excess["printed"] == pytest.approx(15.86, abs=0.01)
+    assert max(excess["corrected"], excess["tight"]) < 0
+
+
+def test_the_printed_constant_holds_wherever_the_tight_one_implies_it():
+    """From R = 1/2 on for every beta; below that where R >= (exp(-2b) - exp(-4b)) / (4b), b = beta R."""
+    for radius in (0.3, 0.48, 0.5, 0.7, 1.0, 5.0):
+        for beta in (1e-9, 1e-3, 0.1, 1.0, 3.0, 30.0):
+            b = beta * radius
+            border = math.exp(-4 * b) * math.expm1(2 * b) / (4 * b)
+            printed, tight = (log_concentration_constant(beta, radius, form=form) for form in ("printed", "tight"))
+            if abs(radius - border) > 1e-6:
+                assert (printed < tight) == (radius > border)
+            assert radius < 0.5 or printed <= tight + 1e-9
+            assert log_concentration_constant(beta, radius) <= tight + 1e-9
+    assert log_concentration_constant(1.0, 0.3, form="printed") < log_concentration_constant(1.0, 0.3, form="tight")
+
+
 @pytest.mark.parametrize("form", ["corrected", "tight"])
 def test_the_polynomial_bound_holds_exactly_for_two_point_costs(form):
     beta, radius = 0.2, 1.0
@@ -116,7 +143,7 @@ def test_the_bound_for_random_next_states_holds_exactly(form, beta):
 
 
 SURE = {
-    "log_theta": 0.0,
+    "log_theta": math.log(1.0001),  # the paper asks for theta > 1
     "alpha": 3.0,
     "xi": 12.0,
     "eta": 0.5,
@@ -128,10 +155,10 @@ SURE = {
 
 
 def sure_run():
-    """Two arms of constant cost: no estimation error at all, so theta = 1 is a valid constant."""
+    """Two arms of constant cost: no estimation error at all, so any theta > 1 is a valid constant."""
     bandit = Bandit((Arm.of(uniform(0.0, 0.0)), Arm.of(uniform(0.2, 0.2))))
     algorithm = ErmUcb.from_constants(average_constants(**SURE))
-    assert (algorithm.constant, algorithm.exponent) == (1.0, 0.25)
+    assert (algorithm.constant, algorithm.exponent) == (pytest.approx(1.0001 ** (1 / 12)), 0.25)
     return simulate(bandit, algorithm, pulls=300_000, replications=1, seed=0)
 
 
@@ -166,7 +193,7 @@ def test_the_printed_sum_fails_just_below_whole_numbers_and_the_corrected_one_do
 def test_the_printed_theta_prime_is_below_what_small_n_needs():
     """For n < N_p' the proof needs theta' / z^(alpha-1) >= 1 up to z = c_2."""
     case = {
-        "log_theta": 0.0,
+        "log_theta": math.log(1.0001),
         "alpha": 3.0,
         "xi": 12.0,
         "eta": 0.5,

@@ -205,6 +205,47 @@ def test_bias_bounds_match_the_formulas():
     assert math.exp(constants.log_a(5000)) == pytest.approx(float(mp.ceil(100 * mp.sqrt(n))), rel=1e-12)
 
 
+def test_the_tight_errors_integrate_the_tail_cut_at_one():
+    """``E|Z|`` from ``P[|Z| >= z] <= min(1, 2 theta / z^xi)``, by quadrature."""
+    options = {
+        "log_theta": 5.0,
+        "alpha": 3.0,
+        "xi": 12.0,
+        "eta": 0.5,
+        "arms": 2,
+        "gap": 0.2,
+        "beta": 1.0,
+        "radius": 0.5,
+    }
+    constants = average_constants(**options, form="tight")
+    n, theta = mpf(5000), mp.exp(5)
+
+    def mean(log_theta_value, exponent):
+        factor, exponent = 2 * mp.exp(mpf(log_theta_value)), mpf(exponent)
+        cut = factor ** (1 / exponent)
+        return cut + mp.quad(lambda z: factor / z**exponent, [cut, mp.inf])
+
+    own = mean(5, 12) / mp.sqrt(n)
+    count = (2 * theta ** (mpf(1) / 12) / mpf(options["gap"])) ** 2 * mp.sqrt(n) + 3
+    assert close(
+        constants.log_bias_bound(5000), mp.log(own + 2 * mp.exp(mpf(str(constants.exact.log_radius_prime))) * count / n)
+    )
+    stream = stream_constants(constants)
+    assert close(stream.log_error_bound(5000), mp.log(mean(stream.log_theta_second, 2) / mp.sqrt(n)))
+
+
+@pytest.mark.parametrize(("form", "slope"), [("printed", 48.0), ("corrected", 48.0), ("tight", 6.0)])
+def test_what_beta_does_to_the_bias_bound(form, slope):
+    """Own error: exp(4 beta R xi), or its xi-th root; bad pulls: exp(10 beta R), or exp(6 beta R) by the tight C."""
+
+    def bound(beta):
+        theta = log_theta(12.0, beta, 1.0, form=form)
+        options = {"alpha": 3.0, "xi": 12.0, "eta": 0.5, "arms": 2, "gap": 0.1, "beta": beta, "radius": 1.0}
+        return average_constants(log_theta=theta, form=form, **options).log_bias_bound(10**6)
+
+    assert bound(401.0) - bound(400.0) == pytest.approx(slope, abs=0.02)
+
+
 @pytest.mark.parametrize("form", ["printed", "corrected", "tight"])
 def test_theta_of_an_arm_matches_high_precision(form):
     for beta, radius, xi, states in itertools.product((1e-6, 0.1, 3.0), (0.3, 2.0), (2.0, 36.0), (1, 5)):

@@ -8,6 +8,7 @@ from decimal import Decimal
 from tailwise._validate import integer
 from tailwise.theory._first_time import log_first_time, log_minus_one
 from tailwise.theory._logs import as_float, ln, log_ceiling, log_expm1, log_sum, precise
+from tailwise.theory.concentration import log_mean_deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def _evaluate(inputs: ExactInputs, form: str) -> ExactAverage:
 def log_average_bias(exact: ExactAverage, count: int) -> float:
     """``ln`` of part 1 of the theorem: estimator's own error plus 2 R' times the bad pulls, over n."""
     inputs, log_n = exact.inputs, ln(integer(count, "count", low=1))
-    own = (inputs.eta - 1) * log_n + log_sum(Decimal(0), ln(2) + exact.log_theta - ln(inputs.xi - 1))
+    own = (inputs.eta - 1) * log_n + log_mean_deviation(exact.log_theta, inputs.xi, exact.form)
     pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (inputs.alpha - 2) + 1))
     bad = ln(2) + exact.log_radius_prime + ln(inputs.arms - 1) + pulls - log_n
     return as_float(log_sum(own, bad))

@@ -94,7 +94,13 @@ class AverageConstants:
         return as_float(log_ceiling(self.exact.log_coefficient + self.exact.eta_prime * ln(steps)))
 
     def log_bias_bound(self, count: int) -> float:
-        """``ln`` of the bound on ``|mu* - E[rho_bar_n]|`` at n = ``count`` (part 1 of the theorem)."""
+        """``ln`` of the bound on ``|mu* - E[rho_bar_n]|`` at n = ``count`` (part 1 of the theorem).
+
+        The estimator's own error, ``(1 + 2 theta / (xi - 1)) n^(eta - 1)``, plus 2 R' times the bad pulls over n. For
+        ``form="tight"`` the own error is ``(2 theta)^(1/xi) xi / (xi - 1) n^(eta - 1)``: the integral of
+        ``min(1, 2 theta z^-xi)``, where the paper integrates 1 up to z = 1 only. See :mod:`tailwise.theory.rates` for
+        what that does to beta.
+        """
         return log_average_bias(self.exact, count)
 
     def log_tail(self, deviation: float) -> float:

@@ -8,8 +8,9 @@ For n independent costs in [-R, R] (eqs. ``entropic_risk_concentration_bound_two
     theta = max(1, 2 (xi / (2 C))^(xi/2) exp(-xi/2))
 
 ``printed`` takes sigma = R^2. A cost in [-R, R] is sub-Gaussian with parameter sigma = R (Hoeffding's
-lemma): ``corrected`` takes that. The two differ in both directions: for R > 1 the print is merely
-loose, for R < 1 it is *false*.
+lemma): ``corrected`` takes that. For R > 1 the print is merely loose; for R < 1 it does not follow from the
+cited theorem. It is nevertheless true where ``tight`` implies it, for ``R >= (exp(-2 b) - exp(-4 b)) / (4 b)`` with
+b = beta R, hence for every beta where R >= 1/2. For R < 1/2 it is *false* once beta is small enough.
 
 ``tight`` is Hoeffding's inequality for ``Y = exp(beta X)`` itself. With ``E Y >= exp(-beta R)`` and
 ``exp(beta z) - 1 >= beta z``, and in the lower tail ``rho - z >= -R`` (else the event is empty), *each*
@@ -18,7 +19,8 @@ tail is at most ``exp(-C n z^2)``, without the factor 2, for
     C = beta^2 exp(-2 beta R) / (2 sinh(beta R)^2),
 
 which tends to the sub-Gaussian ``1 / (2 R^2)`` as beta -> 0, decays like exp(-4 beta R) instead of
-exp(-8 beta R), and proves the corrected statement independently of the theorem that the paper cites.
+exp(-8 beta R), and implies the corrected statement. It is what ``corrected`` rests on: the cited theorem asks for a
+utility that is strongly convex and smooth on all of R, which exp is not.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import math
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._logs import as_float, ln, log_expm1, precise
+from tailwise.theory._logs import as_float, ln, log_expm1, log_sum, precise
 from tailwise.theory.conditions import check_beta, check_form, check_radius, check_xi
 
 
@@ -178,6 +180,17 @@ def log_theta_transitions(xi: float) -> float:
 def log_theta_of_counts(xi: Decimal) -> Decimal:
     """:func:`log_theta_transitions` on decimals."""
     return max(Decimal(0), xi / 2 * (ln(xi) - ln(4) - 1))
+
+
+def log_mean_deviation(log_theta: Decimal, xi: Decimal, form: str) -> Decimal:
+    """``ln E|Z|`` at most, where ``P[Z >= z]`` and ``P[Z <= -z]`` are at most ``theta / z^xi`` for z >= 1.
+
+    The paper integrates 1 up to z = 1 and ``2 theta z^-xi`` from there on, which gives ``1 + 2 theta / (xi - 1)``.
+    ``tight`` integrates ``min(1, 2 theta z^-xi)``, which gives ``(2 theta)^(1/xi) xi / (xi - 1)``.
+    """
+    if form == "tight":
+        return (ln(2) + log_theta) / xi + ln(xi) - ln(xi - 1)
+    return log_sum(Decimal(0), ln(2) + log_theta - ln(xi - 1))
 
 
 def polynomial_tail(deviation: float, log_constant: float, exponent: float) -> float:

@@ -5,7 +5,8 @@
 ``"printed"``
     the formula as the paper prints it, slips included;
 ``"corrected"``
-    the smallest repair that makes the paper's own proof go through;
+    the smallest repair of the formula with which the result holds: by the paper's own proof, but for the
+    constant C, which holds because the tight one implies it (:mod:`tailwise.theory.concentration`);
 ``"tight"``
     the same theorem with sharper steps where they cost nothing (docs, page "Theory").
 """

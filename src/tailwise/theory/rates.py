@@ -2,8 +2,17 @@
 
 Both estimators approach mu* like ``n^(alpha / (xi (1 - eta)) - 1)``: ``n^(eta - 1)`` for the schedule's
 ``alpha = xi eta (1 - eta)``, that is ``n^(-1/2)`` at eta = 1/2. The paper writes the factor in front as
-exp(2 beta R); that leaves theta out, which for independent costs holds exp(4 beta R xi), so that
-the pulls of bad arms, of order ``theta^(1/(xi (1-eta)))``, add a factor exp(4 beta R / (1 - eta)).
+exp(2 beta R); that leaves theta out, which for independent costs holds exp(4 beta R xi). It enters twice, at
+the same power of n:
+
+- the pulls of bad arms are of order ``theta^(1/(xi (1-eta)))`` and cost 2R' each: together
+  ``exp(2 beta R (1 + 2/(1-eta)))``, which is exp(10 beta R) at eta = 1/2;
+- the optimal arm's own error is bounded by ``1 + 2 theta / (xi - 1)``: exp(4 beta R xi), which is larger wherever
+  the theorem applies. At xi = 12 ``log_bias_bound`` grows by 48 R per unit of beta.
+
+Integrating ``min(1, 2 theta z^-xi)`` (``form="tight"``) leaves ``theta^(1/xi)`` of theta in the second, that is
+exp(4 beta R), and the first decides. With the tight C, whose logarithm falls by 4 R per unit of beta instead of
+8 R, the first is ``exp(2 beta R (1 + 1/(1-eta)))``, which is exp(6 beta R) at eta = 1/2, and the second exp(2 beta R).
 
 :func:`fit_exponent` measures an exponent from independent batches: a line through (ln n, ln error) in
 each batch, and Student's t interval over the batches' slopes. Checkpoints of one run depend on each

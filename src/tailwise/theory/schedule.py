@@ -229,8 +229,9 @@ def schedule(
 
     Notes
     -----
-    O(horizon). The constants are astronomical: at eta = 1/2 their logarithm grows about sixfold a level
-    (by ``1 / (1 - eta) + 1 / (eta (1 - eta))``: the gap's power, and theta carried up).
+    O(horizon). The constants are astronomical: at eta = 1/2 their logarithm grows about sixfold a level, by
+    ``1 / (1 - eta) + 1 / (eta (1 - eta)) = 2 + 4``: the number of bad pulls, a power of the constant, and theta itself.
+    The gap is an assumption about the problem. With exact ties (mdp-4, grid-mdp) the true Delta_min is 0.
 
     Examples
     --------

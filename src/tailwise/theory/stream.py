@@ -30,6 +30,7 @@ from tailwise.theory._exact_average import ExactAverage
 from tailwise.theory._first_time import log_minus_one
 from tailwise.theory._logs import as_float, ln, log_second_remainder, log_sum, precise
 from tailwise.theory.average import AverageConstants
+from tailwise.theory.concentration import log_mean_deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +80,16 @@ class StreamConstants:
         """``ln`` of the bound on ``P[T_i(n) >= n^eta'' x]`` at x = ``share`` > 0, for n >= N_p."""
         return self.log_arm_bracket - self.xi_second * math.log(real(share, "share", low=0.0, low_open=True))
 
+    @precise
     def log_error_bound(self, count: int) -> float:
-        """``ln`` of the bound ``(1 + 2 theta'' / (xi'' - 1)) n^(eta'' - 1)`` on ``E|rho_stream_n - mu*|``."""
-        steps = integer(count, "count", low=1)
-        factor = float(log_one_plus(math.log(2.0) + self.log_theta_second - math.log(self.xi_second - 1.0)))
-        return factor + (self.eta_second - 1.0) * math.log(steps)
+        """``ln`` of the bound on ``E|rho_stream_n - mu*|`` at n = ``count``.
+
+        It is ``(1 + 2 theta'' / (xi'' - 1)) n^(eta'' - 1)``, and for ``form="tight"``
+        ``(2 theta'')^(1/xi'') xi'' / (xi'' - 1) n^(eta'' - 1)``, as in :meth:`AverageConstants.log_bias_bound`.
+        """
+        log_theta, xi = Decimal(self.log_theta_second), Decimal(self.xi_second)
+        steps = ln(integer(count, "count", low=1))
+        return as_float(log_mean_deviation(log_theta, xi, self.form) + Decimal(self.eta_second - 1.0) * steps)
 
 
 def stream_constants(average: AverageConstants) -> StreamConstants:
@@ -139,8 +145,3 @@ def exact_stream(average: ExactAverage) -> ExactStream:
     small = power * c3 if repaired else c3
     theta = max(log_sum(c1, max(c2, small)), average.log_theta_prime)
     return ExactStream(log_arm_bracket=bracket, log_c1=c1, log_c2=c2, log_c3=c3, log_theta=theta)
-
-
-def log_one_plus(log_value: float) -> float:
-    """``ln(1 + exp(log_value))`` for any float."""
-    return max(log_value, 0.0) + math.log1p(math.exp(-abs(log_value)))
