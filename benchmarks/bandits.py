@@ -12,8 +12,7 @@ import statistics
 import time
 from typing import Any
 
-from tailwise.bandits import ErmUcb, make_bandit, simulate
-from tailwise.reproduction import ALGORITHMS, make_algorithm
+from tailwise.bandits import ALGORITHMS, ErmUcb, make_algorithm, make_bandit, simulate
 
 
 def nanoseconds(rule: str, pulls: int, replications: int) -> float:

@@ -1,5 +1,6 @@
 """The reproduction: resuming, refusing, and numbers that agree with exact ones (tiny seeds)."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from tailwise.errors import OptionError, RunError, UnknownNameError
 from tailwise.evaluation import evaluate
 from tailwise.planners import ErmMcts, backward_induction
 from tailwise.reproduction import VARIANTS, Settings, plan_cells, reproduce, summarise
+from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
 from tailwise.reproduction.storage import RunFolder
-from tailwise.reproduction.variants import ForgetfulErmMcts, make_planner
+from tailwise.reproduction.variants import make_planner
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
@@ -216,10 +218,23 @@ def test_a_forgetful_tree_differs_only_after_a_rebuild():
         assert forgetful.fresh(3)._rules.betas == pytest.approx(plain._rules.betas)
 
 
+@pytest.mark.compiled
+def test_the_slip_is_what_makes_the_last_decisions_wrong():
+    # From s0 at step 18 of mdp-4 the risky action is optimal at beta 1: its cost comes too late.
+    mdp = make("mdp-4")
+    assert backward_induction(mdp, 1.0).act(0, 18) == 0
+    chosen = {"repaired": 0, "authors": 0}
+    for variant, seed in itertools.product(chosen, range(20)):
+        search = make_planner(mdp, ACC, variant, 1.0).fresh(seed)
+        search.reset(0, 18)
+        chosen[variant] += search.plan(iterations=300).action == 0
+    assert chosen == {"repaired": 20, "authors": 0}
+
+
 def test_variants_make_what_they_say():
     mdp = make("mdp-4")
-    assert make_planner(mdp, ACC, "authors", 0.5).model.slip
-    assert not make_planner(mdp, ACC, "repaired", 0.5).model.slip
+    assert type(make_planner(mdp, ACC, "authors", 0.5)) is SlippedAccMcts
+    assert make_planner(mdp, ACC, "repaired", 0.5).model.utility.form == "raw"
     assert make_planner(mdp, ACC, "rescaled", 0.5).model.utility.form == "rescaled"
     assert make_planner(mdp, ERM, "text", 0.5).options.expansion == "path"
     assert make_planner(mdp, ERM, "constant-20", 0.5).options.bonus.constant == 20.0

@@ -1,6 +1,14 @@
 """Risk-aware bandits: the paper's section 3, its baselines, and a compiled loop to run them."""
 
-from tailwise.bandits.algorithms import BanditAlgorithm, EntropicThompson, ErmUcb, LipschitzUcb, Ucb1
+from tailwise.bandits.algorithms import (
+    ALGORITHMS,
+    BanditAlgorithm,
+    EntropicThompson,
+    ErmUcb,
+    LipschitzUcb,
+    Ucb1,
+    make_algorithm,
+)
 from tailwise.bandits.arms import Arm, Bandit, Drift, Outcome
 from tailwise.bandits.catalog import BANDITS, make_bandit
 from tailwise.bandits.guarantees import bandit_constants
@@ -16,6 +24,7 @@ from tailwise.bandits.laws import (
 from tailwise.bandits.simulate import BanditRun, simulate
 
 __all__ = [
+    "ALGORITHMS",
     "BANDITS",
     "Arm",
     "Bandit",
@@ -33,6 +42,7 @@ __all__ = [
     "beta_law",
     "discrete",
     "from_quantile",
+    "make_algorithm",
     "make_bandit",
     "simulate",
     "truncated_normal",

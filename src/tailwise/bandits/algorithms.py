@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tailwise._validate import real
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, UnknownNameError
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.conditions import check_eta
 
@@ -195,3 +195,46 @@ class EntropicThompson(BanditAlgorithm):
     def parameters(self, width: float) -> tuple[float, float, float]:
         """Return ``shape``, ``rate`` and ``beta``."""
         return self.shape, self.rate, self.beta
+
+
+ALGORITHMS = ("erm-ucb", "lipschitz", "ucb1", "thompson")
+
+
+def make_algorithm(name: str, beta: float, *, constant: float | None = None) -> BanditAlgorithm:
+    """Return the rule ``name`` at a risk level.
+
+    Parameters
+    ----------
+    name : {"erm-ucb", "lipschitz", "ucb1", "thompson"}
+        Which rule.
+    beta : float
+        Finite risk level.
+    constant : float, optional
+        Bonus constant of ``erm-ucb``; sqrt(2) if not given.
+
+    Returns
+    -------
+    BanditAlgorithm
+        The rule.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such rule.
+
+    Examples
+    --------
+    >>> from tailwise.bandits import make_algorithm
+    >>> make_algorithm("ucb1", 0.5)
+    Ucb1(beta=0.5)
+    """
+    if name == "erm-ucb":
+        return ErmUcb(beta) if constant is None else ErmUcb(beta, constant)
+    others: dict[str, Callable[[float], BanditAlgorithm]] = {
+        "lipschitz": LipschitzUcb,
+        "ucb1": Ucb1,
+        "thompson": EntropicThompson,
+    }
+    if name not in others:
+        raise UnknownNameError(f"no bandit algorithm is called {name!r}; there are {', '.join(ALGORITHMS)}")
+    return others[name](beta)

@@ -51,7 +51,6 @@ class AccruedData(NamedTuple):
     beta: float
     reference: float
     sign: float  # of a custom utility: -1 where the model has rewards
-    tree_sign: float  # of utilities reached inside the tree; -1 reproduces a slip
     custom: Any  # address of a C function double(double), 0 if none (uncompiled: the function itself)
 
 
@@ -96,12 +95,14 @@ def _utility(model, total):  # type: ignore[no-untyped-def]
     return math.expm1(exponent) / model.beta
 
 
-def _count_actions(model, state):  # type: ignore[no-untyped-def]
+def count_accrued_actions(model, state):  # type: ignore[no-untyped-def]
+    """Return the number of actions of the state in a pair."""
     index = model.store.words[state, 0]
     return model.table.action_offsets[index + 1] - model.table.action_offsets[index]
 
 
-def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+def take_accrued_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+    """Draw the outcome of an action; only the step that ends the episode charges, the utility of the total."""
     row = model.table.action_offsets[model.store.words[state, 0]] + action
     k = draw_outcome(model.table, row, stream)
     cost = model.table.costs[k]
@@ -117,7 +118,7 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
         total = accrued
         if not over:
             total += model.powers[h + 1] * model.table.terminal_costs[target]
-        charged = model.tree_sign * _utility(model, total)
+        charged = _utility(model, total)
         if not abs(charged) < math.inf:
             return np.int64(state), charged, FAILED
         if over:
@@ -130,11 +131,13 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     return fresh, charged, status
 
 
-def _end_cost(model, state):  # type: ignore[no-untyped-def]
+def accrued_end_cost(model, state):  # type: ignore[no-untyped-def]
+    """Return 0: the last step has charged already."""
     return 0.0
 
 
-def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+    """Return the utility of the total that a uniformly random policy reaches."""
     table = model.table
     index = model.store.words[state, 0]
     total = bits_float(model.store.words[state, 1])
@@ -162,7 +165,7 @@ def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-un
     return value, steps, status
 
 
-register_world(AccruedData, _count_actions, _take_step, _end_cost, _roll_out)
+register_world(AccruedData, count_accrued_actions, take_accrued_step, accrued_end_cost, roll_out_accrued)
 
 
 class AccruedBinding:
@@ -188,7 +191,6 @@ class AccruedBinding:
             beta,
             reference,
             -1.0 if mdp.sense == "reward" else 1.0,
-            -1.0 if model.slip else 1.0,
             custom,
         )
 

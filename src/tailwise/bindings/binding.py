@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -95,8 +96,11 @@ class TableBinding:
         """Table handles never change."""
 
 
+@singledispatch
 def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Binding:
     """Bind ``model`` to the kernel; ``rng`` is the search's own stream, shared with simulators.
+
+    A model class with a binding of its own registers it: ``bind.register``, as :func:`functools.singledispatch` has it.
 
     Raises
     ------

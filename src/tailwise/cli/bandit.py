@@ -48,8 +48,7 @@ def run_command(
     json: JsonOption = False,
 ) -> None:
     """Run one rule on one bandit; show how both estimators approach mu*."""
-    from tailwise.bandits import make_bandit, simulate
-    from tailwise.reproduction import make_algorithm
+    from tailwise.bandits import make_algorithm, make_bandit, simulate
 
     bandit, rule = make_bandit(name), make_algorithm(algorithm, beta, constant=constant)
     run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=seed, threads=threads)
@@ -94,8 +93,7 @@ def compare_command(
     import numpy as np
 
     from tailwise._random import seed_sequence
-    from tailwise.bandits import make_bandit, simulate
-    from tailwise.reproduction import ALGORITHMS, make_algorithm
+    from tailwise.bandits import ALGORITHMS, make_algorithm, make_bandit, simulate
 
     bandit, found = make_bandit(name), []
     children = seed_sequence(seed).spawn(len(ALGORITHMS))

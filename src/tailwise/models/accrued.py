@@ -113,9 +113,6 @@ class AccruedTable:
     utility : ExponentialUtility or callable
         An :class:`ExponentialUtility` takes the total *cost*. Any other callable float -> float takes the
         total in the table's own sense: minimised for costs, maximised for rewards.
-    slip : bool, default False
-        Negate the utility where the search reaches the end inside its tree (not in a rollout): the slip of
-        the experiments' original code, kept so that its numbers can be reproduced. It plans wrongly.
 
     Raises
     ------
@@ -135,7 +132,6 @@ class AccruedTable:
 
     mdp: TabularMDP
     utility: Utility
-    slip: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, TabularMDP):

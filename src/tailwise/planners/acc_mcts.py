@@ -51,8 +51,6 @@ class AccMcts(UtilitySearch):
         The utility: ``(exp(beta (x - m)) - 1) / beta``, or the paper's ``exp(beta x)``.
     reference : float, optional
         The point m of the rescaled form, a total cost (an inner cost: for rewards, minus the reward).
-    slip : bool, default False
-        Reproduce the sign slip of the original experiments (see :class:`tailwise.models.AccruedTable`).
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     bonus, expansion, recommend, max_nodes, max_memory
@@ -87,7 +85,6 @@ class AccMcts(UtilitySearch):
         *,
         form: str = "rescaled",
         reference: float | None = None,
-        slip: bool = False,
         seed: Seed = None,
         bonus: Bonus | None = None,
         expansion: str = "leaf",
@@ -117,7 +114,7 @@ class AccMcts(UtilitySearch):
             rollout_policy=rollout_policy,
             leaf_value=leaf_value,
         )
-        view = accrued_view(model, utility, slip=slip)
+        view = accrued_view(model, utility)
         super().__init__(view, lifted(options, view), seed=seed)
 
 

@@ -56,12 +56,10 @@ class UtilityPlan(Plan):
         return "\n".join(lines)
 
 
-def accrued_view(model: Any, utility: Utility, *, slip: bool = False) -> AccruedTable | AccruedSimulator:
+def accrued_view(model: Any, utility: Utility) -> AccruedTable | AccruedSimulator:
     """Return the accrued-cost view of a table or simulator, with its utility."""
     if isinstance(model, TabularMDP):
-        return AccruedTable(model, utility, slip)
-    if slip:
-        raise OptionError("slip=True reproduces experiments on tables; this model is no table")
+        return AccruedTable(model, utility)
     return AccruedSimulator(model, utility)
 
 

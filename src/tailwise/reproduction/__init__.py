@@ -1,11 +1,9 @@
 """The paper's tables and figures, and studies beyond them."""
 
 from tailwise.reproduction.bandit_studies import (
-    ALGORITHMS,
     ConvergenceRow,
     convergence_rows,
     convergence_study,
-    make_algorithm,
     runs_over_beta,
     transient,
 )
@@ -15,10 +13,9 @@ from tailwise.reproduction.report import write_reproduction
 from tailwise.reproduction.runner import reproduce
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.summary import CodeCheck, Row, Summary, summarise
-from tailwise.reproduction.variants import VARIANTS, Variant
+from tailwise.reproduction.variants import VARIANTS, Variant, make_planner
 
 __all__ = [
-    "ALGORITHMS",
     "PROBLEMS",
     "VARIANTS",
     "Cell",
@@ -32,7 +29,7 @@ __all__ = [
     "Variant",
     "convergence_rows",
     "convergence_study",
-    "make_algorithm",
+    "make_planner",
     "plan_cells",
     "reproduce",
     "runs_over_beta",

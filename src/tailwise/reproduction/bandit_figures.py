@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from tailwise._random import Seed, seed_sequence
-from tailwise.bandits.algorithms import ErmUcb
+from tailwise.bandits.algorithms import ErmUcb, make_algorithm
 from tailwise.bandits.arms import Arm, Bandit
 from tailwise.bandits.catalog import BANDITS, make_bandit
 from tailwise.bandits.guarantees import bandit_constants
 from tailwise.bandits.laws import bernoulli, beta_law
 from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
 from tailwise.errors import RunError, require
-from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, make_algorithm, runs_over_beta
+from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.stream import stream_constants
 

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
-from tailwise.bandits.algorithms import BanditAlgorithm, EntropicThompson, ErmUcb, LipschitzUcb, Ucb1
+from tailwise.bandits.algorithms import ErmUcb
 from tailwise.bandits.catalog import make_bandit
 from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
-from tailwise.errors import UnknownNameError
 
-ALGORITHMS = ("erm-ucb", "lipschitz", "ucb1", "thompson")
 STUDY_CONSTANT = 0.1
 STUDY_BETAS = (-1.0, 0.1, 1.0, 3.0)
 
@@ -69,45 +67,6 @@ class ConvergenceRow:
     def is_no_slower(self) -> bool:
         """Whether the interval admits the theorem's exponent (plus the transient), or a faster decay."""
         return self.low <= self.theory + self.transient
-
-
-def make_algorithm(name: str, beta: float, *, constant: float | None = None) -> BanditAlgorithm:
-    """Return the algorithm ``name`` at risk level ``beta``.
-
-    Parameters
-    ----------
-    name : {"erm-ucb", "lipschitz", "ucb1", "thompson"}
-        Which rule, see :mod:`tailwise.bandits.algorithms`.
-    beta : float
-        Finite risk level.
-    constant : float, optional
-        Bonus constant of ``erm-ucb``; sqrt(2) if not given.
-
-    Returns
-    -------
-    BanditAlgorithm
-        The rule.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such algorithm.
-
-    Examples
-    --------
-    >>> from tailwise.reproduction import make_algorithm
-    >>> make_algorithm("ucb1", 0.5)
-    Ucb1(beta=0.5)
-    """
-    if name == "erm-ucb":
-        return ErmUcb(beta) if constant is None else ErmUcb(beta, constant)
-    if name == "lipschitz":
-        return LipschitzUcb(beta)
-    if name == "ucb1":
-        return Ucb1(beta)
-    if name == "thompson":
-        return EntropicThompson(beta)
-    raise UnknownNameError(f"no bandit algorithm is called {name!r}; there are {', '.join(ALGORITHMS)}")
 
 
 def convergence_rows(name: str, run: BanditRun, *, start: int, batches: int = 20) -> tuple[ConvergenceRow, ...]:

@@ -7,14 +7,12 @@ Each variant names one reading; every result says which it used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts
+from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, ERM
-from tailwise.search import PolynomialBonus, TreeSearch, arena
+from tailwise.search import PolynomialBonus, TreeSearch
 
 
 @dataclass(frozen=True)
@@ -77,44 +75,14 @@ WIDE = tuple(
 VARIANTS = {variant.name: variant for variant in (AUTHORS, REPAIRED, TEXT, RESCALED, *WIDE)}
 
 
-class ForgetfulErmMcts(ErmMcts):
-    """ERM-MCTS whose tree forgets its depth when it is rebuilt (the authors' variant).
-
-    A tree planted at step h then works at ``beta * discount**(k - h)`` at step k >= h.
-    """
-
-    def reset(self, state: Any = None, step: int = 0) -> None:
-        """Start a fresh tree, at the levels of a tree that was never rebuilt."""
-        self._planted(0)
-        super().reset(state, step)
-
-    def advance(self, action: Any, state: Any) -> None:
-        """Re-root; where the state is not in the tree, forget the depth."""
-        last = self.step + 1 == self.model.horizon
-        unseen = not last and not self._has_seen(action, state)
-        super().advance(action, state)
-        if unseen:
-            self._planted(self.step)
-
-    def _has_seen(self, action: Any, state: Any) -> bool:
-        position = self._binding.actions(self._handle).index(action)
-        unit = int(self._arena.book[arena.ROOT]) + 1 + position
-        child, _ = arena.find_child(self._arena.ints, unit, self._binding.handle(state))
-        return bool(child)
-
-    def _planted(self, step: int) -> None:
-        ages = np.arange(self.model.horizon, dtype=np.float64) - step
-        levels = self.options.beta * float(self.model.discount) ** ages
-        self._rules = self._rules._replace(betas=levels)
-
-
 def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> TreeSearch:
     """Return the planner of an algorithm in one of its variants."""
     if algorithm == ACC:
         if variant == RESCALED.name:
             return AccMcts(mdp, beta)
-        expansion = "path" if variant == TEXT.name else "leaf"
-        return AccMcts(mdp, beta, form="raw", slip=variant == AUTHORS.name, expansion=expansion)
+        if variant == AUTHORS.name:
+            return SlippedAccMcts(mdp, beta)
+        return AccMcts(mdp, beta, form="raw", expansion="path" if variant == TEXT.name else "leaf")
     if variant == AUTHORS.name:
         return ForgetfulErmMcts(mdp, beta)
     if variant == TEXT.name:

@@ -1,0 +1,110 @@
+"""The planners of the paper's experiments, as the authors' code behaves: both plan wrongly, each in its way.
+
+ERM-MCTS: a tree that has to be rebuilt, since the observed state is not in it, forgets its depth. Acc-MCTS: the utility
+has the wrong sign where the end is reached inside the tree, and the right one in a rollout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailwise._jit import inlined
+from tailwise._random import Seed
+from tailwise.bindings import bind
+from tailwise.bindings.accrued import (
+    AccruedBinding,
+    AccruedData,
+    accrued_end_cost,
+    count_accrued_actions,
+    roll_out_accrued,
+    take_accrued_step,
+)
+from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.world import register_world
+from tailwise.models import AccruedTable, ExponentialUtility, TabularMDP
+from tailwise.planners import ErmMcts, UtilitySearch
+from tailwise.search import PolynomialBonus, SearchOptions, arena
+
+
+class ForgetfulErmMcts(ErmMcts):
+    """ERM-MCTS whose tree forgets its depth when it is rebuilt (the authors' variant).
+
+    A tree planted at step h then works at ``beta * discount**(k - h)`` at step k >= h.
+    """
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Start a fresh tree, at the levels of a tree that was never rebuilt."""
+        self._planted(0)
+        super().reset(state, step)
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Re-root; where the state is not in the tree, forget the depth."""
+        last = self.step + 1 == self.model.horizon
+        unseen = not last and not self._has_seen(action, state)
+        super().advance(action, state)
+        if unseen:
+            self._planted(self.step)
+
+    def _has_seen(self, action: Any, state: Any) -> bool:
+        position = self._binding.actions(self._handle).index(action)
+        unit = int(self._arena.book[arena.ROOT]) + 1 + position
+        child, _ = arena.find_child(self._arena.ints, unit, self._binding.handle(state))
+        return bool(child)
+
+    def _planted(self, step: int) -> None:
+        ages = np.arange(self.model.horizon, dtype=np.float64) - step
+        levels = self.options.beta * float(self.model.discount) ** ages
+        self._rules = self._rules._replace(betas=levels)
+
+
+class SlippedTable(AccruedTable):
+    """The accrued-cost view of a table whose utility has the wrong sign at an end inside the tree."""
+
+
+class SlippedData(AccruedData):
+    """What the kernel runs on for a :class:`SlippedTable`: the same data, known by its type."""
+
+
+_right_step = inlined(take_accrued_step)
+
+
+def _slipped_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+    target, utility, status = _right_step(model, state, action, h, stream)
+    return target, 0.0 - utility, status
+
+
+register_world(SlippedData, count_accrued_actions, _slipped_step, accrued_end_cost, roll_out_accrued)
+
+
+class SlippedBinding(AccruedBinding):
+    """A :class:`SlippedTable` bound to the kernel."""
+
+    def __init__(self, model: AccruedTable) -> None:
+        super().__init__(model)
+        self.data = SlippedData(*self.data)
+
+
+@bind.register
+def _(model: SlippedTable, rng: np.random.Generator, options: SimulationOptions) -> SlippedBinding:
+    return SlippedBinding(model)
+
+
+class SlippedAccMcts(UtilitySearch):
+    """Acc-MCTS with the utility ``exp(beta x)`` and the authors' slip.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+    beta : float
+        Finite risk level, not 0.
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness.
+    """
+
+    def __init__(self, mdp: TabularMDP, beta: float, *, seed: Seed = None) -> None:
+        view = SlippedTable(mdp, ExponentialUtility(beta=beta))
+        options = SearchOptions(beta=0.0, bonus=PolynomialBonus(), expansion="leaf", recommend="visits")
+        super().__init__(view, options, seed=seed)
