@@ -230,11 +230,10 @@ def make_algorithm(name: str, beta: float, *, constant: float | None = None) -> 
     """
     if name == "erm-ucb":
         return ErmUcb(beta) if constant is None else ErmUcb(beta, constant)
-    others: dict[str, Callable[[float], BanditAlgorithm]] = {
-        "lipschitz": LipschitzUcb,
-        "ucb1": Ucb1,
-        "thompson": EntropicThompson,
-    }
-    if name not in others:
-        raise UnknownNameError(f"no bandit algorithm is called {name!r}; there are {', '.join(ALGORITHMS)}")
-    return others[name](beta)
+    if name == "lipschitz":
+        return LipschitzUcb(beta)
+    if name == "ucb1":
+        return Ucb1(beta)
+    if name == "thompson":
+        return EntropicThompson(beta)
+    raise UnknownNameError(f"no bandit algorithm is called {name!r}; there are {', '.join(ALGORITHMS)}")
