@@ -23,9 +23,19 @@ if TYPE_CHECKING:
         check_model,
         check_simulator,
     )
-    from tailwise.planners import AccMcts, ErmMcts, NluMcts, Solution, Uct, backward_induction
+    from tailwise.planners import (
+        AccMcts,
+        ErmMcts,
+        NluMcts,
+        Planner,
+        Solution,
+        Uct,
+        backward_induction,
+        make_planner,
+        register_planner,
+    )
     from tailwise.risk import EntropicAccumulator, erm
-    from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions
+    from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions, TreeSearch
 
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
@@ -38,12 +48,14 @@ _HOMES = {
     "LogBonus": "search",
     "NluMcts": "planners",
     "Plan": "search",
+    "Planner": "planners",
     "PolynomialBonus": "search",
     "Returns": "evaluation",
     "SearchOptions": "search",
     "Simulator": "models",
     "Solution": "planners",
     "TabularMDP": "models",
+    "TreeSearch": "search",
     "Uct": "planners",
     "Widening": "bindings",
     "backward_induction": "planners",
@@ -52,6 +64,8 @@ _HOMES = {
     "erm": "risk",
     "evaluate": "evaluation",
     "load": "formats",
+    "make_planner": "planners",
+    "register_planner": "planners",
     "save": "formats",
 }
 _LAYERS = (

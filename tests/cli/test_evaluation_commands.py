@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tailwise.cli import compare, evaluate, reproduce
 from tailwise.errors import ModelError, OptionError, RunError, UnknownNameError
-from tailwise.planners import backward_induction
+from tailwise.planners import backward_induction, make_planner
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
@@ -106,10 +106,8 @@ def test_bad_input_is_named(arguments, error, message, tmp_path, monkeypatch):
 
 
 def test_planners_for_tables_say_so():
-    from tailwise.evaluation import make_contender
-
-    with pytest.raises(ModelError, match="tables only"):
-        make_contender("erm-bi", object(), 0.5)
+    with pytest.raises(ModelError, match="needs a model that lists its outcomes"):
+        make_planner(object(), 0.5, kind="erm-bi")
 
 
 @pytest.mark.compiled

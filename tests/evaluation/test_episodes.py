@@ -7,7 +7,7 @@ import pytest
 
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
-from tailwise.evaluation import evaluate
+from tailwise.evaluation import compare, evaluate
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
 from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
@@ -285,3 +285,53 @@ def test_a_faulty_simulator_is_an_error_and_no_total(faults, message):
 def test_a_policy_may_not_take_what_a_simulator_does_not_allow():
     with pytest.raises(StateError, match="takes action 2 in state 0 at step 0"):
         evaluate(Faulty(), lambda state, h: 2, episodes=1)
+
+
+def test_ctrl_c_keeps_the_episodes_that_are_done_where_asked_to(chain):
+    whole = evaluate(chain, ErmMcts(chain, 0.5), episodes=6, iterations=20, seed=0)
+
+    def stop(done):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    arguments = {"episodes": 6, "iterations": 20, "seed": 0, "progress": stop}
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(chain, ErmMcts(chain, 0.5), **arguments)
+    for threads in (1, 2):
+        part = evaluate(chain, ErmMcts(chain, 0.5), **arguments, threads=threads, partial=True)
+        assert np.array_equal(part.costs, whole.costs[:4])
+        assert part.decisions.shape == (4, 4, 2)
+        assert part.notes == ("interrupted: 4 of 6 episodes were played",)
+
+
+@pytest.mark.compiled
+def test_compiled_simulators_are_played_in_threads_and_python_ones_say_that_they_are_not(chain):
+    model = make("inventory")
+    runs = [evaluate(model, ErmMcts(model, 0.1), episodes=6, iterations=40, seed=3, threads=n) for n in (1, 3)]
+    assert np.array_equal(runs[0].costs, runs[1].costs)
+    assert runs[0].notes == runs[1].notes == ()
+    duck = Duck(chain)
+    (note,) = evaluate(duck, ErmMcts(duck, 0.5), episodes=2, iterations=5, seed=0, threads=2).notes
+    assert note == "played in one thread, not 2: a model in plain Python keeps to one"
+
+
+def test_samples_of_different_models_are_no_pairs(chain):
+    other = TabularMDP.from_outcomes([0], [0], [0], [1.0], [1.0], horizon=4)
+    shorter = chain.with_options(horizon=3)
+    first = evaluate(chain, [0, 0], episodes=5, seed=0)
+    for model, policy in ((other, [0]), (shorter, [0, 0]), (Duck(chain), lambda state, h: 0)):
+        second = evaluate(model, policy, episodes=5, seed=0)
+        with pytest.raises(OptionError, match="5 and 5 episodes of different models"):
+            compare(first, second, beta=0.5)
+    with pytest.raises(OptionError, match="under different seeds"):
+        compare(first, evaluate(chain, [0, 0], episodes=5, seed=1), beta=0.5)
+    assert compare(first, evaluate(chain.with_options(horizon=4), [0, 0], episodes=5, seed=0), beta=0.5).equal == 5
+
+
+def test_simulators_are_told_apart_by_what_they_do():
+    def priced(price):
+        return evaluate(Faulty(outcome=(1, price, False)), lambda state, h: 0, episodes=3, seed=0)
+
+    assert compare(priced(1.0), priced(1.0), beta=0.5).equal == 3
+    with pytest.raises(OptionError, match="different models"):
+        compare(priced(1.0), priced(2.0), beta=0.5)

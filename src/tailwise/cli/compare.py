@@ -58,26 +58,31 @@ def register(app: typer.Typer) -> None:
         json: JsonOption = False,
     ) -> None:
         """Play several planners against the same luck and compare their risks."""
-        from tailwise.cli.models import load_model
-        from tailwise.evaluation import compare, find_contender, make_contender
+        from tailwise.cli.models import build_planner, load_model
+        from tailwise.evaluation import compare
+        from tailwise.planners import Planner, find_planner
 
         names = [name.strip() for name in planners.split(",") if name.strip()]
         if not names:
             raise OptionError(f"--planners names no planner: {planners!r}")
         sizes = _sizes(iterations)
         check_bootstrap(confidence, resamples)
-        runs = [(name, n) for name in names for n in (sizes if find_contender(name).is_planner else [None])]
+        kinds = {name: find_planner(name) for name in names if name != "auto"}
         problem = load_model(model, horizon=horizon, discount=discount)
-        built = [make_contender(name, problem, beta, exploration=exploration) for name, _ in runs]
+        players = {}
+        for name in names:
+            takes_bonus = name not in kinds or kinds[name].bonus is not None
+            players[name] = build_planner(problem, beta, name, bonus=exploration if takes_bonus else None)
+        runs = [(name, n) for name in names for n in (sizes if isinstance(players[name], Planner) else [None])]
         results = []
         with progress_bar("playing", episodes * len(runs)) as tick:
             for index, (name, n) in enumerate(runs):
                 told = None if tick is None else lambda done, base=index * episodes: tick(base + done)
-                results.append(_play(problem, built[index], name, beta, n, episodes, seed, threads, integrate, told))
-        options: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
+                results.append(_play(problem, players[name], name, beta, n, episodes, seed, threads, integrate, told))
+        wanted: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
         first = results[0][0]
         content = [
-            _row(name, n, returns, closed, compare(returns, first, beta, **options), beta, options)
+            _row(name, n, returns, closed, compare(returns, first, beta, **wanted), beta, wanted)
             for (name, n), (returns, closed) in zip(runs, results, strict=True)
         ]
         optimum = exact_optimum(problem, beta)
@@ -104,7 +109,7 @@ def _sizes(text: str) -> list[int]:
 
 def _play(
     problem: Any,
-    contender: Any,
+    player: Any,
     name: str,
     beta: float,
     iterations: int | None,
@@ -121,10 +126,10 @@ def _play(
     label = name if iterations is None else f"{name}, n = {iterations}"
     common: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "label": label}
     if integrate and iterations is not None:
-        settled = settled_returns(problem, contender, iterations=iterations, progress=progress, **common)
+        settled = settled_returns(problem, player, iterations=iterations, progress=progress, **common)
         return settled.returns, settled.erm(beta)
-    returns = evaluate(problem, contender, iterations=iterations, progress=progress, **common)
-    return returns, policy_risk(problem, contender, beta) if integrate else None
+    returns = evaluate(problem, player, iterations=iterations, progress=progress, **common)
+    return returns, policy_risk(problem, player, beta) if integrate else None
 
 
 def _row(

@@ -49,28 +49,30 @@ def register(app: typer.Typer) -> None:
         json: JsonOption = False,
     ) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
-        from tailwise.cli.models import load_model
-        from tailwise.evaluation import evaluate, find_contender, make_contender
-        from tailwise.evaluation.episodes import DEFAULT_ITERATIONS
+        from tailwise.cli.models import build_planner, load_model
+        from tailwise.evaluation import evaluate
+        from tailwise.evaluation.closed_loop import DEFAULT_ITERATIONS
+        from tailwise.planners import Planner, find_planner
 
         # What is wrong is found before a large model is loaded and played.
-        known = find_contender(planner)
+        if planner != "auto":
+            find_planner(planner)
         check_bootstrap(confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)
-        contender = make_contender(planner, problem, beta, exploration=exploration)
-        limit = DEFAULT_ITERATIONS if iterations is None and known.is_planner else iterations
+        player = build_planner(problem, beta, planner, bonus=exploration)
+        limit = DEFAULT_ITERATIONS if iterations is None and isinstance(player, Planner) else iterations
         with progress_bar("playing", episodes) as tick:
             returns = evaluate(
-                problem, contender, episodes=episodes, iterations=limit, seed=seed, threads=threads,
+                problem, player, episodes=episodes, iterations=limit, seed=seed, threads=threads,
                 label=planner, progress=tick,
             )  # fmt: skip
-        options: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
+        wanted: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
         rows = [
-            (f"ERM at beta {beta:g}", returns.erm(beta), returns.interval("erm", beta=beta, **options)),
-            ("mean", returns.mean, returns.interval("mean", **options)),
-            ("standard deviation", returns.std, returns.interval("std", **options)),
-            ("CVaR 95 %", returns.cvar(0.95), returns.interval("cvar", level=0.95, **options)),
-            ("median", returns.quantile(0.5), returns.interval("quantile", level=0.5, **options)),
+            (f"ERM at beta {beta:g}", returns.erm(beta), returns.interval("erm", beta=beta, **wanted)),
+            ("mean", returns.mean, returns.interval("mean", **wanted)),
+            ("standard deviation", returns.std, returns.interval("std", **wanted)),
+            ("CVaR 95 %", returns.cvar(0.95), returns.interval("cvar", level=0.95, **wanted)),
+            ("median", returns.quantile(0.5), returns.interval("quantile", level=0.5, **wanted)),
         ]
         if json:
             print_json(

@@ -20,6 +20,14 @@ def load_model(spec: str, *, horizon: int | None = None, discount: float | None 
     return load(spec, **options)
 
 
+def build_planner(model: Any, beta: float, kind: str, *, bonus: float | None = None, seed: int | None = None) -> Any:
+    """Build the planner or policy of ``--planner``, with the constant of ``--bonus`` where given."""
+    from tailwise.planners import make_planner
+
+    options: dict[str, Any] = {} if bonus is None else {"bonus": bonus}
+    return make_planner(model, beta, kind=kind, seed=seed, **options)
+
+
 def find_state(model: Any, text: str | None) -> Any:
     """Turn the text of ``--state`` into a state of the model; None stays None (the start)."""
     if text is None:

@@ -2,7 +2,6 @@
 
 from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.comparison import Comparison, compare
-from tailwise.evaluation.contenders import Contender, find_contender, list_contenders, make_contender
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
@@ -11,7 +10,6 @@ from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
     "Comparison",
-    "Contender",
     "CostDistribution",
     "Returns",
     "action_frequencies",
@@ -19,9 +17,6 @@ __all__ = [
     "compare",
     "cost_distribution",
     "evaluate",
-    "find_contender",
-    "list_contenders",
-    "make_contender",
     "policy_risk",
     "sampling_interval",
 ]

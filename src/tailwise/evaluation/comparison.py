@@ -100,7 +100,7 @@ def compare(
     if first.streams != second.streams or first.episodes != second.episodes or first.sense != second.sense:
         raise OptionError(
             "the samples are not paired: evaluate both on one model with the same seed and episodes "
-            f"(got {first.episodes} and {second.episodes} episodes)"
+            f"(got {first.episodes} and {second.episodes} episodes{_difference(first, second)})"
         )
     sign = 1.0 if first.sense == "cost" else -1.0
     one, two = sign * first.costs, sign * second.costs
@@ -115,3 +115,9 @@ def compare(
         first.label, second.label, level, sign * difference + 0.0, Interval(*ends), wanted,
         int(np.count_nonzero(one < two)), int(np.count_nonzero(one == two)), int(np.count_nonzero(one > two)),
     )  # fmt: skip
+
+
+def _difference(first: Returns, second: Returns) -> str:
+    if first.streams == second.streams:
+        return ""
+    return " of different models" if first.streams[:2] == second.streams[:2] else " under different seeds"

@@ -9,7 +9,6 @@ of its own, for the environment and for the planner.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,18 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel
 from tailwise._random import Seed, next_double, seed_sequence
-from tailwise._validate import integer, real
+from tailwise._validate import integer
 from tailwise.bindings.world import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, in_threads, is_shareable, play
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
+from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.policies import as_policy, policy_rows
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, run_key, start_stream
 from tailwise.models import TabularMDP
-from tailwise.models.contract import Model
-from tailwise.planners import UtilitySearch
-from tailwise.search import StopReason, TreeSearch
+from tailwise.planners.protocol import Planner
 
-DEFAULT_ITERATIONS = 1000
 _BLOCK = 8192
 
 
@@ -45,6 +43,7 @@ def evaluate(
     reuse: bool = True,
     label: str | None = None,
     progress: Callable[[int], None] | None = None,
+    partial: bool = False,
 ) -> Returns:
     """Play closed-loop episodes and return their discounted totals.
 
@@ -53,17 +52,17 @@ def evaluate(
     model : TabularMDP or simulator
         The world that the episodes are played in. The planner may have been given another model of it.
     planner_or_policy : planner, policy or array_like of int
-        A planner (:class:`tailwise.ErmMcts`, ...), which re-plans at each step; or anything with
-        ``act(state, h)``, such as a :class:`tailwise.Solution`; or a function of (state, h); or, on a table,
-        action ids of shape (S,) or (H, S). The planner's own tree and stream are left alone: each episode has
-        a fresh copy.
+        A planner, which re-plans at each step: any object with the members of :class:`tailwise.Planner`; or
+        anything with ``act(state, h)``, such as a :class:`tailwise.Solution`; or a function of (state, h); or, on
+        a table, action ids of shape (S,) or (H, S). The planner itself is left alone: each episode has a fresh copy.
     episodes : int
         Number of episodes, at least 1.
     seed : None, int, SeedSequence or Generator
         Of environment and planner. Under one seed every planner meets the same environment (common
         random numbers), for :func:`tailwise.evaluation.compare`.
     threads : int, default 1
-        Threads for planners on tables; they do not change the result. Python simulators run in one.
+        Threads; they do not change the result. Tables and compiled simulators are played in as many; models in plain
+        Python in one, and a note of the result says so.
     iterations : int, optional
         Iterations of each decision of a planner; 1000 if neither limit is given.
     seconds : float, optional
@@ -74,6 +73,9 @@ def evaluate(
         For display; the planner's class if not given.
     progress : callable, optional
         Called with the number of episodes done so far.
+    partial : bool, default False
+        What Ctrl-C does: True ends the run and returns the episodes that are done (if there are any) with a note
+        that says so; False raises ``KeyboardInterrupt``, so that a shorter sample is never taken for a whole one.
 
     Returns
     -------
@@ -99,151 +101,61 @@ def evaluate(
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
     name = label if label is not None else type(planner_or_policy).__name__
-    streams = tuple(int(word) for word in run_key(root))
-    if isinstance(planner_or_policy, TreeSearch):
-        limits = _limits(iterations, seconds)
-        check_planner(model, planner_or_policy)
-        totals, decisions = _play_planner(model, planner_or_policy, count, root, workers, limits, reuse, progress)
-        return Returns(totals, model.sense, name, streams, decisions)
-    if iterations is not None or seconds is not None:
+    notes: list[str] = []
+    decisions: NDArray[np.int32] | None = None
+    options: dict[str, Any] = {"progress": progress, "partial": partial}
+    if isinstance(planner_or_policy, Planner):
+        player = Player(model, planner_or_policy, checked_limits(iterations, seconds), reuse=reuse)
+        if workers > 1 and not (is_shareable(model) and is_shareable(planner_or_policy.model)):
+            notes.append(f"played in one thread, not {workers}: a model in plain Python keeps to one")
+            workers = 1
+        totals, decisions = _play_planner(player, count, root, workers, options)
+    elif iterations is not None or seconds is not None:
         raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-    if isinstance(model, TabularMDP):
-        totals = _follow_rows(model, policy_rows(model, planner_or_policy), count, root, workers, progress)
-        return Returns(np.asarray(model.signed(totals)), model.sense, name, streams)
-    act = getattr(as_policy(planner_or_policy), "act", None)
-    if act is None:
-        raise ModelError(
-            f"{planner_or_policy!r} is neither a planner nor a policy; expected a search such as ErmMcts, "
-            "a function of (state, h), or an object with act(state, h)"
-        )
-    environment = SimulatorEnvironment(model, root)
-    totals = np.empty(count)
-    for episode in range(count):
-        totals[episode] = play(environment, model, lambda state, h: _allowed(model, state, act(state, h), h), episode)
-        if progress is not None:
-            progress(episode + 1)
-    return Returns(totals, model.sense, name, streams)
-
-
-def _allowed(model: Model, state: Any, action: Any, h: int) -> Any:
-    """Return a fixed policy's action, or raise ``StateError`` if the model does not allow it."""
-    actions = model.actions(state)
-    choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
-    if action not in choices:
-        raise StateError(f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed")
-    return action
-
-
-def check_planner(model: Any, planner: TreeSearch) -> None:
-    """Raise ``ModelError`` if the planner cannot play the model."""
-    if planner.model.horizon != model.horizon:
-        raise ModelError(f"the planner's model has horizon {planner.model.horizon}, the model to play {model.horizon}")
-
-
-def play(
-    environment: Environment,
-    model: Model,
-    act: Callable[[Any, int], Any],
-    episode: int,
-    observe: Callable[[Any, Any, float, int], None] | None = None,
-) -> float:
-    """Play one episode and return its total; ``observe`` is told (action, next state, cost, step)."""
-    state = environment.begin(episode)
-    total, factor = 0.0, 1.0
-    for h in range(model.horizon):
-        action = act(state, h)
-        state, cost, done = environment.step(state, action, h)
-        total += factor * cost
-        if done:
-            return total
-        factor *= model.discount
-        if observe is not None and h + 1 < model.horizon:
-            observe(action, state, cost, h)
-    return total + factor * environment.end_cost(state)
-
-
-def _limits(iterations: int | None, seconds: float | None) -> tuple[int | None, float | None]:
-    if iterations is None and seconds is None:
-        return DEFAULT_ITERATIONS, None
-    wanted = None if iterations is None else integer(iterations, "iterations", low=1)
-    return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
-
-
-def decide(planner: TreeSearch, iterations: int | None, seconds: float | None = None) -> Any:
-    """Return the planner's action; Ctrl-C during the search, which ends a plan early, ends the evaluation."""
-    plan = planner.plan(iterations, seconds)
-    if plan.stopped is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt
-    return plan.action
-
-
-def follow(planner: TreeSearch, action: Any, state: Any, cost: float, h: int, reuse: bool) -> None:
-    """Tell a planner what happened at step ``h``."""
-    if isinstance(planner, UtilitySearch):
-        if reuse:
-            planner.advance(action, state, cost=cost)
-        else:
-            paid = planner.accrued + float(planner.model.powers[h]) * cost
-            planner.reset(state, h + 1, accrued=paid)
-    elif reuse:
-        planner.advance(action, state)
+    elif isinstance(model, TabularMDP):
+        totals = _follow_rows(model, policy_rows(model, planner_or_policy), count, root, workers, options)
     else:
-        planner.reset(state, h + 1)
+        act = getattr(as_policy(planner_or_policy), "act", None)
+        if act is None:
+            raise ModelError(
+                f"{planner_or_policy!r} is neither a planner nor a policy; expected a tailwise.Planner such as "
+                "ErmMcts, a function of (state, h), or an object with act(state, h)"
+            )
+        if workers > 1:
+            notes.append(f"played in one thread, not {workers}: a policy that is a function keeps to one")
+        environment = SimulatorEnvironment(model, root)
+        totals = in_threads(
+            lambda episode: play(environment, model, lambda state, h: allowed(model, act(state, h), state, h), episode),
+            count, 1, **options,
+        )  # fmt: skip
+    if totals.size < count:
+        notes.append(f"interrupted: {totals.size} of {count} episodes were played")
+        decisions = None if decisions is None else decisions[: totals.size]
+    return Returns(totals, model.sense, name, world_name(root, model), decisions, tuple(notes))
 
 
 def _play_planner(
-    model: Any,
-    planner: TreeSearch,
-    count: int,
-    root: np.random.SeedSequence,
-    threads: int,
-    limits: tuple[int | None, float | None],
-    reuse: bool,
-    progress: Callable[[int], None] | None,
+    player: Player, count: int, root: np.random.SeedSequence, threads: int, options: dict[str, Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
-    is_table = isinstance(model, TabularMDP)
-    decisions = np.full((count, model.horizon, 2), -1, dtype=np.int32) if is_table else None
+    model = player.model
+    decisions = np.full((count, model.horizon, 2), -1, dtype=np.int32) if isinstance(model, TabularMDP) else None
 
     def one(episode: int) -> float:
-        # Tables: an environment per episode (they hold its draws), so that threads share nothing.
-        environment: Environment = TableEnvironment(model, root) if is_table else shared
-        mine = planner.fresh(child(root, episode, 1))
-        if (mine.state[0] if isinstance(mine, UtilitySearch) else mine.state) != model.start:
-            mine.reset(model.start)
+        # An environment per episode (it holds the episode's draws), so that threads share nothing.
+        environment: Environment = (
+            TableEnvironment(model, root) if isinstance(model, TabularMDP) else SimulatorEnvironment(model, root)
+        )
+        planner = player.fresh(child(root, episode, 1))
 
         def act(state: Any, h: int) -> Any:
-            action = decide(mine, *limits)
+            action = player.decide(planner, state, h)
             if decisions is not None:
                 decisions[episode, h] = state, action
             return action
 
-        return play(environment, model, act, episode, lambda a, s, c, h: follow(mine, a, s, c, h, reuse))
+        return play(environment, model, act, episode, lambda *seen: player.follow(planner, *seen))
 
-    shared = SimulatorEnvironment(model, root) if not is_table else TableEnvironment(model, root)
-    return in_threads(one, count, threads if is_table else 1, progress), decisions
-
-
-def in_threads(
-    one: Callable[[int], float], count: int, threads: int, progress: Callable[[int], None] | None
-) -> NDArray[np.float64]:
-    """Return ``one(0) ... one(count - 1)``, computed by some threads; an error stops them all."""
-    values = np.empty(count)
-    if threads == 1:
-        for index in range(count):
-            values[index] = one(index)
-            if progress is not None:
-                progress(index + 1)
-        return values
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for index, value in enumerate(pool.map(one, range(count))):
-                values[index] = value
-                if progress is not None:
-                    progress(index + 1)
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return values
+    return in_threads(one, count, threads, stop=player.is_stopped.set, **options), decisions
 
 
 def _follow_rows(
@@ -252,9 +164,9 @@ def _follow_rows(
     count: int,
     root: np.random.SeedSequence,
     threads: int,
-    progress: Callable[[int], None] | None,
+    options: dict[str, Any],
 ) -> NDArray[np.float64]:
-    """Totals (costs) of a fixed policy, in compiled blocks."""
+    """Totals of a fixed policy in the model's own sense, in compiled blocks."""
     totals = np.empty(count)
     key = run_key(root)
 
@@ -267,9 +179,10 @@ def _follow_rows(
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
         return 0.0
 
+    progress = options["progress"]
     told = None if progress is None else lambda blocks: progress(min(count, blocks * _BLOCK))
-    in_threads(block, -(-count // _BLOCK), threads, told)
-    return totals
+    blocks = in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]).size
+    return np.asarray(mdp.signed(totals[: blocks * _BLOCK]))
 
 
 @kernel

@@ -76,11 +76,12 @@ def _asked(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     actions = np.full((mdp.horizon, mdp.num_states), -1, dtype=np.int64)
     for h in range(mdp.horizon):
         for state in np.flatnonzero(np.diff(mdp.action_offsets)):
-            actions[h, state] = _action_id(mdp, policy.act(int(state), h), int(state), h)
+            actions[h, state] = action_id(mdp, policy.act(int(state), h), int(state), h)
     return actions
 
 
-def _action_id(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
+def action_id(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
+    """Return the id of an action given by id or label, or raise ``StateError``."""
     if isinstance(action, str) and action in mdp.action_labels:
         return mdp.action_labels.index(action)
     try:

@@ -27,10 +27,12 @@ class Returns(Measures):
     label : str
         What was evaluated, for display.
     streams : tuple of int
-        Identifies the random numbers of the environment: two samples with equal streams were drawn
-        on common random numbers and can be compared pair by pair.
+        Identifies the model and the random numbers that it was played with: two samples with equal streams were
+        drawn on common random numbers and can be compared pair by pair.
     decisions : ndarray of int32, shape (n, H, 2), or None
         For planners on tables: state and action id of each step; -1 after the end of an episode.
+    notes : tuple of str
+        What the user should know of how the sample came about.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Returns(Measures):
     label: str = ""
     streams: tuple[int, ...] = ()
     decisions: NDArray[np.int32] | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         costs = np.array(self.costs, dtype=np.float64).reshape(-1)  # a copy: the caller's array stays writable

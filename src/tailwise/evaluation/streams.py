@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined, kernel
-from tailwise._random import Seed, next_double, seed_sequence
+from tailwise._random import next_double
 
 _STIR = 12
 
@@ -25,11 +25,6 @@ def run_key(root: np.random.SeedSequence) -> NDArray[np.uint64]:
 def child(root: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
     """Return a descendant of ``root`` by its path; unlike ``spawn`` it leaves ``root`` as it was."""
     return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *path), pool_size=root.pool_size)
-
-
-def stream_name(seed: Seed) -> tuple[int, ...]:
-    """Return what identifies the common random numbers of a seed."""
-    return tuple(int(word) for word in run_key(seed_sequence(seed)))
 
 
 @inlined

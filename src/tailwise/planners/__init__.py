@@ -1,19 +1,29 @@
-"""Planners: exact solvers and thin configurations of the search."""
+"""Planners: the protocol, exact solvers and thin configurations of the search, each with a name."""
 
 from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.erm_mcts import ErmMcts
+from tailwise.planners.make import make_planner
 from tailwise.planners.nlu_mcts import NluMcts
+from tailwise.planners.protocol import Decision, Planner
+from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
 from tailwise.planners.uct import Uct
 from tailwise.planners.utility_search import UtilityPlan, UtilitySearch
 
 __all__ = [
     "AccMcts",
+    "Decision",
     "ErmMcts",
     "NluMcts",
+    "Planner",
+    "PlannerKind",
     "Solution",
     "Uct",
     "UtilityPlan",
     "UtilitySearch",
     "backward_induction",
+    "find_planner",
+    "list_planners",
+    "make_planner",
+    "register_planner",
 ]

@@ -31,6 +31,7 @@ from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
 from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.models.simulator import cost_fault, model_name, short
+from tailwise.planners.registry import register_planner
 from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
 from tailwise.risk import erm
 from tailwise.search import Bonus, PolynomialBonus, SearchOptions
@@ -177,3 +178,13 @@ def _random_episodes(table, start, horizon, discount, stream, totals):  # type: 
     """Fill ``totals`` with the discounted costs of uniformly random episodes."""
     for k in range(totals.size):
         totals[k], _, _ = roll_out(table, start, 0, horizon, discount, stream)
+
+
+def _raw(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> AccMcts:
+    return AccMcts(model, beta, form="raw", seed=seed, **options)
+
+
+register_planner("acc-mcts", AccMcts, summary="search on accrued costs, rescaled utility", bonus=PolynomialBonus)
+register_planner(
+    "acc-mcts-raw", _raw, summary="search on accrued costs, the paper's utility exp(beta x)", bonus=PolynomialBonus
+)

@@ -23,6 +23,7 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise.bindings import Widening
+from tailwise.planners.registry import register_planner
 from tailwise.search import Bonus, PolynomialBonus, SearchOptions, TreeSearch
 
 
@@ -87,3 +88,6 @@ class ErmMcts(TreeSearch):
             leaf_value=leaf_value,
         )
         super().__init__(model, options, seed=seed)
+
+
+register_planner("erm-mcts", ErmMcts, summary="the paper's search for the entropic risk", bonus=PolynomialBonus)

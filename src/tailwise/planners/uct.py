@@ -19,7 +19,8 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise.bindings import Widening
-from tailwise.search import Bonus, LogBonus, SearchOptions, TreeSearch
+from tailwise.planners.registry import register_planner
+from tailwise.search import Bonus, LogBonus, PolynomialBonus, SearchOptions, TreeSearch
 
 
 class Uct(TreeSearch):
@@ -71,3 +72,17 @@ class Uct(TreeSearch):
             leaf_value=leaf_value,
         )
         super().__init__(model, options, seed=seed)
+
+
+def _uct(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:
+    return Uct(model, seed=seed, **options)
+
+
+def _uct_polynomial(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:
+    return Uct(model, seed=seed, **{"bonus": PolynomialBonus(), **options})
+
+
+register_planner("uct", _uct, summary="risk-neutral search, logarithmic bonus", bonus=LogBonus)
+register_planner(
+    "uct-polynomial", _uct_polynomial, summary="risk-neutral search, polynomial bonus", bonus=PolynomialBonus
+)

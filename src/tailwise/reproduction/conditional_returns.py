@@ -23,15 +23,16 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError
-from tailwise.evaluation.episodes import DEFAULT_ITERATIONS, check_planner, decide, follow, in_threads
+from tailwise.evaluation.closed_loop import DEFAULT_ITERATIONS, Player, in_threads
+from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
+from tailwise.planners import Planner
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.intervals import Interval
-from tailwise.search import TreeSearch
 
 _CERTAIN = 1e-12
 
@@ -139,7 +140,7 @@ def settled_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
 
 def settled_returns(
     mdp: TabularMDP,
-    planner: TreeSearch,
+    planner: Planner,
     *,
     episodes: int,
     iterations: int = DEFAULT_ITERATIONS,
@@ -154,8 +155,8 @@ def settled_returns(
     ----------
     mdp : TabularMDP
         The table to play.
-    planner : TreeSearch
-        A planner such as :class:`tailwise.ErmMcts`; its own tree and stream are left alone.
+    planner : Planner
+        A planner such as :class:`tailwise.ErmMcts`; it is left alone, each episode has a fresh copy.
     episodes : int
         Number of episodes, at least 1.
     iterations : int, default 1000
@@ -180,30 +181,29 @@ def settled_returns(
     wanted = integer(iterations, "iterations", low=1)
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
-    check_planner(mdp, planner)
+    player = Player(mdp, planner, (wanted, None))
     settled, tails = settled_states(mdp)
     key, cumulative = run_key(root), mdp.data.cumulative
     laws: list[list[tuple[float, float]]] = [[] for _ in range(count)]
 
     def one(episode: int) -> float:
         draws = episode_uniforms(key, episode, mdp.horizon)
-        mine = planner.fresh(child(root, episode, 1))
-        laws[episode], plain = _integrate(mdp, mine, wanted, settled, tails, cumulative, draws)
+        mine = player.fresh(child(root, episode, 1))
+        laws[episode], plain = _integrate(mdp, player, mine, settled, tails, cumulative, draws)
         return plain
 
-    totals = in_threads(one, count, workers, progress)
+    totals = in_threads(one, count, workers, progress, stop=player.is_stopped.set)
     name = label if label is not None else type(planner).__name__
-    streams = tuple(int(word) for word in key)
     atoms = np.array([atom for law in laws for atom in law])
     owners = np.repeat(np.arange(count), [len(law) for law in laws])
-    returns = Returns(np.asarray(mdp.signed(totals)), mdp.sense, name, streams)
+    returns = Returns(np.asarray(mdp.signed(totals)), mdp.sense, name, world_name(root, mdp))
     return SettledReturns(np.asarray(mdp.signed(atoms[:, 0])), atoms[:, 1], owners, returns)
 
 
 def _integrate(
     mdp: TabularMDP,
-    planner: TreeSearch,
-    iterations: int,
+    player: Player,
+    planner: Planner,
     settled: NDArray[np.bool_],
     tails: Floats,
     cumulative: Floats,
@@ -214,7 +214,7 @@ def _integrate(
     law: list[tuple[float, float]] = []
     plain: float | None = None
     for h in range(mdp.horizon):
-        action = decide(planner, iterations)
+        action = player.decide(planner, state, h)
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         drawn = first + int(np.searchsorted(cumulative[first:last], draws[h], side="right"))
@@ -241,7 +241,7 @@ def _integrate(
         accrued += factor * cost
         state = int(mdp.next_states[drawn])
         factor *= mdp.discount
-        follow(planner, action, state, float(mdp.signed(cost)), h, True)
+        player.follow(planner, action, state, float(mdp.signed(cost)), h, float(mdp.signed(accrued)))
     mass = sum(weight for _, weight in law)
     assert plain is not None  # every state is settled at step H, so each draw ends in a settled outcome
     return [(total, weight / mass) for total, weight in law], plain

@@ -1,0 +1,130 @@
+"""What a planner is: the protocol that :func:`tailwise.evaluate`, comparisons and the command line ask for.
+
+A planner is bound to one model and stands at one decision, the *root*: a state and a step. ``plan`` thinks about
+it and recommends an action, ``advance`` moves on to the decision that follows, and ``fresh`` gives an equal planner
+with a seed of its own, one for each episode. Any object with these members takes part, whoever wrote it; there is
+nothing to inherit from. A *policy*, by contrast, has no root: it has ``act(state, h)`` alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Protocol, Self, runtime_checkable
+
+from tailwise._random import Seed
+
+
+class Decision(Protocol):
+    """The least that ``plan`` returns. Those of this library return a :class:`tailwise.Plan`, which says more."""
+
+    @property
+    def action(self) -> Any:
+        """The recommended action, as the model names it."""
+        ...
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """What evaluation and the command line ask of a planner.
+
+    Attributes
+    ----------
+    model : TabularMDP or simulator
+        The problem, or a view of it; it has the problem's ``horizon``.
+    state : hashable
+        State of the root.
+    step : int
+        Step h of the root: 0 to H - 1 where there is a decision, H when none is left.
+
+    Notes
+    -----
+    ``advance`` may take a keyword ``cost``: what the step cost (or earned), not discounted. ``reset`` may take
+    a keyword ``accrued``: the discounted total paid before the root. A planner to which the past matters names them
+    in its signature and is told; the others are not.
+
+    The result must be a function of the model, the options and the seed. Copies made by ``fresh`` share nothing that
+    a plan changes, so that they can run side by side in threads. Ctrl-C during ``plan`` either raises
+    ``KeyboardInterrupt`` or returns a decision whose ``stopped`` is ``"interrupted"``.
+
+    Examples
+    --------
+    A planner that looks at the cost of the next step alone:
+
+    >>> import copy
+    >>> from types import SimpleNamespace
+    >>> import numpy as np
+    >>> from tailwise import Planner, domains, evaluate
+    >>> class Greedy:
+    ...     def __init__(self, model, seed=None):
+    ...         self.model, self.rng = model, np.random.default_rng(seed)
+    ...         self.reset()
+    ...     def reset(self, state=None, step=0):
+    ...         self.state, self.step = self.model.start if state is None else state, step
+    ...     def fresh(self, seed=None):
+    ...         return Greedy(self.model, seed)
+    ...     def advance(self, action, state):
+    ...         self.state, self.step = state, self.step + 1
+    ...     def plan(self, iterations=None, seconds=None, *, until=None, progress=None):
+    ...         def mean_cost(action):
+    ...             drawn = [self.model.step(self.state, action, self.rng)[1] for _ in range(iterations)]
+    ...             return sum(drawn) / iterations
+    ...         return SimpleNamespace(action=min(self.model.actions(self.state), key=mean_cost))
+    >>> mdp = domains.make("mdp-4")
+    >>> isinstance(Greedy(mdp), Planner)
+    True
+    >>> evaluate(mdp, Greedy(mdp), episodes=5, iterations=10, seed=0).episodes
+    5
+    """
+
+    model: Any
+
+    @property
+    def state(self) -> Any:
+        """State of the root."""
+        ...
+
+    @property
+    def step(self) -> int:
+        """Step of the root."""
+        ...
+
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        until: Callable[[Any], bool] | None = None,
+        progress: Callable[[int, float], None] | None = None,
+    ) -> Decision:
+        """Think about the root until a limit is reached, and recommend an action. May be called again to go on.
+
+        Parameters
+        ----------
+        iterations : int, optional
+            Number of iterations; what one is, the planner says.
+        seconds : float, optional
+            Wall time to use; whichever limit comes first ends the call.
+        until : callable, optional
+            Called now and then with the decision so far; a true result ends the call.
+        progress : callable, optional
+            Called now and then with (iterations done, seconds used).
+        """
+        ...
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Move the root to ``state``, which was observed after ``action`` was taken; what is known of it is kept."""
+        ...
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Move the root to any decision (the model's start if not given) and forget what was found."""
+        ...
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return an equal planner at the model's start, with a new seed, which has found nothing yet."""
+        ...
+
+
+def takes(method: Callable[..., Any], keyword: str) -> bool:
+    """Return whether a method has a parameter of that name."""
+    return keyword in inspect.signature(method).parameters
