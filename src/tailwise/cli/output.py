@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -15,31 +14,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tailwise._plain import plain
+
 BARS = " ▁▂▃▄▅▆▇█"
 
 
 def console() -> Console:
     """Return a console on standard output; plain and wide enough for tables when it is no terminal."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-
-
-def plain(value: Any) -> Any:
-    """Turn ``value`` into what JSON can say; NaN and infinities become null."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str) else str(value)
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._plain import Result
 from tailwise.models.contract import Sense
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
@@ -23,6 +24,7 @@ class StopReason(StrEnum):
     ITERATIONS = "iterations"
     SECONDS = "seconds"
     UNTIL = "until"
+    PROVEN = "proven"
     MAX_NODES = "max_nodes"
     MAX_MEMORY = "max_memory"
     INTERRUPTED = "interrupted"
@@ -37,6 +39,7 @@ _MESSAGES = {
     StopReason.ITERATIONS: "all iterations were run",
     StopReason.SECONDS: "the time was used up",
     StopReason.UNTIL: "the caller's condition was met",
+    StopReason.PROVEN: "the action is proven best",
     StopReason.MAX_NODES: "the tree reached max_nodes",
     StopReason.MAX_MEMORY: "the tree reached max_memory",
     StopReason.INTERRUPTED: "interrupted from the keyboard",
@@ -44,7 +47,7 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True)
-class ActionRow:
+class ActionRow(Result):
     """What is known of one action at the root. Costs (or rewards) are in the model's sense.
 
     Attributes
@@ -79,7 +82,7 @@ class ActionRow:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Result):
     """The outcome of one call of ``plan``.
 
     Attributes
@@ -112,6 +115,10 @@ class Plan:
         Wall time of this call.
     stopped : StopReason
         Why the call ended.
+    planner : str
+        Kind of the planner that made it, where :func:`tailwise.make_planner` chose it; else empty.
+    reason : str
+        Why that kind was chosen.
     """
 
     action: Any
@@ -130,6 +137,8 @@ class Plan:
     seconds: float
     stopped: StopReason
     _samples: tuple[NDArray[np.float64], ...] = field(repr=False, default=())
+    planner: str = ""
+    reason: str = ""
 
     def row(self, action: Any) -> ActionRow:
         """Return the row of ``action`` (as the model names it, or by label)."""

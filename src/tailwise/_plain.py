@@ -1,0 +1,45 @@
+"""Results as plain values: what JSON can say."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from enum import Enum
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Turn ``value`` into None, bool, int, float, str, and lists and dicts of these.
+
+    NaN and infinities, which JSON lacks, become None; a result becomes its fields, a named tuple a list; what is none of
+    these becomes its text.
+    """
+    if value is None or (isinstance(value, (bool, str)) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # an array or a scalar of NumPy
+        return plain(value.tolist())
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return str(value)
+
+
+class Result:
+    """A frozen dataclass of findings, for subclasses that add the fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public fields as plain values, ready for ``json.dumps``: see the class for what they are.
+
+        Numbers that JSON lacks (NaN, infinities) are None, arrays are lists, results within are dicts.
+        """
+        fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {field.name: plain(getattr(self, field.name)) for field in fields if not field.name.startswith("_")}
