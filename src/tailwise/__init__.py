@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         backward_induction,
         make_planner,
         register_planner,
+        truncate,
     )
     from tailwise.risk import EntropicAccumulator, erm
     from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions, TreeSearch
@@ -67,6 +68,7 @@ _HOMES = {
     "make_planner": "planners",
     "register_planner": "planners",
     "save": "formats",
+    "truncate": "planners",
 }
 _LAYERS = (
     *("bandits", "bindings", "domains", "errors", "evaluation", "formats", "models", "planners"),

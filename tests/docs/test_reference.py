@@ -8,28 +8,35 @@ from pathlib import Path
 import pytest
 
 import tailwise
+from tailwise.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+
+
+def built(page, hook):
+    """Return the page's text as the hook fills it when the documentation is built."""
+    spec = importlib.util.spec_from_file_location(hook, ROOT / "docs" / "hooks" / f"{hook}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.on_page_markdown((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    assert module.MARK not in text
+    return text
 
 
 @pytest.mark.parametrize("layer", tailwise._LAYERS)
 def test_the_api_page_shows_every_exported_name(layer):
-    """mkdocstrings shows the documented classes and functions in ``__all__`` by itself, but for two kinds.
-
-    Those named like the submodule that they come from need a line of their own, and constants a word in the text.
-    """
+    """A layer's line shows the documented members of ``__all__``, but those that a submodule of the same name hides."""
+    page = built("api.md", "api_page")
+    assert f"::: tailwise.{layer}\n" in f"{page}\n"
     module = importlib.import_module(f"tailwise.{layer}")
-    assert f"::: tailwise.{layer}\n" in PAGE, f"docs/api.md needs a line '::: tailwise.{layer}'"
     for name in getattr(module, "__all__", ()):
         value = getattr(module, name)
         if not (inspect.isclass(value) or inspect.isfunction(value)):
-            assert f"`tailwise.{layer}.{name}`" in PAGE, f"docs/api.md should say what `tailwise.{layer}.{name}` is"
+            assert f"`{name}`" in page
             continue
         assert value.__doc__, f"tailwise.{layer}.{name} has no docstring"
         if importlib.util.find_spec(f"tailwise.{layer}.{name}") is not None:
-            line = f"::: tailwise.{layer}.{name}.{name}\n"
-            assert line in PAGE, f"docs/api.md needs the line '{line.strip()}', since a module has the same name"
+            assert f"::: tailwise.{layer}.{name}.{name}\n" in f"{page}\n"
 
 
 def test_the_short_names_are_exported_by_their_layers():
@@ -39,14 +46,7 @@ def test_the_short_names_are_exported_by_their_layers():
 
 
 def test_the_command_line_page_has_every_command():
-    source = ROOT / "docs" / "hooks" / "command_line.py"
-    spec = importlib.util.spec_from_file_location("command_line", source)
-    hook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hook)
-    page = hook.on_page_markdown((ROOT / "docs" / "command-line.md").read_text(encoding="utf-8"))
-    from tailwise.cli import app
-
-    assert hook.MARK not in page
+    page = built("command-line.md", "command_line")
     for command in app._COMMANDS:
         assert f"## `tailwise {command}" in page
     assert "--beta" in page

@@ -7,6 +7,7 @@ from tailwise.planners.make import make_planner
 from tailwise.planners.nlu_mcts import NluMcts
 from tailwise.planners.protocol import Decision, Planner
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
+from tailwise.planners.truncation import truncate
 from tailwise.planners.uct import Uct
 from tailwise.planners.utility_search import UtilityPlan, UtilitySearch
 
@@ -26,4 +27,5 @@ __all__ = [
     "list_planners",
     "make_planner",
     "register_planner",
+    "truncate",
 ]
