@@ -16,7 +16,6 @@ from tailwise.evaluation import (
     policy_risk,
     sampling_interval,
 )
-from tailwise.evaluation.sampling import _row_erms
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, backward_induction
 from tailwise.reproduction import settled_returns, settled_states
@@ -223,12 +222,6 @@ def test_sampling_interval_is_that_of_repeated_experiments():
     reward_law = cost_distribution(mirrored, backward_induction(make("mdp-4"), 0.5).policy)
     low, high = sampling_interval(reward_law, 0.5, episodes=100)
     assert -1.9 < low < -1.75 < high < -1.7
-
-
-@pytest.mark.parametrize("beta", [-2.0, -1e-3, 0.0, 1e-3, 0.4, 30.0])
-def test_row_erms_are_the_erm_of_each_row(beta):
-    rows = np.random.default_rng(0).gamma(2.0, size=(5, 30))
-    assert _row_erms(rows, beta) == pytest.approx([erm(row, beta) for row in rows], rel=1e-12)
 
 
 def test_frequencies_of_recorded_decisions():

@@ -11,6 +11,8 @@ from scipy.optimize import minimize_scalar
 from tailwise import erm
 from tailwise.errors import OptionError
 from tailwise.risk import erm_interval, oce_objective, oce_utility
+from tailwise.risk.entropic import mixture_erms, row_erms
+from tailwise.risk.oce import inverse_utility, utility
 
 costs_lists = st.lists(st.floats(-50, 50), min_size=1, max_size=15)
 betas = st.floats(-3, 3)
@@ -156,3 +158,29 @@ def test_interval_covers_at_its_nominal_rate():
 def test_numbers_at_the_end_of_the_range(costs, beta, weights, expected):
     """No overflow, no warning (warnings are errors here)."""
     assert erm(costs, beta, weights) == pytest.approx(expected, rel=1e-15)
+
+
+# ----------------------------------------------------------------- vector form
+
+LEVELS = [-500.0, -1.0, -1e-9, -1e-200, 0.0, 1e-15, 1e-3, 0.3, 2.0, 500.0]
+
+
+@pytest.mark.parametrize("beta", LEVELS)
+def test_rows_and_mixtures_are_the_erm_of_each_row(beta):
+    rng = np.random.default_rng(5)
+    costs, counts = rng.normal(3.0, 2.0, size=(40, 25)), rng.integers(0, 3, size=(40, 25)).astype(float)
+    counts[:, 0] += 1.0
+    counts[0] = np.eye(25)[3]  # a row that holds one atom only
+    expected = [erm(row, beta, weights) for row, weights in zip(costs, counts, strict=True)]
+    assert row_erms(costs, beta) == pytest.approx([erm(row, beta) for row in costs], rel=1e-12)
+    assert row_erms(costs, beta, counts) == pytest.approx(expected, rel=1e-12)
+    shared = [erm(costs[0], beta, weights) for weights in counts]
+    assert row_erms(costs[0], beta, counts) == pytest.approx(shared, rel=1e-12)
+    assert mixture_erms(counts, costs[0], beta) == pytest.approx(shared, rel=1e-12)
+
+
+@given(st.floats(-200, 200), betas, st.sampled_from([1.0, 1e-6, 1e-16, 1e-18, 1e-300, 5e-324]))
+def test_the_inverse_utility_undoes_the_utility(gap, beta, scale):
+    level = beta * scale
+    if level * gap > -10.0:  # below, the utility itself has rounded to -1 / beta
+        assert inverse_utility(utility(gap, level), level) == pytest.approx(gap, rel=1e-10)

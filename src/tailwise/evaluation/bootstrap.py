@@ -5,13 +5,15 @@ of such counts, so a chunk of resamples is one matrix. BCa shifts the percentile
 ``z0`` (how often a resample lies below the estimate) and the acceleration ``a`` (the skewness of the
 jackknife), and so repairs to second order what the percentile interval gets wrong in small samples.
 
+``scipy.stats.bootstrap`` is the oracle of the tests. It resamples values, not counts: totals of a table are few, and
+there it takes 20 to 30 times as long from 2000 episodes on (1.1 s for 0.03 s at 10,000), besides 0.6 s to import.
+
 No bootstrap knows of what the sample never saw. Where a rare disaster decides the risk and did not
 occur, every resample is free of it too, and the interval is short and wrong.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from statistics import NormalDist
 from typing import TypeAlias
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, generator
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
-from tailwise.risk.entropic import oce_utility, weighted_erm
+from tailwise.risk.entropic import mixture_erms
 from tailwise.risk.intervals import Interval
 
 Floats = NDArray[np.float64]
@@ -30,7 +32,6 @@ Statistic: TypeAlias = Callable[[Floats], Floats]
 """From counts, shape (k, atoms), to values, shape (k,)."""
 
 METHODS = ("percentile", "bca")
-_LOST = -0.999  # beyond this log1p has lost digits to cancellation
 _CELLS = 2**22  # counts held at a time
 
 
@@ -73,28 +74,7 @@ def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: 
 
 def erm_statistic(atoms: Floats, beta: float) -> Statistic:
     """Return the ERM as a function of counts on ``atoms``, which need not be distinct or in order."""
-    centre = weighted_erm(atoms, beta, np.full(atoms.size, 1.0 / atoms.size))
-    utilities = np.asarray(oce_utility(atoms - centre, beta), dtype=np.float64)
-
-    def measure(counts: Floats) -> Floats:
-        means = (counts @ utilities) / counts.sum(axis=1)
-        scaled = beta * means
-        lost = scaled < _LOST
-        small = np.abs(scaled) < 1e-17
-        values = np.asarray(centre + np.where(small, means, np.log1p(np.where(lost, 0.0, scaled)) / (beta or 1.0)))
-        if lost.any():
-            values[lost] = _far_erm(counts[lost], atoms, beta)
-        return values
-
-    return measure
-
-
-def _far_erm(counts: Floats, atoms: Floats, beta: float) -> Floats:
-    """ERM of each row, shifted by its own worst atom: for rows that lack the atoms that decide the rest."""
-    exponents = np.where(counts > 0.0, beta * atoms, -math.inf)
-    top = exponents.max(axis=1, keepdims=True)
-    sums = (counts * np.exp(exponents - top)).sum(axis=1) / counts.sum(axis=1)
-    return np.asarray((top[:, 0] + np.log(sums)) / beta)
+    return lambda counts: mixture_erms(counts, atoms, beta)
 
 
 def _std(counts: Floats, centred: Floats) -> Floats:
@@ -197,24 +177,18 @@ def _acceleration(measured: Statistic, counts: NDArray[np.int64]) -> float:
     size = counts.size
     if counts.sum() < 3:
         return 0.0
-    values = np.empty(size)
     step = max(1, _CELLS // size)
-    for first in range(0, size, step):
-        rows = np.arange(first, min(size, first + step))
-        left = np.repeat(counts[None, :].astype(np.float64), rows.size, axis=0)
-        left[np.arange(rows.size), rows] -= 1.0
-        values[rows] = measured(left)
+    rows = (np.eye(min(step, size - first), size, first) for first in range(0, size, step))
+    values = np.concatenate([measured(counts - left_out) for left_out in rows])
     gaps = np.average(values, weights=counts) - values
     spread = float(np.dot(counts, gaps**2))
     return float(np.dot(counts, gaps**3)) / (6.0 * spread**1.5) if spread > 0.0 else 0.0
 
 
 def _bca_levels(values: Floats, estimate: float, acceleration: float, tails: Floats) -> Floats:
+    """Levels of the resampled ``values`` that stand for the nominal ``tails``."""
     normal = NormalDist()
     below = (np.count_nonzero(values < estimate) + 0.5 * np.count_nonzero(values == estimate)) / values.size
     bias = normal.inv_cdf(min(max(below, 0.5 / values.size), 1.0 - 0.5 / values.size))
-    levels = []
-    for tail in tails:
-        point = bias + normal.inv_cdf(float(tail))
-        levels.append(normal.cdf(bias + point / (1.0 - acceleration * point)))
-    return np.array([min(max(level, 0.0), 1.0) if not math.isnan(level) else 0.5 for level in levels])
+    points = bias + np.array([normal.inv_cdf(float(tail)) for tail in tails])
+    return np.array([normal.cdf(bias + point / (1.0 - acceleration * point)) for point in points])

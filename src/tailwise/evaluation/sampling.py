@@ -8,6 +8,7 @@ from tailwise._random import Seed, generator
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.measures import Measures
+from tailwise.risk.entropic import row_erms
 from tailwise.risk.intervals import Interval
 
 _CELLS = 2**21
@@ -69,21 +70,7 @@ def sampling_interval(
     for first in range(0, number, step):
         rows = min(step, number - first)
         drawn = costs[np.searchsorted(running, rng.random((rows, size)), side="right")]
-        values[first : first + rows] = _row_erms(drawn, level)
+        values[first : first + rows] = row_erms(drawn, level)
     low, high = np.quantile(values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
     ends = sorted((float(law._signed(low)), float(law._signed(high))))
     return Interval(*ends)
-
-
-def _row_erms(
-    costs: np.ndarray[tuple[int, int], np.dtype[np.float64]], beta: float
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """ERM of each row, shifted by its worst cost or, for small beta, its mean."""
-    spread = float(np.ptp(costs))
-    if abs(beta) * spread < 1e-13:
-        return np.asarray(costs.mean(axis=1))
-    if abs(beta) * spread < 1.0:
-        centre = costs.mean(axis=1, keepdims=True)
-        return np.asarray(centre[:, 0] + np.log1p(np.expm1(beta * (costs - centre)).mean(axis=1)) / beta)
-    top = (costs.max if beta > 0 else costs.min)(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] + np.log(np.exp(beta * (costs - top)).mean(axis=1)) / beta)

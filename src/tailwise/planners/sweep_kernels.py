@@ -11,7 +11,8 @@ so one transform per next *state* and one sparse product per row suffice. The tr
     far     exp(b (V - m))             else: relative precision of a sum of positive terms
 
 with m the value that makes every exponent <= 0. A row whose sum underflows in the far
-form, or whose cost differs between outcomes, is done on its own with its own shift.
+form, or whose cost differs between outcomes, is done on its own with its own shift. This is
+:func:`tailwise.risk.entropic.mixture_erms`, with its cut-offs, over sparse rows and without temporary arrays.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import math
 import numpy as np
 
 from tailwise._jit import inlined, kernel
+from tailwise.risk import oce
 
 PLAIN, NEAR, FAR = 0, 1, 2
 _UNDERFLOW = 1e-280
@@ -31,11 +33,11 @@ def transform(values, level, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (S,) with the transform of ``values`` at risk ``level`` = b; return (mode, m)."""
     low, high = values.min(), values.max()
     shift = high if level >= 0.0 else low
-    if abs(level) * (high - low) < 1e-13:
+    if abs(level) * (high - low) < oce.FLAT:
         for s in range(values.size):
             out[s] = values[s] - shift
         return PLAIN, shift
-    if abs(level) * (high - low) < 1.0:
+    if abs(level) * (high - low) < oce.NEAR:
         for s in range(values.size):
             out[s] = math.expm1(level * (values[s] - shift)) / level
         return NEAR, shift
@@ -62,15 +64,15 @@ def _row_erm(first, last, probabilities, next_states, costs, done, values, disco
     total = 0.0
     for k in range(first, last):
         gap = _outcome(k, next_states, costs, done, values, discount) - shift
-        if spread < 1e-13:
+        if spread < oce.FLAT:
             total += probabilities[k] * gap
-        elif spread < 1.0:
+        elif spread < oce.NEAR:
             total += probabilities[k] * math.expm1(level * gap)
         else:
             total += probabilities[k] * math.exp(level * gap)
-    if spread < 1e-13:
+    if spread < oce.FLAT:
         return shift + total
-    if spread < 1.0:
+    if spread < oce.NEAR:
         return shift + math.log1p(total) / level
     return shift + math.log(total) / level
 

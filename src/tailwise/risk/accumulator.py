@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike
 from tailwise._jit import inlined, kernel
 from tailwise._validate import real
 from tailwise.errors import OptionError
+from tailwise.risk.oce import FAR, NEAR, SERIES, inverse_utility, utility
 
-_FAR = 40.0  # beta (x - r) beyond this goes through the log domain
-_TINY = 1e-9  # below this, two terms of the Taylor series are exact
+_utility, _inverse_utility = inlined(utility), inlined(inverse_utility)
 
 
 @inlined
@@ -39,9 +39,9 @@ def merge_values(value, other, share, beta):  # type: ignore[no-untyped-def]
     """
     gap = other - value
     scaled = beta * gap
-    if abs(scaled) < _TINY:
+    if abs(scaled) < SERIES:
         return value + share * gap * (1.0 + 0.5 * (1.0 - share) * scaled)
-    if scaled > 1.0:
+    if scaled > NEAR:
         return other + (math.log(share) + math.log1p((1.0 - share) / share * math.exp(-scaled))) / beta
     return value + math.log1p(share * math.expm1(scaled)) / beta
 
@@ -63,16 +63,16 @@ def _push(state, costs, beta):  # type: ignore[no-untyped-def]
             state[0], state[2], state[3] = 1.0, 0.0, 0.0
             state[1] = 0.0 if near else cost
             if near:
-                state[2] = cost if abs(beta * cost) < 1e-17 else math.expm1(beta * cost) / beta
+                state[2] = _utility(cost, beta)
             continue
         count = state[0] + 1.0
         gap = cost - state[1]
         scaled = beta * gap
-        far = scaled > _FAR
+        far = scaled > FAR
         if not far:
-            term = gap if abs(scaled) < 1e-17 else math.expm1(scaled) / beta
+            term = _utility(gap, beta)
             total = state[2] + term
-            far = scaled > 1.0 and beta * total / count > 1.0
+            far = scaled > NEAR and beta * total / count > 1.0
         if far:  # the cost decides the new value: re-base there
             value = merge_values(_value(state, beta), cost, 1.0 / count, beta)
             state[0], state[1], state[2], state[3] = count, value, 0.0, 0.0
@@ -90,11 +90,7 @@ def _push(state, costs, beta):  # type: ignore[no-untyped-def]
 @kernel
 def _value(state, beta):  # type: ignore[no-untyped-def]
     """ERM held by ``state`` (count > 0)."""
-    mean = (state[2] + state[3]) / state[0]
-    scaled = beta * mean
-    if abs(scaled) < 1e-17:
-        return state[1] + mean
-    return state[1] + math.log1p(scaled) / beta
+    return state[1] + _inverse_utility((state[2] + state[3]) / state[0], beta)
 
 
 class EntropicAccumulator:
