@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tailwise.planners import (
         AccMcts,
         ErmMcts,
+        ExactPlanner,
         NluMcts,
         Planner,
         Solution,
@@ -45,6 +46,7 @@ _HOMES = {
     "Discretized": "models",
     "EntropicAccumulator": "risk",
     "ErmMcts": "planners",
+    "ExactPlanner": "planners",
     "GymnasiumSimulator": "models",
     "LogBonus": "search",
     "NluMcts": "planners",

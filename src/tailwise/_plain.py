@@ -11,8 +11,8 @@ from typing import Any
 def plain(value: Any) -> Any:
     """Turn ``value`` into None, bool, int, float, str, and lists and dicts of these.
 
-    NaN and infinities, which JSON lacks, become None; a result becomes its fields, a named tuple a list; what is none of
-    these becomes its text.
+    NaN and infinities, which JSON lacks, become None; a result becomes its fields, a named tuple a list; what is
+    none of these becomes its text.
     """
     if value is None or (isinstance(value, (bool, str)) and not isinstance(value, Enum)):
         return value

@@ -50,6 +50,11 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
     >>> tabulate(domains.make("machine-maintenance")).num_states
     12
     """
+    return tabulate_states(simulator, max_states=max_states)[0]
+
+
+def tabulate_states(simulator: Any, *, max_states: int = 100_000) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
+    """Build the same table; return it with (index, first step at which it can be reached) of each state."""
     validate_simulator(simulator)
     integer(max_states, "max_states", low=1)
     name = model_name(simulator)
@@ -57,13 +62,13 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
         raise ModelError(f"{name} has no outcomes(state, action); a table needs every outcome")
     canonical = getattr(simulator, "canonical", None)
     start = simulator.start if canonical is None else canonical(simulator.start)
-    index: dict[Any, int] = {start: 0}
+    index: dict[Any, tuple[int, int]] = {start: (0, 0)}
     pending = deque([(start, 0)])
     rows: list[tuple[int, int, int, float, float, bool]] = []
     numbered, most = True, 1
     while pending:
         state, depth = pending.popleft()
-        here = index[state]
+        here = index[state][0]
         if depth == simulator.horizon:
             rows.append((here, 0, here, 1.0, 0.0, False))
             continue
@@ -75,21 +80,22 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
                 if not done and canonical is not None:
                     target = canonical(target)
                 if target not in index and not done:
-                    index[target] = len(index)
+                    index[target] = len(index), depth + 1
                     pending.append((target, depth + 1))
                     if len(index) > max_states:
                         raise ModelError(f"{name} reaches over {max_states} states; raise max_states, or search")
-                rows.append((here, k, here if done else index[target], float(probability), float(cost), bool(done)))
+                rows.append((here, k, here if done else index[target][0], float(probability), float(cost), bool(done)))
     states, actions, targets, chances, costs, ends = map(np.array, zip(*rows, strict=True))
     terminals = _terminals(simulator, list(index), name)
     in_costs = simulator.sense == "cost"
-    return TabularMDP.from_outcomes(
+    table = TabularMDP.from_outcomes(
         states, actions, targets, chances, costs if in_costs else None, rewards=None if in_costs else costs,
         terminal_costs=terminals if in_costs else None, terminal_rewards=None if in_costs else terminals,
         done=ends, num_states=len(index), horizon=int(simulator.horizon), discount=float(simulator.discount), start=0,
         state_labels=_labels(simulator, list(index)), name=name,
         action_labels=_action_labels(simulator, most) if numbered else (),
     )  # fmt: skip
+    return table, index
 
 
 def _ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:

@@ -1,9 +1,11 @@
 """Planners: the protocol, exact solvers and thin configurations of the search, each with a name."""
 
+from tailwise.planners import until
 from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.erm_mcts import ErmMcts
-from tailwise.planners.make import make_planner
+from tailwise.planners.exact import ExactPlanner, ExactPolicy
+from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.nlu_mcts import NluMcts
 from tailwise.planners.protocol import Decision, Planner
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
@@ -13,8 +15,11 @@ from tailwise.planners.utility_search import UtilityPlan, UtilitySearch
 
 __all__ = [
     "AccMcts",
+    "AutoPlanner",
     "Decision",
     "ErmMcts",
+    "ExactPlanner",
+    "ExactPolicy",
     "NluMcts",
     "Planner",
     "PlannerKind",
@@ -28,4 +33,5 @@ __all__ = [
     "make_planner",
     "register_planner",
     "truncate",
+    "until",
 ]

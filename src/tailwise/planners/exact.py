@@ -1,21 +1,336 @@
-"""Exact policies by name: backward induction at the risk level, and at beta = 0."""
+"""The exact optimum as a planner, and exact policies by name.
+
+Backward induction answers every decision of a table at once, so that a planner has nothing left to search for: it
+looks its action up. With its iterations it plays episodes under the optimal policy, for the distribution of the
+total. A simulator that lists its outcomes is turned into a table first.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import math
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Self
 
-from tailwise._random import Seed
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import borrowed, kernel
+from tailwise._random import Seed, generator, stream_words
+from tailwise._validate import integer, real
+from tailwise.bindings.world import draw_outcome
+from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.models import TabularMDP
+from tailwise.models.simulator import model_name, own_method, short
+from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.registry import register_planner
+from tailwise.risk.intervals import Interval
+from tailwise.search.plan import ActionRow, Plan, StopReason
+
+_MOST_SAMPLES = 65_536
+_CHUNK_STEPS = 2**21  # played between two looks at the clock
 
 
-def _optimal(model: Any, beta: float, *, seed: Seed = None) -> Solution:
-    return backward_induction(model, beta)
+class ExactPolicy:
+    """The optimal policy of a table or of a simulator that lists its outcomes.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator with ``outcomes(state, action)``
+        The problem.
+    beta : float
+        Finite risk level at step 0.
+    max_states : int, default 100_000
+        Most states of a simulator.
+
+    Raises
+    ------
+    ModelError
+        If the model does not list its outcomes, lists wrong ones, or has too many states.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.planners import ExactPolicy
+    >>> battery = domains.make("battery")
+    >>> policy = ExactPolicy(battery, beta=0.02)
+    >>> 0 <= policy.act(battery.start, 0) < battery.actions(battery.start)
+    True
+    """
+
+    def __init__(self, model: Any, beta: float, *, max_states: int = 100_000) -> None:
+        self.model = model
+        self.beta = real(beta, "beta")
+        self._max_states = integer(max_states, "max_states", low=1)
+        self._places: dict[Any, tuple[int, int]] = {}
+        self.table: TabularMDP = model
+        if not isinstance(model, TabularMDP):
+            if own_method(model, "outcomes") is None:
+                raise ModelError(f"{model_name(model)} has no outcomes(state, action); an exact solution needs them")
+            self.table, self._places = tabulate_states(model, max_states=max_states)
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The solution of the table, found at first use."""
+        return backward_induction(self.table, self.beta)
+
+    def index(self, state: Any, h: int) -> int:
+        """Return the table's index of a state, or raise ``StateError``.
+
+        A simulator's table holds what its start reaches; a state that it reaches only later than ``h``, or not
+        at all, has no full future there.
+        """
+        if isinstance(self.model, TabularMDP):
+            return self.model.find_state(state)
+        canonical = getattr(self.model, "canonical", None)
+        place = self._places.get(state if canonical is None else canonical(state))
+        if place is None or place[1] > h:
+            raise StateError(f"state {short(state)} cannot be reached from the start by step {h}")
+        return place[0]
+
+    def action(self, state: Any, position: int) -> Any:
+        """Return the model's own name of the table's action."""
+        if isinstance(self.model, TabularMDP):
+            return position
+        actions = self.model.actions(state)
+        return position if isinstance(actions, (int, np.integer)) else list(actions)[position]
+
+    def act(self, state: Any, h: int) -> Any:
+        """Return the optimal action in ``state`` at step ``h``."""
+        return self.action(state, self.solution.act(self.index(state, h), h))
+
+    def rooted(self, state: Any) -> ExactPolicy:
+        """Return the policy of the same simulator begun in another state."""
+        other = copy.copy(self.model)
+        other.start = state
+        return ExactPolicy(other, self.beta, max_states=self._max_states)
 
 
-def _neutral(model: Any, beta: float, *, seed: Seed = None) -> Solution:
-    return backward_induction(model, 0.0)
+class ExactPlanner:
+    """Backward induction as a planner: exact values, and the distribution of the total by playing.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator with ``outcomes(state, action)``
+        The problem.
+    beta : float
+        Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
+    seed : None, int, SeedSequence or Generator
+        Of the episodes that are played; the values and the action do not depend on it.
+    max_states : int, default 100_000
+        Most states of a simulator.
+
+    Raises
+    ------
+    ModelError
+        If the model does not list its outcomes, lists wrong ones, or has too many states.
+
+    Notes
+    -----
+    O(H * outcomes) time and O(H * S) memory, once; copies by ``fresh`` share them. An iteration of ``plan`` is one
+    episode that begins with one of the root's actions, each in turn, and goes on optimally.
+
+    Examples
+    --------
+    >>> from tailwise import ExactPlanner, domains
+    >>> plan = ExactPlanner(domains.make("mdp-4"), beta=0.5, seed=0).plan(iterations=1000)
+    >>> plan.label, round(plan.value, 9), plan.row("safe").visits
+    ('safe', 1.779207373, 500)
+    """
+
+    def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_states: int = 100_000) -> None:
+        self.model = model
+        self._whole = self._policy = ExactPolicy(model, beta, max_states=max_states)
+        self.beta = self._whole.beta
+        self._rng = generator(seed)
+        self.reset()
+
+    @property
+    def state(self) -> Any:
+        """State of the root."""
+        return self._state
+
+    @property
+    def step(self) -> int:
+        """Step h of the root; equal to the horizon when no decision is left."""
+        return self._step
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return another planner at the model's start, with a new seed; it shares the solution."""
+        other = copy.copy(self)
+        other._rng = generator(seed)
+        other.reset()
+        return other
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Move the root to ``state`` (the model's start if not given) at ``step``, 0 to H - 1."""
+        h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
+        self._move(self.model.start if state is None else state, h)
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Move the root to ``state``, which was observed after ``action`` was taken."""
+        if self._step >= self.model.horizon:
+            raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
+        self._move(state, self._step + 1)
+
+    def _move(self, state: Any, h: int) -> None:
+        self._state, self._step, self._policy = state, h, self._whole
+        if h == self.model.horizon:
+            return
+        try:
+            self._root = self._policy.index(state, h)
+        except StateError:
+            if isinstance(self.model, TabularMDP):
+                raise
+            self._policy, self._root = self._whole.rooted(state), 0
+        if isinstance(self.model, TabularMDP):
+            self._state = self._root
+        if not self._policy.table.actions(self._root).size:
+            raise StateError(f"no action is allowed in state {self.model.state_name(self._root)}")
+
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        until: Callable[[Plan], bool] | None = None,
+        progress: Callable[[int, float], None] | None = None,
+    ) -> Plan:
+        """Look the optimal action up, and play episodes for the distributions.
+
+        Parameters
+        ----------
+        iterations : int, optional
+            Number of episodes to play, over all actions: 65,536 if not given, and at most.
+        seconds, until, progress : optional
+            As for every planner. The answer does not depend on them: it is exact before the first episode.
+
+        Returns
+        -------
+        Plan
+            ``erm`` of each row is exact and its interval a point; the other columns are of the episodes played.
+        """
+        number = min(_MOST_SAMPLES, integer(_MOST_SAMPLES if iterations is None else iterations, "iterations", low=1))
+        allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
+        if self._step >= self.model.horizon:
+            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+        begun, size = time.perf_counter(), self._policy.table.actions(self._root).size
+        totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
+        chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))
+        self._policy.solution.action_values(self._step)
+        played = steps = 0
+        stopped = StopReason.PROVEN
+        try:
+            while played < totals[0].size and stopped is StopReason.PROVEN:
+                steps += self._play([part[played : played + chunk] for part in totals])
+                played += chunk
+                used = time.perf_counter() - begun
+                if progress is not None:
+                    progress(min(number, played * size), used)
+                if used >= allowed:
+                    stopped = StopReason.SECONDS
+                elif until is not None and until(self._report([t[:played] for t in totals], steps, begun, stopped)):
+                    stopped = StopReason.UNTIL
+        except KeyboardInterrupt:
+            stopped = StopReason.INTERRUPTED
+        return self._report([part[:played] for part in totals], steps, begun, stopped)
+
+    def _play(self, totals: list[NDArray[np.float64]]) -> int:
+        """Fill the totals of some episodes through each action of the root; return the number of steps."""
+        table, policy, steps = self._policy.table, self._policy.solution.policy, 0
+        stream = stream_words(self._rng)
+        for position, part in enumerate(totals):
+            steps += play_policy(
+                table.data, table.action_ids, policy, self._root, position, self._step, table.discount, stream, part
+            )
+        return steps
+
+    def _report(self, totals: list[NDArray[np.float64]], steps: int, begun: float, stopped: StopReason) -> Plan:
+        table, solution, h = self._policy.table, self._policy.solution, self._step
+        values, ids = solution.action_values(h)[self._root], table.actions(self._root)
+        samples = tuple(np.asarray(table.signed(part)) for part in totals)
+        number = sum(part.size for part in samples)
+        rows = tuple(
+            self._row(int(action), float(values[action]), part, number)
+            for action, part in zip(ids, samples, strict=True)
+        )
+        best = ids.tolist().index(solution.act(self._root, h))
+        return Plan(
+            action=rows[best].action,
+            label=rows[best].label,
+            value=float(solution.values[h, self._root]),
+            rows=rows,
+            state=self._state,
+            step=h,
+            beta=self.beta,
+            root_beta=self.beta * float(self.model.discount) ** h,
+            sense=self.model.sense,
+            iterations=number,
+            simulator_steps=steps,
+            nodes=int(solution.policy.size),
+            bytes=int(solution.values.nbytes + solution.policy.nbytes),
+            seconds=time.perf_counter() - begun,
+            stopped=stopped,
+            _samples=samples,
+        )
+
+    def _row(self, action: int, value: float, totals: NDArray[np.float64], number: int) -> ActionRow:
+        table = self._policy.table
+        moments = (math.nan,) * 3 if not totals.size else (totals.mean(), totals.min(), totals.max())
+        mean, low, high = (float(moment) for moment in moments)
+        std = float(totals.std(ddof=1)) if totals.size > 1 else math.nan
+        named = self._policy.action(self._state, action)
+        label = table.action_name(action) if named == action else self._label(named)
+        return ActionRow(
+            named, label, totals.size, totals.size / max(1, number), value, mean, std, low, high, Interval(value, value)
+        )
+
+    def _label(self, action: Any) -> str:
+        name = own_method(self.model, "action_name")
+        return str(action if name is None else name(action))
 
 
-register_planner("erm-bi", _optimal, summary="the exact optimal policy, by backward induction", needs_outcomes=True)
+@kernel
+def play_policy(table, action_ids, policy, root, position, first_step, discount, stream, totals):  # type: ignore[no-untyped-def]
+    """Fill ``totals`` with the costs of episodes that take the root's action ``position``, then ``policy`` (H, S).
+
+    Return the number of steps. Totals are discounted to the root.
+    """
+    table = borrowed(table)
+    steps = 0
+    for k in range(totals.size):
+        state, total, factor = root, 0.0, 1.0
+        row = table.action_offsets[root] + position
+        for h in range(first_step, policy.shape[0]):
+            if h > first_step:
+                row = table.action_offsets[state]
+                while action_ids[row] != policy[h, state]:
+                    row += 1
+            outcome = draw_outcome(table, row, stream)
+            cost = table.costs[outcome]
+            if table.step_costs.size:
+                cost += table.step_costs[h, row]
+            total += factor * cost
+            factor *= discount
+            steps += 1
+            state = table.targets[outcome]
+            if state < 0:
+                break
+        totals[k] = total if state < 0 else total + factor * table.terminal_costs[state]
+    return steps
+
+
+def _optimal(model: Any, beta: float, *, seed: Seed = None) -> Solution | ExactPolicy:
+    return backward_induction(model, beta) if isinstance(model, TabularMDP) else ExactPolicy(model, beta)
+
+
+def _neutral(model: Any, beta: float, *, seed: Seed = None) -> Solution | ExactPolicy:
+    return _optimal(model, 0.0)
+
+
+register_planner("exact", ExactPlanner, summary="the exact optimum, by backward induction", needs_outcomes=True)
+register_planner("erm-bi", _optimal, summary="the same as a fixed policy (the paper's ERM-BI)", needs_outcomes=True)
 register_planner("neutral-bi", _neutral, summary="the exact risk-neutral policy", needs_outcomes=True)

@@ -1,22 +1,32 @@
-"""One door to every planner: :func:`make_planner`."""
+"""One door to every planner: :func:`make_planner`.
+
+What it chooses by itself follows what the model offers. A small table is solved exactly. Where outcomes are listed,
+bounded trials prove the best action and store only what they come through. A black box is sampled, and what was
+drawn is kept as a learned model. Where none of these takes the options that are given, a tree search does.
+"""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import numbers
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 from tailwise._random import Seed
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import own_method
-from tailwise.planners.registry import PlannerKind, find_planner
+from tailwise.models.simulator import model_name, own_method
+from tailwise.planners.protocol import Decision
+from tailwise.planners.registry import PlannerKind, find_planner, list_planners
 
-DEFAULT_KIND = "erm-mcts"
+_QUICK_SWEEP = 20_000_000  # outcomes times steps: some tenths of a second
+_QUICK_BYTES = 2**29
 
 
 def make_planner(model: Any, beta: float, *, kind: str = "auto", seed: Seed = None, **options: Any) -> Any:
-    """Build a planner (or a policy) by name.
+    """Build a planner (or a policy) by name, or the one that suits the model.
 
     Parameters
     ----------
@@ -25,8 +35,8 @@ def make_planner(model: Any, beta: float, *, kind: str = "auto", seed: Seed = No
     beta : float
         Finite risk level at step 0 (1/cost); the risk-neutral kinds ignore it.
     kind : str, default "auto"
-        A name of :func:`tailwise.planners.list_planners`, or ``package.module:Class``; "auto" chooses by what the
-        model offers.
+        A name of :func:`tailwise.planners.list_planners`, or ``package.module:Class``; "auto" is an
+        :class:`AutoPlanner`, which chooses by what the model offers.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     **options
@@ -49,12 +59,17 @@ def make_planner(model: Any, beta: float, *, kind: str = "auto", seed: Seed = No
     Examples
     --------
     >>> from tailwise import domains, make_planner
+    >>> plan = make_planner(domains.make("mdp-4"), 0.5).plan(iterations=1000)
+    >>> plan.label, plan.planner
+    ('safe', 'exact')
     >>> make_planner(domains.make("mdp-4"), 0.5, kind="erm-bi").action
     1
     >>> make_planner(domains.make("mdp-4"), 0.5, kind="uct", seed=0, bonus=3.0).plan(iterations=2000).label
     'risky'
     """
-    found = find_planner(DEFAULT_KIND if kind == "auto" else kind)
+    if kind == "auto":
+        return AutoPlanner(model, beta, seed=seed, **options)
+    found = find_planner(kind)
     if found.needs_outcomes and not lists_outcomes(model):
         raise ModelError(
             f"{found.name} needs a model that lists its outcomes: a table, or a simulator with "
@@ -79,3 +94,104 @@ def _bonus(kind: PlannerKind, constant: Any) -> Any:
     if kind.bonus is None:
         raise OptionError(f"{kind.name} has no exploration bonus; leave out bonus={constant!r}")
     return kind.bonus(constant=real(constant, "bonus", low=0.0))
+
+
+class AutoPlanner:
+    """The planner that suits a model; its plans say which was taken and why.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem.
+    beta : float
+        Finite risk level at step 0 (1/cost).
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness.
+    **options
+        Options of the planner; the first in line that takes them is chosen.
+
+    Attributes
+    ----------
+    kind, reason : str
+        Which kind of planner was taken, and why.
+    planner : Planner
+        The planner itself. What this class lacks is looked up there.
+
+    Raises
+    ------
+    OptionError
+        If no planner that suits the model takes the options.
+    """
+
+    def __init__(self, model: Any, beta: float, *, seed: Seed = None, **options: Any) -> None:
+        self.model = model
+        level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
+        known = {kind.name for kind in list_planners()}
+        refused: OptionError | None = None
+        for kind, reason in _candidates(model):
+            if kind not in known:
+                continue
+            try:
+                self.planner = make_planner(model, level, kind=kind, seed=seed, **options)
+            except OptionError as error:
+                refused = refused or error
+                continue
+            self.kind, self.reason = kind, reason
+            return
+        raise refused or OptionError("no planner is registered that suits the model")
+
+    @property
+    def state(self) -> Any:
+        """State of the root."""
+        return self.planner.state
+
+    @property
+    def step(self) -> int:
+        """Step h of the root."""
+        return int(self.planner.step)
+
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        until: Callable[[Any], bool] | None = None,
+        progress: Callable[[int, float], None] | None = None,
+    ) -> Any:
+        """Plan with the chosen planner; the plan's ``planner`` and ``reason`` say which and why."""
+        plan: Decision = self.planner.plan(iterations, seconds, until=until, progress=progress)
+        return dataclasses.replace(plan, planner=self.kind, reason=self.reason)  # type: ignore[type-var]
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Move the root to ``state``, which was observed after ``action`` was taken."""
+        self.planner.advance(action, state)
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Move the root to any decision and forget what was found."""
+        self.planner.reset(state, step)
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return an equal planner at the model's start, with a new seed."""
+        other = copy.copy(self)
+        other.planner = self.planner.fresh(seed)
+        return other
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "planner":
+            raise AttributeError(name)
+        return getattr(self.planner, name)
+
+    def __repr__(self) -> str:
+        return f"AutoPlanner(kind={self.kind!r}, reason={self.reason!r})"
+
+
+def _candidates(model: Any) -> Iterator[tuple[str, str]]:
+    """Yield (kind, reason) of what suits the model, best first."""
+    if isinstance(model, TabularMDP):
+        work, space = model.num_outcomes * model.horizon, 12 * (model.horizon + 1) * model.num_states
+        if work <= _QUICK_SWEEP and space <= _QUICK_BYTES:
+            yield "exact", f"a table of {model.num_outcomes:,} outcomes and {model.horizon} steps is solved at once"
+    if lists_outcomes(model):
+        yield "bounded", f"{model_name(model)} lists its outcomes, so that the best action can be proven"
+    yield "learned", f"{model_name(model)} is sampled, and what was drawn is kept as a learned model"
+    yield "erm-mcts", f"{model_name(model)} is searched by a tree"

@@ -1,0 +1,119 @@
+"""The one door: what is chosen, and that the plan says so; and the conditions that end a plan."""
+
+import numpy as np
+import pytest
+
+from tailwise import ErmMcts, Planner, domains, evaluate, make_planner
+from tailwise.errors import OptionError
+from tailwise.planners import AutoPlanner, list_planners, make, until
+from tailwise.search import StopReason
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+
+
+def test_a_small_table_is_solved_exactly_and_the_plan_says_so():
+    planner = make_planner(domains.make("mdp-4"), 0.5, seed=0)
+    assert isinstance(planner, AutoPlanner)
+    assert isinstance(planner, Planner)
+    plan = planner.plan(iterations=10)
+    assert (plan.planner, plan.label) == ("exact", "safe")
+    assert "outcomes and 20 steps is solved at once" in plan.reason
+    planner.advance(plan.action, 1)
+    assert (planner.step, planner.state) == (1, 1)
+    assert planner.fresh(seed=3).step == 0
+    assert planner.step == 1
+
+
+class BlackBox:
+    name = "box"
+
+
+def test_what_is_chosen_follows_what_the_model_offers(monkeypatch):
+    def names(model):
+        return [kind for kind, _ in make._candidates(model)]
+
+    assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "erm-mcts"]
+    assert names(domains.make("battery")) == ["bounded", "learned", "erm-mcts"]
+    assert names(BlackBox()) == ["learned", "erm-mcts"]
+    monkeypatch.setattr(make, "_QUICK_SWEEP", 10)
+    assert names(domains.make("mdp-4")) == ["bounded", "learned", "erm-mcts"]
+
+
+def test_options_decide_too():
+    mdp = domains.make("mdp-4")
+    planner = make_planner(mdp, 0.5, seed=0, bonus=3.0, expansion="path")
+    assert planner.kind == "erm-mcts"
+    assert planner.options.bonus.constant == 3.0
+    with pytest.raises(OptionError, match="does not take these options"):
+        make_planner(mdp, 0.5, width=3)
+    with pytest.raises(OptionError, match="beta"):
+        make_planner(mdp, "much")
+    with pytest.raises(AttributeError):
+        planner.nonsense  # noqa: B018
+
+
+def test_auto_is_played_as_what_it_chose():
+    mdp = domains.make("mdp-4")
+    auto, exact = make_planner(mdp, 0.5), make_planner(mdp, 0.5, kind="erm-bi")
+    played = [evaluate(mdp, player, episodes=20, seed=5).costs for player in (auto, exact)]
+    assert np.array_equal(*played)
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in list_planners()])
+def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
+    mdp = domains.make("mdp-4")
+    planners = [make_planner(mdp, 0.5, kind=kind, seed=7) for _ in range(2)]
+    if not isinstance(planners[0], Planner):
+        assert planners[0].act(mdp.start, 0) in mdp.actions(mdp.start)
+        return
+    first, second = (planner.plan(iterations=300) for planner in planners)
+    assert first.action in mdp.actions(mdp.start)
+    assert first.to_dict()["rows"] == second.to_dict()["rows"]
+    planners[0].advance(first.action, 1)
+    assert (planners[0].step, first.iterations <= 300) == (1, True)
+    other = planners[0].fresh(seed=7)
+    assert other.step == 0
+    assert other.plan(iterations=300).value == first.value
+
+
+def test_gap_stops_once_no_action_could_be_better_by_more():
+    mdp = domains.make("mdp-4")
+    plan = ErmMcts(mdp, 0.5, seed=0).plan(iterations=200_000, until=until.gap(0.6))
+    assert plan.stopped is StopReason.UNTIL
+    assert until.possible_loss(plan) <= 0.6
+    exact = make_planner(mdp, 0.5, kind="exact", seed=0).plan(iterations=10)
+    assert until.possible_loss(exact) == 0.0
+    assert until.proven()(exact)
+    assert not until.proven()(plan)
+    rewards = make_planner(domains.make("mdp-4"), 0.5, kind="exact").plan(iterations=2)
+    assert until.gap(0.0)(rewards)
+
+
+def test_an_action_never_tried_could_be_better_by_anything():
+    plan = ErmMcts(domains.make("grid-mdp"), 0.5, seed=0).plan(iterations=1)
+    assert until.possible_loss(plan) == float("inf")
+
+
+def test_stable_counts_iterations_since_the_last_change():
+    class Fake:
+        def __init__(self, action, iterations):
+            self.action, self.iterations = action, iterations
+
+    holds = until.stable(100)
+    story = [("a", 10), ("a", 60), ("b", 90), ("b", 189), ("b", 190), ("c", 400), ("c", 450)]
+    assert [holds(Fake(*chapter)) for chapter in story] == [False, False, False, False, True, False, False]
+    assert not holds(Fake("c", 20))  # a new call of plan counts from its own start
+    assert holds(Fake("c", 120))
+
+
+@pytest.mark.parametrize("text", ["proven", "gap:0.5", "gap:1e-3", "stable:5000", "stable:1e4"])
+def test_conditions_by_name(text):
+    assert callable(until.from_text(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "proof", "gap", "gap:x", "gap:-1", "stable:0", "stable:", "proven:3", "gap:nan", "stable:inf"]
+)
+def test_conditions_that_are_none(text):
+    with pytest.raises(OptionError, match="must be"):
+        until.from_text(text)
