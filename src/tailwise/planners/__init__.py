@@ -4,6 +4,7 @@ from tailwise.planners import until
 from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.erm_mcts import ErmMcts
+from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlanner, ExactPolicy
 from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.nlu_mcts import NluMcts
@@ -18,6 +19,7 @@ __all__ = [
     "AutoPlanner",
     "Decision",
     "ErmMcts",
+    "EvarSolution",
     "ExactPlanner",
     "ExactPolicy",
     "NluMcts",
@@ -28,6 +30,7 @@ __all__ = [
     "UtilityPlan",
     "UtilitySearch",
     "backward_induction",
+    "evar_planning",
     "find_planner",
     "list_planners",
     "make_planner",
