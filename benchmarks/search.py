@@ -52,7 +52,7 @@ def bare_numpy_episodes(model, start, horizon, discount, rng, episodes):
             k, draw = model.outcome_offsets[row], rng.random()
             while model.cumulative[k] <= draw:
                 k += 1
-            total += factor * model.costs[k]
+            total += factor * model.losses[k]
             state, factor = model.targets[k], factor * discount
     return total
 

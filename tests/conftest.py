@@ -45,5 +45,5 @@ def random_mdp(seed, *, states=4, actions=3, horizon=4, discount=0.9, per_step=F
     if per_step:
         from dataclasses import replace
 
-        mdp = replace(mdp, step_costs=scale * rng.normal(size=(horizon, mdp.num_rows)))
+        mdp = replace(mdp, step_losses=scale * rng.normal(size=(horizon, mdp.num_rows)))
     return mdp

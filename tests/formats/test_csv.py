@@ -30,7 +30,7 @@ def test_counting_from_one_gives_the_same_table_with_the_files_ids_as_labels(tmp
     assert one.state_labels == ("1", "2", "3")
     assert one.action_labels == ("1", "2")
     assert any("count from 1" in note for note in one.notes)
-    assert np.array_equal(zero.costs, one.costs)
+    assert np.array_equal(zero.losses, one.losses)
     assert np.array_equal(zero.next_states, one.next_states)
     assert np.array_equal(zero.outcome_offsets, one.outcome_offsets)
 

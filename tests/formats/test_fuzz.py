@@ -64,7 +64,7 @@ def test_all_readers_say_the_same_of_damaged_copies(tmp_path, monkeypatch, name)
             monkeypatch.setattr(csv_table, "read_fast", lambda p, h, reader=reader: usable(reader(p, h)))
             try:
                 mdp = load(path, horizon=3)
-                found.append((mdp.num_states, mdp.costs.tolist(), mdp.probabilities.tolist(), mdp.notes))
+                found.append((mdp.num_states, mdp.losses.tolist(), mdp.probabilities.tolist(), mdp.notes))
             except TailwiseError as error:
                 found.append(str(error))
         assert found[0] == found[1] == found[2], index

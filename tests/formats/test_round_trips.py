@@ -124,7 +124,7 @@ def test_what_cannot_be_saved(tmp_path):
     ],
 )
 def test_wrong_metadata_is_named_with_file_and_line(tmp_path, key, value, said):
-    path = save(replace(random_mdp(2), terminal_costs=np.zeros(4)), tmp_path / "saved.csv")
+    path = save(replace(random_mdp(2), terminal_losses=np.zeros(4)), tmp_path / "saved.csv")
     beside = tmp_path / "saved.csv.json"
     fields = json.loads(beside.read_text())
     fields[key] = value
@@ -282,4 +282,4 @@ def test_the_real_arrow_file_is_its_csv_twin_counted_from_zero(data_folder):
     assert arrow.num_outcomes == csv.num_outcomes == 3476
     assert np.array_equal(arrow.next_states, csv.next_states)
     assert np.allclose(arrow.probabilities, csv.probabilities, rtol=0, atol=1e-12)
-    assert np.allclose(arrow.costs, csv.costs, rtol=0, atol=1e-9)
+    assert np.allclose(arrow.losses, csv.losses, rtol=0, atol=1e-9)

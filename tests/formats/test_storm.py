@@ -78,7 +78,7 @@ def test_sizes_and_step_bounded_rewards_are_storms(name, constants, reward):
 def test_models_without_rewards_load_with_a_note(name, constants):
     mdp = load(shipped(name), constants=constants)
     assert any("no reward structure" in note for note in mdp.notes)
-    assert not mdp.costs.any()
+    assert not mdp.losses.any()
 
 
 def test_probability_of_a_label_as_a_cost():
@@ -258,7 +258,7 @@ def test_rewards_that_storm_would_average_are_refused(tmp_path):
     path = write(tmp_path, model__jani=jani([10, 0]))
     with pytest.raises(OptionError, match=r"reward 'r' differs between destinations.*average_rewards=true"):
         load(path)
-    assert (load(path, step_cost=1.0).costs == 1.0).all()
+    assert (load(path, step_cost=1.0).losses == 1.0).all()
     averaged = load(f"{path}?average_rewards=true")
     assert [o.cost for o in averaged.outcomes(averaged.start, 0)] == [5.0, 5.0]
     assert any("exact at beta = 0 only" in note for note in averaged.notes)
@@ -273,7 +273,7 @@ def test_drn_of_another_tool_run(tmp_path, model):
     )
     drn, prism = load(tmp_path / "model.drn", reward="energy"), load(model, constants="N=3", reward="energy")
     assert np.array_equal(drn.next_states, prism.next_states)
-    assert np.array_equal(np.sort(drn.costs), np.sort(prism.costs))
+    assert np.array_equal(np.sort(drn.losses), np.sort(prism.losses))
 
 
 def explicit(tmp_path, dialect, **options):

@@ -41,7 +41,7 @@ def test_per_step_costs():
     steps = RNG.normal(size=(H, S, A))
     mdp = build(costs=steps)
     assert mdp.outcomes(1, 1, 2)[0].cost == pytest.approx(steps[2, 1, 1])
-    assert mdp.with_options(horizon=2).step_costs.shape == (2, mdp.num_rows)
+    assert mdp.with_options(horizon=2).step_losses.shape == (2, mdp.num_rows)
     with pytest.raises(ModelError, match="longer"):
         mdp.with_options(horizon=H + 1)
     with pytest.raises(StateError, match="step 3"):
@@ -76,9 +76,9 @@ def test_rewards_are_negated_once():
     mdp = build(costs=None, rewards=SA_COSTS, terminal_rewards=np.arange(S))
     assert mdp.sense == "reward"
     assert mdp.outcomes(0, 1)[0].cost == SA_COSTS[0, 1]
-    assert mdp.costs[0] == -SA_COSTS[0, 0]
+    assert mdp.losses[0] == -SA_COSTS[0, 0]
     assert mdp.terminal_cost(3) == 3.0
-    assert mdp.terminal_costs[3] == -3.0
+    assert mdp.terminal_losses[3] == -3.0
 
 
 def test_ambiguous_shapes_are_refused():
@@ -88,7 +88,7 @@ def test_ambiguous_shapes_are_refused():
     with pytest.raises(ModelError, match="costs_order"):
         TabularMDP.from_arrays(cube, costs=np.zeros((3, 3, 3)), order="SAS", horizon=3)
     ok = TabularMDP.from_arrays(cube, costs=np.zeros((3, 3, 3)), order="SAS", costs_order="HSA", horizon=3)
-    assert ok.step_costs.shape == (3, 9)
+    assert ok.step_losses.shape == (3, 9)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_labels_and_lookup():
 def test_arrays_are_read_only():
     mdp = build()
     with pytest.raises(ValueError, match="read-only"):
-        mdp.costs[0] = 1.0
+        mdp.losses[0] = 1.0
 
 
 def test_options_can_be_changed():
@@ -245,10 +245,10 @@ def test_one_state_and_one_action_need_no_order():
         ({"discount": 2.0}, "discount"),
         ({"start": 99}, "start 99"),
         ({"sense": "joy"}, "'joy'"),
-        ({"costs": np.zeros(1)}, "costs has shape"),
-        ({"probabilities": np.ones(3)}, "costs has shape"),
-        ({"terminal_costs": np.zeros(1)}, "terminal_costs"),
-        ({"step_costs": np.zeros((1, 1))}, "step_costs"),
+        ({"losses": np.zeros(1)}, "losses has shape"),
+        ({"probabilities": np.ones(3)}, "losses has shape"),
+        ({"terminal_losses": np.zeros(1)}, "terminal_losses"),
+        ({"step_losses": np.zeros((1, 1))}, "step_losses"),
         ({"next_states": np.full(S * A * S, 99, np.int32)}, "next_states[0] is 99"),
         ({"action_offsets": np.array([0, 2, 1, 4, 8])}, "action_offsets"),
         ({"outcome_offsets": np.zeros(S * A + 1, np.int64)}, "outcome_offsets"),

@@ -54,7 +54,7 @@ def law_of_policy(mdp, policy):
 
     def follow(state, h):
         if h == mdp.horizon:
-            return [(1.0, float(mdp.terminal_costs[state]))]
+            return [(1.0, float(mdp.terminal_losses[state]))]
         out = []
         for p, target, cost, done in mdp.outcomes(state, policy[h, state], h):
             tails = [(1.0, 0.0)] if done else follow(target, h + 1)
@@ -82,7 +82,7 @@ def test_no_policy_is_better(seed, beta):
 
 def slow_solution(mdp, beta):
     """Backward induction with erm() of each row."""
-    values = mdp.terminal_costs.copy()
+    values = mdp.terminal_losses.copy()
     for h in range(mdp.horizon - 1, -1, -1):
         fresh = np.empty(mdp.num_states)
         for s in range(mdp.num_states):

@@ -89,6 +89,6 @@ def test_nonsense_is_explained():
     with pytest.raises(OptionError, match="over 1000000"):
         truncate(model.with_options(discount=1 - 1e-9), 1e-3)
     with pytest.raises(ModelError, match="depend on the step"):
-        truncate(replace(model, step_costs=np.zeros((1, model.num_rows))), 0.1)
+        truncate(replace(model, step_losses=np.zeros((1, model.num_rows))), 0.1)
     with pytest.raises(ModelError, match="TabularMDP"):
         truncate(domains.make("sailing"), 0.1)

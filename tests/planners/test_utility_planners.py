@@ -1,8 +1,10 @@
 """Acc-MCTS, NLU-MCTS and UCT against exact enumeration and against each other."""
 
 import functools
+import itertools
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -234,10 +236,10 @@ def test_simulators_give_the_very_search_of_their_table(small, sense):
     walk = NluMcts(Walk(small, sense), utility, seed=2).plan(iterations=400)
     assert [row.visits for row in walk.rows] == [row.visits for row in table.rows]
     assert abs(walk.value) == pytest.approx(table.value, rel=1e-12)
-    planners = [AccMcts(model, 0.4, reference=2.0, seed=2) for model in (small, Walk(small, sense))]
+    sign = 1.0 if sense == "cost" else -1.0
+    planners = [AccMcts(m, 0.4, reference=r, seed=2) for m, r in ((small, 2.0), (Walk(small, sense), sign * 2.0))]
     plans = [planner.plan(iterations=400) for planner in planners]
     assert [row.visits for row in plans[0].rows] == [row.visits for row in plans[1].rows]
-    sign = 1.0 if sense == "cost" else -1.0
     assert plans[1].certainty_equivalent == pytest.approx(sign * plans[0].certainty_equivalent)
     planners[1].advance(0, 1, cost=sign * 4.0)
     assert (planners[1].state, planners[1].accrued) == ((1, sign * 4.0, 1), sign * 4.0)
@@ -257,11 +259,33 @@ def test_references_of_simulators_come_from_simulated_episodes(small):
 
 @pytest.mark.parametrize("beta", [-3.0, -1e-9, 1e-9, 0.3, 2.0])
 def test_inverse_undoes_the_utility(beta):
-    for reference in (None, -2.0, 5.0):
-        utility = ExponentialUtility(beta=beta, reference=reference)
+    for reference, sense in itertools.product((None, -2.0, 5.0), ("cost", "reward")):
+        utility = ExponentialUtility(beta=beta, reference=reference, sense=sense)
         for total in (0.5, 1.0, 4.0):
             assert utility.inverse(utility(total)) == pytest.approx(total, rel=1e-6)
     assert ExponentialUtility(beta=20.0, reference=5.0).inverse(-1 / 20) == -math.inf  # lost to rounding
+
+
+@pytest.mark.parametrize("beta", [-0.7, 0.4])
+@pytest.mark.parametrize("form", ["raw", "rescaled"])
+def test_rewards_are_minus_costs_in_every_number_that_is_passed_or_shown(small, beta, form):
+    terminal = -small.terminal_losses
+    rewards = replace(small, sense="reward")  # the same losses, spoken of as rewards
+    assert [rewards.terminal_cost(s) for s in range(small.num_states)] == terminal.tolist()
+    point = {"reference": 1.5} if form == "rescaled" else {}
+    mirrored = {name: -value for name, value in point.items()}
+    plans = [
+        AccMcts(model, beta, form=form, seed=3, **options).plan(iterations=300)
+        for model, options in ((small, point), (rewards, mirrored))
+    ]
+    assert [row.visits for row in plans[0].rows] == [row.visits for row in plans[1].rows]
+    assert plans[1].value == -plans[0].value
+    assert plans[1].certainty_equivalent == pytest.approx(-plans[0].certainty_equivalent, rel=1e-12)
+    assert pilot_reference(rewards, beta) == -pilot_reference(small, beta)
+    costs, earned = (ExponentialUtility(beta=beta, sense=s, **p) for s, p in (("cost", point), ("reward", mirrored)))
+    assert earned(-2.5) == -costs(2.5)
+    with pytest.raises(OptionError, match="the utility is of costs, the model has rewards"):
+        AccruedTable(rewards, costs)
 
 
 def test_bounds_hold_every_total(small):

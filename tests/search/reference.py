@@ -59,7 +59,7 @@ class ReferenceSearch:
 
     def rollout(self, state, h):
         if h == self.mdp.horizon:
-            return float(self.mdp.terminal_costs[state])
+            return float(self.mdp.terminal_losses[state])
         actions = self.mdp.actions(state).tolist()
         action = actions[int(self.rng.random() * len(actions))] if len(actions) > 1 else actions[0]
         target, cost, done = self.step(state, action, h)
@@ -71,7 +71,7 @@ class ReferenceSearch:
         if done:
             tail = 0.0
         elif node.h + 1 == self.mdp.horizon:
-            tail = float(self.mdp.terminal_costs[target])
+            tail = float(self.mdp.terminal_losses[target])
         elif (action, target) in node.children:
             tail = self.visit(node.children[action, target])
         else:

@@ -202,7 +202,7 @@ def test_rewards_are_shown_as_rewards():
     rewards = TabularMDP.from_outcomes(
         costs.row_states[np.repeat(np.arange(costs.num_rows), np.diff(costs.outcome_offsets))],
         np.repeat(costs.action_ids, np.diff(costs.outcome_offsets)), costs.next_states, costs.probabilities,
-        rewards=-costs.costs, horizon=costs.horizon, discount=costs.discount, terminal_rewards=-costs.terminal_costs,
+        rewards=-costs.losses, horizon=costs.horizon, discount=costs.discount, terminal_rewards=-costs.terminal_losses,
         num_states=costs.num_states,
     )  # fmt: skip
     a, b = (ErmMcts(m, 0.7, seed=3).plan(iterations=500) for m in (costs, rewards))

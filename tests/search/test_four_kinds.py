@@ -46,7 +46,7 @@ class TableEnv(gymnasium.Env):
 def compiled_from(table):
     data = table.data
     actions, offsets, cumulative = data.action_offsets, data.outcome_offsets, data.cumulative
-    costs, targets = data.costs, data.targets
+    costs, targets = data.losses, data.targets
 
     def count(state):
         return actions[state + 1] - actions[state]

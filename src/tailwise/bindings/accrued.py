@@ -32,7 +32,7 @@ from tailwise.bindings.intern import (
     word_float,
 )
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, draw_outcome, register_world
-from tailwise.errors import OptionError, SimulatorError
+from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
 from tailwise.models.table_data import TableData
 
@@ -105,9 +105,9 @@ def take_accrued_step(model, state, action, h, stream):  # type: ignore[no-untyp
     """Draw the outcome of an action; only the step that ends the episode charges, the utility of the total."""
     row = model.table.action_offsets[model.store.words[state, 0]] + action
     k = draw_outcome(model.table, row, stream)
-    cost = model.table.costs[k]
-    if model.table.step_costs.size:
-        cost += model.table.step_costs[h, row]
+    cost = model.table.losses[k]
+    if model.table.step_losses.size:
+        cost += model.table.step_losses[h, row]
     accrued = bits_float(model.store.words[state, 1]) + model.powers[h] * cost
     target = model.table.targets[k]
     over = target < 0
@@ -117,7 +117,7 @@ def take_accrued_step(model, state, action, h, stream):  # type: ignore[no-untyp
     if over or h + 1 == model.horizon:
         total = accrued
         if not over:
-            total += model.powers[h + 1] * model.table.terminal_costs[target]
+            total += model.powers[h + 1] * model.table.terminal_losses[target]
         charged = _utility(model, total)
         if not abs(charged) < math.inf:
             return np.int64(state), charged, FAILED
@@ -146,9 +146,9 @@ def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignor
         row = table.action_offsets[index]
         row += draw_index(stream, table.action_offsets[index + 1] - row)
         k = draw_outcome(table, row, stream)
-        cost = table.costs[k]
-        if table.step_costs.size:
-            cost += table.step_costs[h, row]
+        cost = table.losses[k]
+        if table.step_losses.size:
+            cost += table.step_losses[h, row]
         total += model.powers[h] * cost
         steps += 1
         h += 1
@@ -158,7 +158,7 @@ def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignor
             break
         index = target
     if status == GO_ON:
-        total += model.powers[h] * table.terminal_costs[index]
+        total += model.powers[h] * table.terminal_losses[index]
     value = _utility(model, total)
     if not abs(value) < math.inf:
         return value, steps, FAILED
@@ -178,7 +178,7 @@ class AccruedBinding:
         kind, beta, reference, custom = CUSTOM, 0.0, 0.0, 0
         if isinstance(utility, ExponentialUtility):
             kind, beta = (RAW, utility.beta) if utility.reference is None else (RESCALED, utility.beta)
-            reference = utility.reference or 0.0
+            reference = float(mdp.signed(utility.reference or 0.0))
         else:
             custom = self._make_custom(utility)
         self.data = AccruedData(
@@ -247,8 +247,7 @@ class AccruedBinding:
                 f"the utility raised an exception or gave NaN or inf for a total reached below state "
                 f"{where}; it must be finite on all totals that the model can produce"
             )
-        way_out = 'use form="rescaled"' if utility.form == "raw" else "give a larger reference"
-        raise OptionError(f"the utility {utility} overflows on a total reached below state {where}; {way_out}")
+        raise utility.overflow(f"reached below state {where}")
 
     def make_room(self) -> bool:
         """Double the store of pairs if it is full."""

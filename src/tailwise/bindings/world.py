@@ -122,9 +122,9 @@ def _table_count_actions(model, state):  # type: ignore[no-untyped-def]
 def _table_take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     row = model.action_offsets[state] + action
     k = draw_outcome(model, row, stream)
-    cost = model.costs[k]
-    if model.step_costs.size:
-        cost += model.step_costs[h, row]
+    cost = model.losses[k]
+    if model.step_losses.size:
+        cost += model.step_losses[h, row]
     target = model.targets[k]
     if target < 0:
         return -1 - target, cost, DONE
@@ -132,7 +132,7 @@ def _table_take_step(model, state, action, h, stream):  # type: ignore[no-untype
 
 
 def _table_end_cost(model, state):  # type: ignore[no-untyped-def]
-    return model.terminal_costs[state]
+    return model.terminal_losses[state]
 
 
 def _table_roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
@@ -141,9 +141,9 @@ def _table_roll_out(model, state, h, horizon, discount, stream):  # type: ignore
         row = model.action_offsets[state]
         row += draw_index(stream, model.action_offsets[state + 1] - row)
         k = draw_outcome(model, row, stream)
-        cost = model.costs[k]
-        if model.step_costs.size:
-            cost += model.step_costs[h, row]
+        cost = model.losses[k]
+        if model.step_losses.size:
+            cost += model.step_losses[h, row]
         total += factor * cost
         steps += 1
         target = model.targets[k]
@@ -152,7 +152,7 @@ def _table_roll_out(model, state, h, horizon, discount, stream):  # type: ignore
         state = target
         factor *= discount
         h += 1
-    return total + factor * model.terminal_costs[state], steps, GO_ON
+    return total + factor * model.terminal_losses[state], steps, GO_ON
 
 
 register_world(TableData, _table_count_actions, _table_take_step, _table_end_cost, _table_roll_out)

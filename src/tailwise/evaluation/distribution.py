@@ -155,7 +155,7 @@ def cost_distribution(
                 "tolerance= (totals that close are merged), or sample with tailwise.evaluate"
             )
         factor *= mdp.discount
-    ended.append((accrued + factor * mdp.terminal_costs[states], weights))
+    ended.append((accrued + factor * mdp.terminal_losses[states], weights))
     totals = np.concatenate([costs for costs, _ in ended])
     masses = np.concatenate([mass for _, mass in ended])
     _, totals, masses = _merge(np.zeros(totals.size, np.int64), totals, masses, slack)
@@ -185,9 +185,9 @@ def _advance(
     pairs, rows = pairs[taken], rows[taken]
     chosen, outcomes = _expand(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
     pairs, rows = pairs[chosen], rows[chosen]
-    costs = mdp.costs[outcomes]
-    if mdp.step_costs.size:
-        costs = costs + mdp.step_costs[h, rows]
+    costs = mdp.losses[outcomes]
+    if mdp.step_losses.size:
+        costs = costs + mdp.step_losses[h, rows]
     mass = weights[pairs] * (chances[rows] * mdp.probabilities[outcomes])
     targets = mdp.next_states[outcomes].astype(np.int64)
     return targets, accrued[pairs] + factor * costs, mass, mdp.done[outcomes]

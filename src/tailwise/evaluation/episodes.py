@@ -198,14 +198,14 @@ def _follow(table, rows, start, discount, key, first_episode, words, totals):  #
                 return h * rows.shape[1] + state
             first, last = table.outcome_offsets[row], table.outcome_offsets[row + 1] - 1
             outcome = outcome_at(table, first, last, next_double(words))
-            cost = table.costs[outcome]
-            if table.step_costs.size:
-                cost += table.step_costs[h, row]
+            cost = table.losses[outcome]
+            if table.step_losses.size:
+                cost += table.step_losses[h, row]
             total += factor * cost
             state = table.targets[outcome]
             if state < 0:
                 over = True
                 break
             factor *= discount
-        totals[k] = total if over else total + factor * table.terminal_costs[state]
+        totals[k] = total if over else total + factor * table.terminal_losses[state]
     return -1

@@ -45,11 +45,11 @@ def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
     """
     chances = policy_chances(mdp, policy)
     level = real(beta, "beta")
-    values = mdp.terminal_costs.copy()
+    values = mdp.terminal_losses.copy()
     for h in range(mdp.horizon - 1, -1, -1):
-        tails = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states]) + mdp.costs
-        if mdp.step_costs.size:
-            tails = tails + np.repeat(mdp.step_costs[h], np.diff(mdp.outcome_offsets))
+        tails = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states]) + mdp.losses
+        if mdp.step_losses.size:
+            tails = tails + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
         weights = mdp.probabilities * np.repeat(chances[h], np.diff(mdp.outcome_offsets))
         values = np.full(mdp.num_states, np.nan)
         for state in range(mdp.num_states):

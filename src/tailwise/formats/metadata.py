@@ -44,7 +44,7 @@ class Metadata:
 
 def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0) -> str:
     """Return the metadata of a table as JSON text."""
-    has_terminal = bool(mdp.terminal_costs.any())
+    has_terminal = bool(mdp.terminal_losses.any())
     fields = {
         "format": FORMAT,
         "version": VERSION,
@@ -56,7 +56,7 @@ def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0) -> str:
         "num_states": mdp.num_states,
         "state_labels": list(mdp.state_labels),
         "action_labels": list(mdp.action_labels),
-        "terminal_values": mdp.signed(mdp.terminal_costs).tolist() if has_terminal else [],
+        "terminal_values": mdp.signed(mdp.terminal_losses).tolist() if has_terminal else [],
         "list_bytes": list_bytes,
         "notes": list(mdp.notes),
     }

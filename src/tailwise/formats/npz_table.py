@@ -26,6 +26,7 @@ _ARRAYS = {
     "probabilities": ("<f8", 1), "next_states": ("<i4", 1), "costs": ("<f8", 1), "done": ("|b1", 1),
     "step_costs": ("<f8", 2), "terminal_costs": ("<f8", 1), "metadata": ("|u1", 1),
 }  # fmt: skip
+_LOSSES = {"costs": "losses", "step_costs": "step_losses", "terminal_costs": "terminal_losses"}  # field of each member
 _CHECKSUM = "sha256"
 _LONGEST_HEADER = 4096
 _MOST_ACTIONS = 2**31
@@ -42,7 +43,7 @@ def write_npz(mdp: TabularMDP, path: Path) -> None:
         The file to write.
     """
     arrays: dict[str, NDArray[Any]] = {
-        name: np.ascontiguousarray(getattr(mdp, name), dtype=kind)
+        name: np.ascontiguousarray(getattr(mdp, _LOSSES.get(name, name)), dtype=kind)
         for name, (kind, _) in _ARRAYS.items()
         if name != "metadata"
     }
@@ -78,7 +79,7 @@ def read_npz(path: Path) -> TabularMDP:
         raise FormatError(f"{path}: the checksum does not match: the file is damaged; save it again")
     metadata = parse_metadata(arrays["metadata"].tobytes().decode("utf-8", "replace"), f"{path}, member metadata")
     _check_structure(arrays, metadata, path)
-    fields = {name: arrays[name] for name in _ARRAYS if name != "metadata"}
+    fields = {_LOSSES.get(name, name): arrays[name] for name in _ARRAYS if name != "metadata"}
     for array in fields.values():
         array.setflags(write=False)
     mdp = TabularMDP(

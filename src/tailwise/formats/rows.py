@@ -14,7 +14,7 @@ from tailwise.models import TabularMDP
 
 def check_listable(mdp: TabularMDP, path: Path) -> None:
     """Raise ``FormatError`` if a transition list cannot hold the table."""
-    if mdp.step_costs.size:
+    if mdp.step_losses.size:
         raise FormatError(
             f"{path}: the table has {mdp.sense}s that depend on the step, which a transition list cannot "
             "hold; save it as .npz"
@@ -34,7 +34,7 @@ def rows_of(mdp: TabularMDP) -> dict[str, NDArray[Any]]:
         "idaction": np.repeat(mdp.action_ids, per_row),
         "idstateto": mdp.next_states.astype(np.int64),
         "probability": mdp.probabilities,
-        mdp.sense: mdp.signed(mdp.costs),
+        mdp.sense: mdp.signed(mdp.losses),
     }
     without_actions = np.diff(mdp.action_offsets) == 0
     if mdp.done.any() or without_actions[mdp.next_states].any():

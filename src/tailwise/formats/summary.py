@@ -122,7 +122,7 @@ def summarize(model: Any) -> Summary:
 
 def _of_table(mdp: TabularMDP) -> Summary:
     bounds = mdp.signed(np.array(_range(mdp)))
-    terminal = mdp.signed(mdp.terminal_costs) if mdp.terminal_costs.any() else None
+    terminal = mdp.signed(mdp.terminal_losses) if mdp.terminal_losses.any() else None
     report = mdp.check()
     warnings = [str(item) for item in (*report.violations, *report.warnings)]
     unreached = mdp.num_states - _count_reached(mdp)
@@ -151,11 +151,11 @@ def _of_table(mdp: TabularMDP) -> Summary:
 
 def _range(mdp: TabularMDP) -> tuple[float, float]:
     """Smallest and largest cost of one step."""
-    if not mdp.step_costs.size:
-        return float(mdp.costs.min()), float(mdp.costs.max())
+    if not mdp.step_losses.size:
+        return float(mdp.losses.min()), float(mdp.losses.max())
     first = mdp.outcome_offsets[:-1]
-    low = np.minimum.reduceat(mdp.costs, first) + mdp.step_costs.min(axis=0)
-    high = np.maximum.reduceat(mdp.costs, first) + mdp.step_costs.max(axis=0)
+    low = np.minimum.reduceat(mdp.losses, first) + mdp.step_losses.min(axis=0)
+    high = np.maximum.reduceat(mdp.losses, first) + mdp.step_losses.max(axis=0)
     return float(low.min()), float(high.max())
 
 

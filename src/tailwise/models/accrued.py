@@ -12,7 +12,7 @@ scale says nothing about costs, so that no exploration constant fits. The rescal
     u(x) = (exp(beta (x - m)) - 1) / beta
 
 is an increasing affine map of it: the same decisions, but u has the unit of the costs and
-slope 1 at the reference m.
+slope 1 at the reference m. For rewards the sign of beta turns over and u is maximised: -u(-x) of the costs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
-from tailwise._validate import real
+from tailwise._validate import choice, real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models.contract import Sense
 from tailwise.models.tabular import TabularMDP
@@ -35,15 +35,18 @@ EXP_LIMIT = 709.0  # exp overflows a little above
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialUtility:
-    """The utility whose certainty equivalent is the entropic risk.
+    """The utility whose certainty equivalent is the entropic risk; minimised for costs, maximised for rewards.
 
     Parameters
     ----------
     beta : float
-        Finite risk level.
+        Finite risk level: positive averse, negative seeking.
     reference : float, optional
-        The point m of the rescaled form ``(exp(beta (x - m)) - 1) / beta``. None is the raw form
-        ``exp(beta x)`` (``-exp(beta x)`` for a negative beta, since utilities are minimised).
+        The point m of the rescaled form ``(exp(b (x - m)) - 1) / b``, a total in the model's own sense, with
+        ``b = beta`` for costs and ``-beta`` for rewards. None is the raw form ``exp(b x)`` (``-exp(b x)`` for a
+        negative b).
+    sense : "cost" or "reward", default "cost"
+        Whether x is a total cost or a total reward.
 
     Examples
     --------
@@ -56,11 +59,13 @@ class ExponentialUtility:
 
     beta: float
     reference: float | None = None
+    sense: Sense = "cost"
 
     def __post_init__(self) -> None:
         real(self.beta, "beta")
+        choice(self.sense, "sense", get_args(Sense))
         if self.reference is not None:
-            real(self.reference, "reference", hint="it is a total cost at which the utility has slope 1")
+            real(self.reference, "reference", hint="it is a total at which the utility has slope 1")
         elif self.beta == 0.0:
             raise OptionError("the raw utility exp(beta x) is constant at beta = 0; use the rescaled form")
 
@@ -69,37 +74,59 @@ class ExponentialUtility:
         """``"raw"`` or ``"rescaled"``."""
         return "raw" if self.reference is None else "rescaled"
 
+    @property
+    def rate(self) -> float:
+        """``b`` of the formulas: beta for costs, minus beta for rewards."""
+        return self.beta if self.sense == "cost" else 0.0 - self.beta
+
     def __call__(self, total: float) -> float:
-        """Return the utility of a total cost; inf where it overflows."""
+        """Return the utility of a total in the model's sense; infinite where it overflows."""
+        rate = self.rate
         if self.reference is None:
-            exponent = self.beta * total
-            return math.copysign(math.exp(exponent) if exponent <= EXP_LIMIT else math.inf, self.beta)
+            exponent = rate * total
+            return math.copysign(math.exp(exponent) if exponent <= EXP_LIMIT else math.inf, rate)
         gap = total - self.reference
-        if self.beta * gap > EXP_LIMIT:
-            return math.copysign(math.inf, self.beta)
-        return gap if abs(self.beta * gap) < 1e-17 else math.expm1(self.beta * gap) / self.beta
+        if rate * gap > EXP_LIMIT:
+            return math.copysign(math.inf, rate)
+        return gap if abs(rate * gap) < 1e-17 else math.expm1(rate * gap) / rate
 
     def inverse(self, value: float) -> float:
-        """Return the certainty equivalent: the total cost whose utility is ``value``.
+        """Return the certainty equivalent: the total whose utility is ``value``.
 
-        NaN if there is none; minus infinity (for beta > 0) where rounding has lost it, which happens to
-        totals more than ``37 / beta`` below the reference.
+        NaN if there is none; infinite, on the harmless side, where rounding has lost it, which happens to
+        totals further than ``37 / |beta|`` from the reference.
         """
+        rate = self.rate
         if self.reference is None:
-            size = value if self.beta > 0 else -value
-            return math.log(size) / self.beta if size > 0 else math.nan
-        scaled = self.beta * value
+            size = value if rate > 0 else -value
+            return math.log(size) / rate if size > 0 else math.nan
+        scaled = rate * value
         if scaled <= -1.0:
-            return math.copysign(math.inf, -self.beta) if scaled == -1.0 else math.nan
-        return self.reference + (value if abs(scaled) < 1e-17 else math.log1p(scaled) / self.beta)
+            return math.copysign(math.inf, -rate) if scaled == -1.0 else math.nan
+        return self.reference + (value if abs(scaled) < 1e-17 else math.log1p(scaled) / rate)
+
+    def overflow(self, where: str) -> OptionError:
+        """Return the error for a total, named by ``where``, whose utility is too large for a number."""
+        side = "larger" if self.rate > 0 else "smaller"
+        way_out = 'use form="rescaled"' if self.reference is None else f"give a {side} reference"
+        return OptionError(f"the utility {self} overflows on a total {where}; {way_out}")
 
     def __str__(self) -> str:
+        rate = self.rate
         if self.reference is None:
-            return f"exp({self.beta:g} x), raw" if self.beta > 0 else f"-exp({self.beta:g} x), raw"
-        return f"(exp({self.beta:g} (x - {self.reference:.6g})) - 1) / {self.beta:g}, rescaled"
+            return f"exp({rate:g} x), raw" if rate > 0 else f"-exp({rate:g} x), raw"
+        return f"(exp({rate:g} (x - {self.reference:.6g})) - 1) / {rate:g}, rescaled"
 
 
 Utility: TypeAlias = "ExponentialUtility | Callable[[float], float]"
+
+
+def check_utility(utility: Any, sense: Sense) -> None:
+    """Raise ``OptionError`` unless ``utility`` is a function of totals in that sense."""
+    if not callable(utility):
+        raise OptionError(f"utility must be a function of the total, not {utility!r}")
+    if isinstance(utility, ExponentialUtility) and utility.sense != sense:
+        raise OptionError(f"the utility is of {utility.sense}s, the model has {sense}s; give it sense={sense!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,16 +137,16 @@ class AccruedTable:
     ----------
     mdp : TabularMDP
         The table.
-    utility : ExponentialUtility or callable
-        An :class:`ExponentialUtility` takes the total *cost*. Any other callable float -> float takes the
-        total in the table's own sense: minimised for costs, maximised for rewards.
+    utility : callable float -> float
+        Of the total in the table's own sense, as an :class:`ExponentialUtility` of that sense: minimised for
+        costs, maximised for rewards.
 
     Raises
     ------
     ModelError
         If ``mdp`` is not a table.
     OptionError
-        If ``utility`` cannot be called.
+        If ``utility`` cannot be called, or is an exponential one of the other sense.
 
     Examples
     --------
@@ -136,8 +163,7 @@ class AccruedTable:
     def __post_init__(self) -> None:
         if not isinstance(self.mdp, TabularMDP):
             raise ModelError(f"the accrued-cost view needs a TabularMDP, not a {type(self.mdp).__name__}")
-        if not callable(self.utility):
-            raise OptionError(f"utility must be a function of the total, not {self.utility!r}")
+        check_utility(self.utility, self.sense)
 
     @property
     def horizon(self) -> int:
@@ -182,9 +208,9 @@ class AccruedTable:
         total = accrued if done else accrued + float(self.powers[h + 1]) * self.mdp.terminal_cost(target)
         return (target, accrued), self.utility_of(total), done
 
-    def signed(self, cost: Any) -> Any:
-        """Turn an inner cost into the table's own sense."""
-        return self.mdp.signed(cost)
+    def signed(self, loss: Any) -> Any:
+        """Turn a loss into the table's own sense."""
+        return self.mdp.signed(loss)
 
     def root(self, state: Any, accrued: float, step: int) -> tuple[int, float]:
         """Return the view's state for a state of the table and what was paid before it."""
@@ -218,24 +244,22 @@ class AccruedTable:
 
     def utility_of(self, total: float) -> float:
         """Return the utility of a total in the table's own sense, in that sense."""
-        if isinstance(self.utility, ExponentialUtility):
-            return float(self.mdp.signed(self.utility(self.mdp.signed(total))))
         return float(self.utility(total))
 
 
 def total_bounds(mdp: TabularMDP) -> tuple[float, float]:
-    """Return bounds (low, high) on the discounted total cost of every episode of a table (in costs)."""
+    """Return bounds (low, high) on the discounted total loss of every episode of a table."""
     low = high = 0.0
     for h in range(mdp.horizon):
-        costs = mdp.costs
-        if mdp.step_costs.size:
-            costs = costs + np.repeat(mdp.step_costs[h], np.diff(mdp.outcome_offsets))
-        least, most = float(costs.min()), float(costs.max())
+        losses = mdp.losses
+        if mdp.step_losses.size:
+            losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
+        least, most = float(losses.min()), float(losses.max())
         if mdp.done.any():  # an episode that is over costs nothing more
             least, most = min(least, 0.0), max(most, 0.0)
         low, high = low + mdp.discount**h * least, high + mdp.discount**h * most
     last = mdp.discount**mdp.horizon
-    ends = (float(mdp.terminal_costs.min()), float(mdp.terminal_costs.max()))
+    ends = (float(mdp.terminal_losses.min()), float(mdp.terminal_losses.max()))
     if mdp.done.any():
         ends = (min(ends[0], 0.0), max(ends[1], 0.0))
     return low + last * ends[0], high + last * ends[1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailwise.errors import OptionError, SimulatorError
-from tailwise.models.accrued import ExponentialUtility, Utility
+from tailwise.models.accrued import ExponentialUtility, Utility, check_utility
 from tailwise.models.simulator import Simulator, cost_fault, model_name, own_method, short, validate_simulator
 
 
@@ -21,7 +21,7 @@ class AccruedSimulator(Simulator):
     ----------
     inner : simulator
         The simulator.
-    utility : ExponentialUtility or callable
+    utility : callable float -> float
         As for :class:`tailwise.models.AccruedTable`.
 
     Raises
@@ -29,13 +29,12 @@ class AccruedSimulator(Simulator):
     ModelError
         If ``inner`` is no simulator.
     OptionError
-        If ``utility`` cannot be called.
+        If ``utility`` cannot be called, or is an exponential one of the other sense.
     """
 
     def __init__(self, inner: Any, utility: Utility) -> None:
         validate_simulator(inner)
-        if not callable(utility):
-            raise OptionError(f"utility must be a function of the total, not {utility!r}")
+        check_utility(utility, inner.sense)
         self.inner = inner
         self.utility = utility
         self.horizon = int(inner.horizon)
@@ -73,18 +72,15 @@ class AccruedSimulator(Simulator):
         named = own_method(self.inner, "state_name")
         return f"{short(state[0]) if named is None else named(state[0])} (accrued {state[1]:.6g})"
 
-    def signed(self, cost: Any) -> Any:
-        """Turn an inner cost into the simulator's sense."""
-        return cost if self.sense == "cost" else 0.0 - cost
+    def signed(self, loss: Any) -> Any:
+        """Turn a loss into the simulator's own sense, or back."""
+        return loss if self.sense == "cost" else 0.0 - loss
 
     def utility_of(self, total: float) -> float:
         """Return the utility of a total in the simulator's own sense, in that sense; raise if it overflows."""
-        if not isinstance(self.utility, ExponentialUtility):
-            return float(self.utility(total))
-        value = float(self.signed(self.utility(self.signed(total))))
-        if math.isinf(value):
-            way_out = 'use form="rescaled"' if self.utility.form == "raw" else "give a larger reference"
-            raise OptionError(f"the utility {self.utility} overflows on a total of {total:g}; {way_out}")
+        value = float(self.utility(total))
+        if isinstance(self.utility, ExponentialUtility) and math.isinf(value):
+            raise self.utility.overflow(f"of {total:g}")
         return value
 
     def root(self, state: Any, accrued: float, step: int) -> tuple[Any, float, int]:

@@ -80,17 +80,17 @@ def _violations(mdp: TabularMDP) -> Iterator[Violation]:
     wrong &= ~np.logical_or.reduceat(bad, offsets[:-1])
     for row in np.flatnonzero(wrong).tolist():
         yield Violation(place(row), f"probabilities sum to {sums[row]:.9g}", "they must sum to 1")
-    for k in np.flatnonzero(~np.isfinite(mdp.costs)).tolist():
+    for k in np.flatnonzero(~np.isfinite(mdp.losses)).tolist():
         yield Violation(
             f"{place(row_of(k))}, next state {mdp.state_name(int(mdp.next_states[k]))}",
-            f"{mdp.sense} {mdp.signed(mdp.costs[k])}",
+            f"{mdp.sense} {mdp.signed(mdp.losses[k])}",
             "it must be a finite number; leave illegal actions out",
         )
-    for h, row in np.argwhere(~np.isfinite(mdp.step_costs)).tolist():
-        value = mdp.signed(mdp.step_costs[h, row])
+    for h, row in np.argwhere(~np.isfinite(mdp.step_losses)).tolist():
+        value = mdp.signed(mdp.step_losses[h, row])
         yield Violation(f"step {h}, {place(row)}", f"{mdp.sense} {value}", "it must be a finite number")
-    for state in np.flatnonzero(~np.isfinite(mdp.terminal_costs)).tolist():
-        value = mdp.signed(mdp.terminal_costs[state])
+    for state in np.flatnonzero(~np.isfinite(mdp.terminal_losses)).tolist():
+        value = mdp.signed(mdp.terminal_losses[state])
         yield Violation(f"state {mdp.state_name(state)}", f"terminal {mdp.sense} {value}", "it must be a finite number")
     for state in np.flatnonzero(_stuck(mdp)).tolist():
         yield Violation(
@@ -115,14 +115,14 @@ def _structure(mdp: TabularMDP) -> Iterator[Violation]:
     except ModelError as error:
         yield Violation("start", f"{mdp.start!r}", str(error))
     sizes = {
-        "outcome_offsets": rows + 1, "next_states": outcomes, "costs": outcomes, "done": outcomes,
-        "terminal_costs": states,
+        "outcome_offsets": rows + 1, "next_states": outcomes, "losses": outcomes, "done": outcomes,
+        "terminal_losses": states,
     }  # fmt: skip
     for name, size in sizes.items():
         if getattr(mdp, name).shape != (size,):
             yield Violation(_ARRAYS, f"{name} has shape {getattr(mdp, name).shape}", f"it must be ({size},)")
-    if mdp.step_costs.size and mdp.step_costs.shape != (mdp.horizon, rows):
-        yield Violation(_ARRAYS, f"step_costs has shape {mdp.step_costs.shape}", f"it must be {(mdp.horizon, rows)}")
+    if mdp.step_losses.size and mdp.step_losses.shape != (mdp.horizon, rows):
+        yield Violation(_ARRAYS, f"step_losses has shape {mdp.step_losses.shape}", f"it must be {(mdp.horizon, rows)}")
     for name, offsets, least, last in (
         ("action_offsets", mdp.action_offsets, 0, rows),
         ("outcome_offsets", mdp.outcome_offsets, 1, outcomes),
@@ -149,6 +149,6 @@ def _stuck(mdp: TabularMDP) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _warnings(mdp: TabularMDP) -> Iterator[Violation]:
-    largest = float(np.abs(mdp.costs).max(initial=0.0))
+    largest = float(np.abs(mdp.losses).max(initial=0.0))
     if np.isfinite(largest) and largest > 1e12:
         yield Violation("costs", f"the largest is {largest:g}", "rescale them: double precision has 16 digits")

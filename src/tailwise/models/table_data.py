@@ -21,10 +21,10 @@ class TableData(NamedTuple):
     action_offsets: NDArray[np.int64]  # (S + 1,)
     outcome_offsets: NDArray[np.int64]  # (R + 1,)
     cumulative: NDArray[np.float64]  # (O,)
-    costs: NDArray[np.float64]  # (O,)
+    losses: NDArray[np.float64]  # (O,)
     targets: NDArray[np.int64]  # (O,) next state, or -1 - next state where the episode ends
-    step_costs: NDArray[np.float64]  # (H, R), or (0, 0) where costs do not depend on the step
-    terminal_costs: NDArray[np.float64]  # (S,)
+    step_losses: NDArray[np.float64]  # (H, R), or (0, 0) where losses do not depend on the step
+    terminal_losses: NDArray[np.float64]  # (S,)
 
     @classmethod
     def build(cls, mdp: TabularMDP) -> TableData:
@@ -43,10 +43,10 @@ class TableData(NamedTuple):
             mdp.action_offsets.copy(),
             offsets.copy(),
             cumulative,
-            mdp.costs.copy(),
+            mdp.losses.copy(),
             targets,
-            np.ascontiguousarray(mdp.step_costs).copy(),
-            mdp.terminal_costs.copy(),
+            np.ascontiguousarray(mdp.step_losses).copy(),
+            mdp.terminal_losses.copy(),
         )
 
 

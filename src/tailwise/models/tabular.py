@@ -5,8 +5,8 @@ Layout (all arrays are read-only). State ``s`` owns the rows ``action_offsets[s]
 ``outcome_offsets[r]`` to ``outcome_offsets[r + 1]``. Two outcomes with the same next state and
 different costs stay two: merging them keeps the mean and falsifies every other risk.
 
-Everything inside is a cost; a model built from rewards says ``sense="reward"``, and its rewards
-were negated once, here.
+Inside, everything is a *loss*, which is minimised: a cost, or minus a reward. Whatever a user passes or is
+shown is in the model's own sense; the arrays of losses are for those who compute with them.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class TabularMDP:
         Positive; they sum to 1 within a row.
     next_states : ndarray of int32, shape (outcomes,)
         Where the outcome leads.
-    costs : ndarray of float64, shape (outcomes,)
-        Cost of the outcome, the same at every step (in costs, whatever the sense).
+    losses : ndarray of float64, shape (outcomes,)
+        What the outcome costs at every step: its cost, or minus its reward (see :meth:`signed`).
     done : ndarray of bool, shape (outcomes,)
         Whether the outcome ends the episode.
-    step_costs : ndarray of float64, shape (H, rows) or (0, 0)
-        Cost of each row that depends on the step, added to ``costs``; empty if there is none.
-    terminal_costs : ndarray of float64, shape (S,)
+    step_losses : ndarray of float64, shape (H, rows) or (0, 0)
+        Loss of each row that depends on the step, added to ``losses``; empty if there is none.
+    terminal_losses : ndarray of float64, shape (S,)
         Charged once, at step H.
     horizon : int
         Number of decisions H.
@@ -79,10 +79,10 @@ class TabularMDP:
     outcome_offsets: Ints
     probabilities: Floats
     next_states: NDArray[np.int32]
-    costs: Floats
+    losses: Floats
     done: NDArray[np.bool_]
-    step_costs: Floats
-    terminal_costs: Floats
+    step_losses: Floats
+    terminal_losses: Floats
     horizon: int
     discount: float
     start: int
@@ -318,7 +318,7 @@ class TabularMDP:
         num_states = parts.action_offsets.size - 1
         built = cls(
             **parts._asdict(),
-            terminal_costs=tabular_build.terminal(terminal_costs, terminal_rewards, num_states),
+            terminal_losses=tabular_build.terminal(terminal_costs, terminal_rewards, num_states),
             horizon=tabular_build.check_horizon(horizon),
             discount=tabular_build.check_discount(discount),
             start=tabular_build.find_start(start, num_states, state_labels),
@@ -326,7 +326,7 @@ class TabularMDP:
             action_labels=tabular_build.labels(action_labels, tabular_build.count_actions(parts), "action_labels"),
             name=name,
         )
-        for part in (*parts[:-1], built.terminal_costs):  # the last part is the sense
+        for part in (*parts[:-1], built.terminal_losses):  # the last part is the sense
             part.setflags(write=False)
         if validate:
             built.require_sound()
@@ -375,7 +375,7 @@ class TabularMDP:
         """Return the outcomes of ``action`` in ``state`` at step ``h``, in the model's own sense."""
         row = self.row(state, action)
         kept = slice(int(self.outcome_offsets[row]), int(self.outcome_offsets[row + 1]))
-        costs = self.signed(self.costs[kept] + self._step_cost(row, h))
+        costs = self.signed(self.losses[kept] + self._step_loss(row, h))
         columns = (
             self.probabilities[kept].tolist(),
             self.next_states[kept].tolist(),
@@ -391,13 +391,13 @@ class TabularMDP:
         index = first
         if last - first > 1:  # a certain outcome draws nothing, here as in the compiled kernels
             index += int(np.searchsorted(self.data.cumulative[first:last], rng.random(), side="right"))
-        cost = float(self.signed(self.costs[index] + self._step_cost(row, h)))
+        cost = float(self.signed(self.losses[index] + self._step_loss(row, h)))
         return int(self.next_states[index]), cost, bool(self.done[index])
 
     def terminal_cost(self, state: int) -> float:
         """Return what reaching step H in ``state`` costs (or earns), in the model's own sense."""
         self._rows(state)
-        return float(self.signed(self.terminal_costs[state]))
+        return float(self.signed(self.terminal_losses[state]))
 
     def row(self, state: int, action: int) -> int:
         """Return the row of ``action`` in ``state``, or raise ``StateError``."""
@@ -408,16 +408,16 @@ class TabularMDP:
             raise StateError(f"action {action!r} is not allowed in state {self.state_name(state)}; allowed: {allowed}")
         return first + int(found[0])
 
-    def signed(self, cost: Any) -> Any:
-        """Turn an inner cost into the user's sense (costs stay, rewards are negated back)."""
-        return cost if self.sense == "cost" else 0.0 - cost
+    def signed(self, loss: Any) -> Any:
+        """Turn losses into the model's own sense, or back: costs stay, rewards are negated."""
+        return loss if self.sense == "cost" else 0.0 - loss
 
-    def _step_cost(self, row: int, h: int) -> float:
-        if not self.step_costs.size:
+    def _step_loss(self, row: int, h: int) -> float:
+        if not self.step_losses.size:
             return 0.0
         if not 0 <= h < self.horizon:
             raise StateError(f"step {h} is outside 0..{self.horizon - 1}")
-        return float(self.step_costs[h, row])
+        return float(self.step_losses[h, row])
 
     def _rows(self, state: int) -> tuple[int, int]:
         if isinstance(state, (bool, str)) or not 0 <= int(state) < self.num_states or int(state) != state:
@@ -456,12 +456,12 @@ class TabularMDP:
         changed: dict[str, Any] = {}
         if horizon is not None:
             changed["horizon"] = tabular_build.check_horizon(horizon)
-            if self.step_costs.size:
-                if horizon > self.step_costs.shape[0]:
+            if self.step_losses.size:
+                if horizon > self.step_losses.shape[0]:
                     raise ModelError(
-                        f"horizon {horizon} is longer than the {self.step_costs.shape[0]} steps with costs"
+                        f"horizon {horizon} is longer than the {self.step_losses.shape[0]} steps with costs"
                     )
-                changed["step_costs"] = self.step_costs[:horizon]
+                changed["step_losses"] = self.step_losses[:horizon]
         if discount is not None:
             changed["discount"] = tabular_build.check_discount(discount)
         if start is not None:
@@ -483,7 +483,7 @@ class TabularMDP:
     def equals(self, other: TabularMDP) -> bool:
         """Whether ``other`` is the same problem, entry by entry (names and notes do not count)."""
         arrays = ["action_offsets", "action_ids", "outcome_offsets", "probabilities", "next_states"]
-        arrays += ["costs", "done", "step_costs", "terminal_costs"]
+        arrays += ["losses", "done", "step_losses", "terminal_losses"]
         plain = ("horizon", "discount", "start", "sense", "state_labels", "action_labels")
         return all(np.array_equal(getattr(self, key), getattr(other, key)) for key in arrays) and all(
             getattr(self, key) == getattr(other, key) for key in plain

@@ -29,9 +29,9 @@ class Parts(NamedTuple):
     outcome_offsets: Ints
     probabilities: Floats
     next_states: NDArray[np.int32]
-    costs: Floats
+    losses: Floats
     done: NDArray[np.bool_]
-    step_costs: Floats
+    step_losses: Floats
     sense: Sense
 
 
@@ -45,7 +45,7 @@ def parts_from_outcomes(
     *,
     done: ArrayLike | None = None,
     num_states: int | None = None,
-    step_costs: Floats | None = None,
+    step_losses: Floats | None = None,
     keep: NDArray[np.bool_] | None = None,
 ) -> Parts:
     """Sort outcome entries by (state, action), stably, and lay out the table."""
@@ -105,7 +105,7 @@ def parts_from_outcomes(
         target.astype(np.int32),
         cost if sense == "cost" else 0.0 - cost,
         ends,
-        np.zeros((0, 0)) if step_costs is None else step_costs,
+        np.zeros((0, 0)) if step_losses is None else step_losses,
         sense,
     )
 
@@ -166,7 +166,7 @@ def parts_from_arrays(
         {"costs": per_outcome, "rewards": None} if sense == "cost" else {"costs": None, "rewards": per_outcome}
     )
     parts = parts_from_outcomes(
-        state, action, target, chance, **given_costs, num_states=num_states, step_costs=per_step,
+        state, action, target, chance, **given_costs, num_states=num_states, step_losses=per_step,
         keep=np.ones(state.size, dtype=np.bool_),
     )  # fmt: skip
     return parts, num_actions

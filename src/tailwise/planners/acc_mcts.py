@@ -8,7 +8,8 @@ polynomial one with constant sqrt(2), as in the paper's experiments.
 Two forms of u. ``form="raw"`` is the paper's; its scale runs from 1 to ``exp(beta * total)``, beside which
 sqrt(2) is anything from everything to nothing, and it overflows once ``beta * total > 709``. The default,
 ``form="rescaled"``, is ``(exp(beta (x - m)) - 1) / beta``: the same decisions, but in the unit of the costs,
-with slope 1 at the reference m. If none is given, m is the entropic risk of uniformly random
+with slope 1 at the reference m (for rewards beta turns its sign and u is maximised). If none is given, m is the
+entropic risk of uniformly random
 episodes (a fixed sample: 256 on a table, 64 of a simulator), raised where that is needed to rule out overflow. (For a
 negative beta: lowered.)
 """
@@ -49,9 +50,10 @@ class AccMcts(UtilitySearch):
     beta : float
         Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
     form : "rescaled" or "raw", default "rescaled"
-        The utility: ``(exp(beta (x - m)) - 1) / beta``, or the paper's ``exp(beta x)``.
+        The utility: ``(exp(beta (x - m)) - 1) / beta``, or the paper's ``exp(beta x)``; see
+        :class:`tailwise.models.ExponentialUtility` for what they are of rewards.
     reference : float, optional
-        The point m of the rescaled form, a total cost (an inner cost: for rewards, minus the reward).
+        The point m of the rescaled form: a total cost, or a total reward of a model that has rewards.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     bonus, expansion, recommend, max_nodes, max_memory
@@ -100,10 +102,10 @@ class AccMcts(UtilitySearch):
         if choice(form, "form", ("rescaled", "raw")) == "raw":
             if reference is not None:
                 raise OptionError('reference belongs to form="rescaled"; the raw form has none')
-            utility = ExponentialUtility(beta=level)
+            point = None
         else:
             point = pilot_reference(model, level) if reference is None else reference
-            utility = ExponentialUtility(beta=level, reference=point)
+        utility = ExponentialUtility(beta=level, reference=point, sense=getattr(model, "sense", "cost"))
         options = SearchOptions(
             beta=0.0,
             bonus=PolynomialBonus() if bonus is None else bonus,
@@ -132,25 +134,26 @@ def pilot_reference(model: Any, beta: float) -> float:
     Returns
     -------
     float
-        A total cost; the same for the same model and level, whatever the planner's seed. The bounds that rule out
-        overflow are known for tables only.
+        A total in the model's own sense; the same for the same model and level, whatever the planner's seed. The bounds
+        that rule out overflow are known for tables only.
     """
     rng = generator(0)
     if not isinstance(model, TabularMDP):
-        return erm(_simulated_episodes(model, rng), beta)
-    mdp, totals = model, np.empty(_PILOTS)
-    _random_episodes(mdp.data, mdp.start, mdp.horizon, mdp.discount, stream_words(rng), totals)
-    point = erm(totals, beta)
-    low, high = total_bounds(mdp)
+        losses = _simulated_episodes(model, rng)
+        return erm(losses, beta) if model.sense == "cost" else 0.0 - erm(losses, beta)
+    losses = np.empty(_PILOTS)
+    _random_episodes(model.data, model.start, model.horizon, model.discount, stream_words(rng), losses)
+    point = erm(losses, beta)
+    low, high = total_bounds(model)
     if beta > 0:
-        return max(point, high - (EXP_LIMIT - 1.0) / beta)
-    if beta < 0:
-        return min(point, low - (EXP_LIMIT - 1.0) / beta)
-    return point
+        point = max(point, high - (EXP_LIMIT - 1.0) / beta)
+    elif beta < 0:
+        point = min(point, low - (EXP_LIMIT - 1.0) / beta)
+    return float(model.signed(point))
 
 
 def _simulated_episodes(model: Any, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the total costs of uniformly random episodes of a simulator."""
+    """Return the total losses of uniformly random episodes of a simulator."""
     view = AccruedSimulator(model, lambda total: total)
     totals = np.empty(_SIMULATED_PILOTS)
     for k in range(totals.size):
@@ -175,7 +178,7 @@ def _simulated_episodes(model: Any, rng: np.random.Generator) -> NDArray[np.floa
 
 @kernel
 def _random_episodes(table, start, horizon, discount, stream, totals):  # type: ignore[no-untyped-def]
-    """Fill ``totals`` with the discounted costs of uniformly random episodes."""
+    """Fill ``totals`` with the discounted losses of uniformly random episodes."""
     for k in range(totals.size):
         totals[k], _, _ = roll_out(table, start, 0, horizon, discount, stream)
 

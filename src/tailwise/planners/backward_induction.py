@@ -145,7 +145,7 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
             f"values for {horizon} steps x {size} states would need more than 64 GiB; shorten the horizon"
         )
     values, policy = np.empty((horizon + 1, size)), np.empty((horizon, size), np.int32)
-    values[horizon] = mdp.terminal_costs
+    values[horizon] = mdp.terminal_losses
     uniform = _uniform_rows(mdp)
     for h in range(horizon - 1, -1, -1):
         _sweep(mdp, uniform, level, h, values[h + 1], np.empty(0), values[h], policy[h])
@@ -177,10 +177,10 @@ def _sweep(
         mdp.outcome_offsets,
         mdp.probabilities,
         mdp.next_states,
-        mdp.costs,
+        mdp.losses,
         mdp.done,
     )
-    step_cost = mdp.step_costs[h] if mdp.step_costs.size else np.empty(0)
+    step_cost = mdp.step_losses[h] if mdp.step_losses.size else np.empty(0)
     sweep_kernels.sweep(
         table,
         uniform,
@@ -201,5 +201,5 @@ def _sweep(
 def _uniform_rows(mdp: TabularMDP) -> NDArray[np.bool_]:
     """Rows whose outcomes all go on and share one cost: these take the fast product."""
     starts = mdp.outcome_offsets[:-1]
-    low, high = np.minimum.reduceat(mdp.costs, starts), np.maximum.reduceat(mdp.costs, starts)
+    low, high = np.minimum.reduceat(mdp.losses, starts), np.maximum.reduceat(mdp.losses, starts)
     return np.asarray((low == high) & ~np.logical_or.reduceat(mdp.done, starts))

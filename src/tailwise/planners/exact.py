@@ -310,16 +310,16 @@ def play_policy(table, action_ids, policy, root, position, first_step, discount,
                 while action_ids[row] != policy[h, state]:
                     row += 1
             outcome = draw_outcome(table, row, stream)
-            cost = table.costs[outcome]
-            if table.step_costs.size:
-                cost += table.step_costs[h, row]
+            cost = table.losses[outcome]
+            if table.step_losses.size:
+                cost += table.step_losses[h, row]
             total += factor * cost
             factor *= discount
             steps += 1
             state = table.targets[outcome]
             if state < 0:
                 break
-        totals[k] = total if state < 0 else total + factor * table.terminal_costs[state]
+        totals[k] = total if state < 0 else total + factor * table.terminal_losses[state]
     return steps
 
 

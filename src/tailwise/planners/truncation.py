@@ -89,7 +89,7 @@ def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) 
             f"{model.name} has discount {discount:g}: without discounting later costs never fade; give it a discount "
             "below 1, or a horizon"
         )
-    if model.step_costs.size:
+    if model.step_losses.size:
         raise ModelError(f"costs of {model.name} depend on the step, up to its horizon; there is nothing to truncate")
     model.require_sound()
     low, high = _envelope(model)
@@ -110,7 +110,7 @@ def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) 
     )
     terminal = np.ascontiguousarray(terminal)
     terminal.setflags(write=False)
-    return replace(model, horizon=horizon, terminal_costs=terminal, notes=(*model.notes, note))
+    return replace(model, horizon=horizon, terminal_losses=terminal, notes=(*model.notes, note))
 
 
 def _steps(allowed: float, factor: float, size: float) -> tuple[int, float]:
@@ -132,7 +132,7 @@ def _steps(allowed: float, factor: float, size: float) -> tuple[int, float]:
 def _sweep(mdp: TabularMDP, values: Floats, inner: np.ufunc, outer: np.ufunc) -> Floats:
     """Return best-of-rows(of-outcomes(cost + discount values)); ``inner`` "add" takes the mean of the outcomes."""
     later = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states])
-    outcomes = mdp.costs + later
+    outcomes = mdp.losses + later
     if inner is np.add:
         outcomes = mdp.probabilities * outcomes
     rows = inner.reduceat(outcomes, mdp.outcome_offsets[:-1])
@@ -147,7 +147,7 @@ def _envelope(mdp: TabularMDP) -> tuple[Floats, Floats]:
     ends = bool(mdp.done.any())
 
     def outside(bound: float, reduce: Callable[[Floats], Any], ufunc: np.ufunc) -> Floats:
-        first = float(reduce(mdp.costs))
+        first = float(reduce(mdp.losses))
         first = float(reduce(np.array([first, 0.0]))) if ends else first
         values = np.full(mdp.num_states, first / (1.0 - mdp.discount))
         for _ in range(_SWEEPS):  # each sweep keeps the bound on its side
@@ -158,7 +158,7 @@ def _envelope(mdp: TabularMDP) -> tuple[Floats, Floats]:
                 break
         return values
 
-    fine = 1e-3 * float(np.ptp(np.append(mdp.costs, 0.0) if ends else mdp.costs))
+    fine = 1e-3 * float(np.ptp(np.append(mdp.losses, 0.0) if ends else mdp.losses))
     return outside(fine, np.min, np.minimum), outside(fine, np.max, np.maximum)
 
 

@@ -168,12 +168,9 @@ class UtilitySearch(TreeSearch):
         fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
         utility = self.model.utility
         if isinstance(utility, ExponentialUtility):
-            signed = self.model.signed
             fields["utility"] = str(utility)
-            fields["certainty_equivalent"] = float(signed(utility.inverse(signed(plan.value))))
-            fields["certainty_equivalents"] = tuple(
-                float(signed(utility.inverse(signed(row.erm)))) for row in plan.rows
-            )
+            fields["certainty_equivalent"] = utility.inverse(plan.value)
+            fields["certainty_equivalents"] = tuple(utility.inverse(row.erm) for row in plan.rows)
         else:
             fields["utility"] = str(getattr(utility, "__name__", repr(utility)))
         return UtilityPlan(**fields)

@@ -105,6 +105,6 @@ class SlippedAccMcts(UtilitySearch):
     """
 
     def __init__(self, mdp: TabularMDP, beta: float, *, seed: Seed = None) -> None:
-        view = SlippedTable(mdp, ExponentialUtility(beta=beta))
+        view = SlippedTable(mdp, ExponentialUtility(beta=beta, sense=mdp.sense))
         options = SearchOptions(beta=0.0, bonus=PolynomialBonus(), expansion="leaf", recommend="visits")
         super().__init__(view, options, seed=seed)

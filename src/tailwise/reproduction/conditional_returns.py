@@ -124,13 +124,13 @@ def settled_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
     """
     shape = (mdp.horizon + 1, mdp.num_states)
     low, high = np.full(shape, np.nan), np.full(shape, np.nan)
-    low[-1] = high[-1] = mdp.terminal_costs
+    low[-1] = high[-1] = mdp.terminal_losses
     acting = np.flatnonzero(np.diff(mdp.action_offsets))
     firsts = mdp.outcome_offsets[mdp.action_offsets[:-1][acting]]
     for h in range(mdp.horizon - 1, -1, -1):
-        costs = mdp.costs
-        if mdp.step_costs.size:
-            costs = costs + np.repeat(mdp.step_costs[h], np.diff(mdp.outcome_offsets))
+        costs = mdp.losses
+        if mdp.step_losses.size:
+            costs = costs + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
         for values, reduce in ((low, np.fmin), (high, np.fmax)):
             tails = costs + np.where(mdp.done, 0.0, mdp.discount * values[h + 1, mdp.next_states])
             values[h, acting] = reduce.reduceat(tails, firsts)
@@ -218,10 +218,10 @@ def _integrate(
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         drawn = first + int(np.searchsorted(cumulative[first:last], draws[h], side="right"))
-        step_cost = float(mdp.step_costs[h, row]) if mdp.step_costs.size else 0.0
+        step_cost = float(mdp.step_losses[h, row]) if mdp.step_losses.size else 0.0
         left: list[int] = []
         for k in range(first, last):
-            target, paid = int(mdp.next_states[k]), accrued + factor * (float(mdp.costs[k]) + step_cost)
+            target, paid = int(mdp.next_states[k]), accrued + factor * (float(mdp.losses[k]) + step_cost)
             if not (mdp.done[k] or settled[h + 1, target]):
                 left.append(k)
                 continue
@@ -237,7 +237,7 @@ def _integrate(
             chances = np.cumsum(mdp.probabilities[left])
             drawn = left[min(int(np.searchsorted(chances, rest * chances[-1], side="right")), len(left) - 1)]
         alive *= float(mdp.probabilities[left].sum())
-        cost = float(mdp.costs[drawn]) + step_cost
+        cost = float(mdp.losses[drawn]) + step_cost
         accrued += factor * cost
         state = int(mdp.next_states[drawn])
         factor *= mdp.discount
@@ -253,6 +253,6 @@ def _total(mdp: TabularMDP, paid: float, state: int, h: int, factor: float, done
         h, factor = h + 1, factor * mdp.discount
         row = int(mdp.action_offsets[state])
         k = int(mdp.outcome_offsets[row])
-        cost = float(mdp.costs[k]) + (float(mdp.step_costs[h, row]) if mdp.step_costs.size else 0.0)
+        cost = float(mdp.losses[k]) + (float(mdp.step_losses[h, row]) if mdp.step_losses.size else 0.0)
         paid, state, done = paid + factor * cost, int(mdp.next_states[k]), bool(mdp.done[k])
-    return paid if done else paid + factor * mdp.discount * float(mdp.terminal_costs[state])
+    return paid if done else paid + factor * mdp.discount * float(mdp.terminal_losses[state])
