@@ -3,6 +3,7 @@
 from tailwise.planners import until
 from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
+from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlanner, ExactPolicy
@@ -26,11 +27,14 @@ __all__ = [
     "Planner",
     "PlannerKind",
     "Solution",
+    "TotalPlan",
     "Uct",
     "UtilityPlan",
     "UtilitySearch",
     "backward_induction",
+    "cvar_planning",
     "evar_planning",
+    "exceedance_planning",
     "find_planner",
     "list_planners",
     "make_planner",

@@ -1,0 +1,234 @@
+r"""Plans for the tail mean of the total (static CVaR), and for the probability of exceeding a budget, exact on tables.
+
+With ``tail = 1 - level``, by Rockafellar & Uryasev (2000),
+
+    CVaR = min over b of  b + E[(X - b)+] / tail,
+
+and over plans ``min over b of f(b)``, ``f(b) = b + W(b) / tail``, where W(b) is the least ``E[(X - b)+]`` of all
+plans: a function of the total, hence solved on pairs (state, accrued cost), :mod:`tailwise.planners.totals`. For one
+plan ``E[(X - b)+]`` is convex in b, falls by at most 1 per unit, and is straight between two totals. For the best plan,
+between a < b,
+
+    W(x) >= max(W(b), W(a) - (x - a)),   hence   f >= a + W(a) - W(b) + W(b) / tail,
+
+and if no total lies between them W is concave there, hence ``f >= min(f(a), f(b))``. Only the interval with the least
+bound is split, at a total, until the gap is closed: the optimum is exact, or certified to within the tolerance.
+
+*What such a plan means later.* Its actions depend on what was paid so far: they keep to the b of the start. Planning
+again for the CVaR of the rest at a later step is another aim (the tail is then that of the outcomes *from there*), and
+may contradict the plan: static CVaR is not consistent over time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError
+from tailwise.models import TabularMDP
+from tailwise.planners.evar import check_level
+from tailwise.planners.totals import Floats, Ints, ReachableTotals
+from tailwise.risk.measures import conditional_value_at_risk
+
+
+@dataclass(frozen=True, eq=False)
+class TotalPlan:
+    """A plan for an aim about the total; its actions depend on state, step and accrued cost.
+
+    All numbers are in the model's own sense.
+
+    Attributes
+    ----------
+    value : float
+        The aim's value under this plan; exact to ``tolerance`` for CVaR, a bound for the probability of exceeding.
+    gap : float
+        No plan is better by more than this; what merging accrued costs can have done is included.
+    threshold : float
+        The total from which on costs count: the best b for CVaR, the budget for the probability of exceeding it.
+    totals, probabilities : ndarray of float64
+        Law of the plan's total, increasing; exact to ``tolerance``.
+    tolerance : float
+        No total was moved by more than this.
+    solves : int
+        How many thresholds were solved.
+    """
+
+    value: float
+    gap: float
+    threshold: float
+    totals: Floats
+    probabilities: Floats
+    tolerance: float
+    solves: int
+    graph: ReachableTotals
+    chosen: tuple[Ints, ...]
+
+    @property
+    def action(self) -> int:
+        """First action, from the start state."""
+        return self.act(self.graph.mdp.start, 0, 0.0)
+
+    def act(self, state: int, h: int, accrued: float) -> int:
+        """Return the action id in ``state`` at step ``h`` after ``accrued`` discounted cost (or reward)."""
+        mdp = self.graph.mdp
+        index = self.graph.find(state, h, float(mdp.signed(accrued)))
+        return int(mdp.action_ids[self.graph.steps[h].rows[self.chosen[h][index]]])
+
+
+def cvar_planning(
+    mdp: TabularMDP,
+    level: float,
+    *,
+    tolerance: float | None = None,
+    merge: float | None = None,
+    max_solves: int = 2000,
+) -> TotalPlan:
+    """Find the plan whose total has the least mean over its worst ``1 - level``.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The problem.
+    level : float in (0, 1)
+        Share of outcomes that are not the tail: 0.95 for the worst 5 %.
+    tolerance : float, optional
+        Gap at which to stop, >= 0; 1e-6 of the range of the totals if not given, or what merging moves them by.
+    merge : float, optional
+        How far totals may be moved to merge accrued costs; no more than is needed if not given.
+    max_solves : int, default 2000
+        Stop there, with the gap that is left.
+
+    Returns
+    -------
+    TotalPlan
+        ``value`` is the plan's CVaR.
+
+    Raises
+    ------
+    OptionError
+        If ``level`` is not inside (0, 1).
+
+    Notes
+    -----
+    One solve costs O(outcomes of all pairs). Source: :mod:`tailwise.planners.cvar`.
+
+    Examples
+    --------
+    >>> from tailwise import cvar_planning, domains
+    >>> mdp = domains.make("grid-mdp")
+    >>> plan = cvar_planning(mdp, 0.9)
+    >>> mdp.action_name(plan.action), round(plan.value, 6), plan.gap
+    ('right', 10.859848, 0.0)
+    """
+    tail = 1.0 - check_level(level)
+    limit = integer(max_solves, "max_solves", low=2)
+    graph = ReachableTotals.unfold(mdp, tolerance=merge)
+    points = graph.all_totals()
+    range_ = float(points[-1] - points[0])
+    default = max(1e-6 * range_, graph.tolerance)  # closer than the totals are known is of no use
+    allowed = default if tolerance is None else real(tolerance, "tolerance", low=0.0)
+    least: dict[int, float] = {}
+
+    def solve(index: int) -> tuple[float, int, tuple[Ints, ...]]:
+        threshold = points[index]
+        least[index], chosen = graph.minimise(lambda totals: np.maximum(totals - threshold, 0.0))
+        totals, weights = graph.law(chosen)
+        return conditional_value_at_risk(totals, level, weights), index, chosen
+
+    def bounded(i: int, j: int) -> tuple[float, int, int]:
+        a, b = float(points[i]), float(points[j])
+        if j == i + 1:
+            return min(a + least[i] / tail, b + least[j] / tail), i, j
+        return a + least[i] - least[j] + least[j] / tail, i, j
+
+    last = points.size - 1
+    best = solve(0)
+    intervals = []
+    if last:
+        best = min(best, solve(last), key=operator.itemgetter(0))
+        intervals = [bounded(0, last)]
+    while intervals and best[0] - intervals[0][0] > allowed and len(least) < limit:
+        _, i, j = intervals[0]
+        if j == i + 1:
+            break  # the least bound is reached
+        heapq.heappop(intervals)
+        corner = points[i] + least[i] - least[j]  # where the two bounds on W meet
+        middle = int(np.clip(np.searchsorted(points, corner), i + 1, j - 1))
+        best = min(best, solve(middle), key=operator.itemgetter(0))
+        heapq.heappush(intervals, bounded(i, middle))
+        heapq.heappush(intervals, bounded(middle, j))
+    gap = max(0.0, best[0] - intervals[0][0]) if intervals else 0.0
+    gap = 0.0 if gap <= 1e-12 * range_ else gap  # rounding
+    return _plan(graph, best[2], best[0], gap + 2.0 * graph.tolerance, float(points[best[1]]), len(least))
+
+
+def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None = None) -> TotalPlan:
+    """Find the plan whose total exceeds a budget (falls short of a target, for rewards) with the least probability.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The problem.
+    budget : float
+        The total that should not be exceeded; for rewards, the total that should be reached.
+    merge : float, optional
+        How far totals may be moved to merge accrued costs; no more than is needed if not given.
+
+    Returns
+    -------
+    TotalPlan
+        ``value`` is the probability of ``X > budget`` (``X < budget`` for rewards), or a bound on it where accrued
+        costs had to be merged; ``gap`` says how much less any plan can have.
+
+    Raises
+    ------
+    OptionError
+        If no plan's total can stay within the budget.
+
+    Examples
+    --------
+    >>> from tailwise import domains, exceedance_planning
+    >>> mdp = domains.make("grid-mdp")
+    >>> plan = exceedance_planning(mdp, 10.0)
+    >>> mdp.action_name(plan.action), round(plan.value, 9), plan.gap
+    ('right', 0.01, 0.0)
+    """
+    limit = float(mdp.signed(real(budget, "budget")))
+    graph = ReachableTotals.unfold(mdp, tolerance=merge)
+    points = graph.all_totals()
+    slack = 1e-9 * max(1.0, abs(limit), float(np.ptp(points)))  # totals that differ in rounding alone are equal
+    if points[0] - graph.tolerance > limit + slack:
+        word, bound = ("least", "below") if mdp.sense == "cost" else ("largest", "above")
+        raise OptionError(
+            f"budget {budget:g} is {bound} the {word} total that any plan can have, {float(mdp.signed(points[0])):g}: "
+            "it is missed with certainty"
+        )
+    moved = graph.tolerance
+    value, chosen = graph.minimise(lambda totals: (totals > limit + slack - moved).astype(np.float64))
+    gap = 0.0
+    if moved > 0.0:
+        gap = value - graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
+    return _plan(graph, chosen, value, gap, limit, 1, is_signed=False)
+
+
+def _plan(
+    graph: ReachableTotals,
+    chosen: tuple[Ints, ...],
+    value: float,
+    gap: float,
+    threshold: float,
+    solves: int,
+    *,
+    is_signed: bool = True,
+) -> TotalPlan:
+    """Return the plan in the model's own sense."""
+    mdp = graph.mdp
+    totals, weights = graph.law(chosen)
+    if mdp.sense == "reward":
+        totals, weights = 0.0 - totals[::-1], weights[::-1]
+    shown = float(mdp.signed(value)) if is_signed else value
+    return TotalPlan(shown, gap, float(mdp.signed(threshold)), totals, weights, graph.tolerance, solves, graph, chosen)

@@ -1,0 +1,233 @@
+"""Every total that a table can reach: the ground on which any aim about the total is solved exactly.
+
+What matters for a function of the total is the pair (state, accrued discounted cost). From ``(start, 0)`` each step
+sends every pair through every action to its outcomes; pairs that are equal are one. On the graph that results, the
+least mean of *any* function of the total takes one pass backward, and a policy's law one pass forward.
+
+Equal means: to 1e-12 of the range, since sums in another order differ in their last digits. There can still be too
+many pairs (their number grows exponentially with the horizon where costs are in general position). Then accrued costs
+that are close are merged, and what no total moves by more than is kept as the tolerance. The risk of every policy under
+every measure that is monotone and translation-invariant then moves by at most the tolerance, and so does the optimum.
+
+Costs here are inner ones: minimised, whatever the model's sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError, StateError
+from tailwise.models import TabularMDP
+from tailwise.models.accrued import total_bounds
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_OUTCOMES = 2_000_000
+_EQUAL = 1e-12
+_TIE = 1e-12
+
+
+class Step(NamedTuple):
+    """The pairs of one step, sorted by state and accrued cost, and where their actions lead.
+
+    Values of the next pairs are followed by those of the totals that end here, and ``children`` points into both.
+    """
+
+    states: Ints  # (n,)
+    accrued: Floats  # (n,)
+    choices: Ints  # (n,): first entry of each pair in ``rows``
+    rows: Ints  # (k,): rows of the table
+    branches: Ints  # (k,): first entry of each row in ``children``
+    probabilities: Floats  # (m,)
+    children: Ints  # (m,)
+    ended: Floats  # (e,): totals of the episodes that are done
+
+
+@dataclass(frozen=True, eq=False)
+class ReachableTotals:
+    """A table unfolded over (state, accrued cost).
+
+    Attributes
+    ----------
+    mdp : TabularMDP
+        The table.
+    steps : tuple of Step
+        One per decision.
+    final : ndarray of float64
+        Totals of the pairs at the horizon.
+    tolerance : float
+        No total was moved by more than this.
+    """
+
+    mdp: TabularMDP
+    steps: tuple[Step, ...]
+    final: Floats
+    tolerance: float
+
+    @classmethod
+    def unfold(
+        cls, mdp: TabularMDP, *, tolerance: float | None = None, max_outcomes: int = MAX_OUTCOMES
+    ) -> ReachableTotals:
+        """Unfold a table.
+
+        Parameters
+        ----------
+        mdp : TabularMDP
+            The table.
+        tolerance : float, optional
+            Merge accrued costs so far that no total moves by more than this, >= 0. If not given, only equal ones are
+            merged, and close ones where there are too many.
+        max_outcomes : int, default 2,000,000
+            Most outcomes, over all pairs and actions.
+
+        Raises
+        ------
+        OptionError
+            If there are more, with the ``tolerance`` that was given.
+        """
+        mdp.require_sound()
+        allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0)
+        return _unfold(mdp, allowed, integer(max_outcomes, "max_outcomes", low=mdp.horizon))
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs (state, accrued cost) with a decision, over all steps."""
+        return sum(step.states.size for step in self.steps)
+
+    def all_totals(self) -> Floats:
+        """Return every total that some policy can reach, increasing."""
+        return np.unique(np.concatenate([self.final, *(step.ended for step in self.steps)]))
+
+    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, tuple[Ints, ...]]:
+        """Return the least mean of a function of the total, and the table's row to take in each pair of each step.
+
+        Parameters
+        ----------
+        function : callable
+            From an array of total costs to an array of numbers.
+        """
+        values = function(self.final)
+        chosen: list[Ints] = []
+        for step in reversed(self.steps):
+            values = np.concatenate((values, function(step.ended)))
+            rows = np.add.reduceat(step.probabilities * values[step.children], step.branches)
+            values = np.minimum.reduceat(rows, step.choices)
+            widths = np.diff(np.append(step.choices, rows.size))
+            good = rows <= np.repeat(values + _TIE * np.maximum(1.0, np.abs(values)), widths)
+            first = np.flatnonzero(good)
+            chosen.append(first[np.searchsorted(first, step.choices)])  # the first that ties
+        return float(values[0]), tuple(reversed(chosen))
+
+    def law(self, chosen: tuple[Ints, ...]) -> tuple[Floats, Floats]:
+        """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
+        mass = np.ones(1)
+        totals: list[Floats] = []
+        masses: list[Floats] = []
+        for step, picks, after in zip(
+            self.steps, chosen, [*(s.states.size for s in self.steps[1:]), self.final.size], strict=True
+        ):
+            ends = np.append(step.branches, step.children.size)
+            sizes = ends[picks + 1] - ends[picks]
+            entries = np.repeat(ends[picks] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            reached = np.bincount(
+                step.children[entries], np.repeat(mass, sizes) * step.probabilities[entries], after + step.ended.size
+            )
+            mass = np.asarray(reached[:after])
+            totals.append(step.ended)
+            masses.append(reached[after:])
+        values, inverse = np.unique(np.concatenate([*totals, self.final]), return_inverse=True)
+        weights = np.bincount(inverse, np.concatenate([*masses, mass]), values.size)
+        kept = weights > 0
+        return values[kept], weights[kept] / weights.sum()
+
+    def find(self, state: int, h: int, accrued: float) -> int:
+        """Return the index of the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
+        step = self.steps[h]
+        low, high = np.searchsorted(step.states, [state, state + 1])
+        if low == high:
+            raise StateError(f"state {self.mdp.state_name(state)} cannot be reached at step {h}")
+        near = int(low + np.searchsorted(step.accrued[low:high], accrued))
+        options = [index for index in (near - 1, near) if low <= index < high]
+        return min(options, key=lambda index: abs(step.accrued[index] - accrued))
+
+
+def _unfold(mdp: TabularMDP, tolerance: float | None, limit: int) -> ReachableTotals:
+    """Unfold step by step; without a tolerance, each step has its share of ``limit`` and is coarsened to keep to it."""
+    low, high = total_bounds(mdp)
+    equal = _EQUAL * (max(high - low, abs(low), abs(high)) or 1.0)
+    width = max(2.0 * (tolerance or 0.0) / (mdp.horizon + 1), equal)
+    fan = np.add.reduceat(np.diff(mdp.outcome_offsets), mdp.action_offsets[:-1][np.diff(mdp.action_offsets) > 0])
+    outcomes_of = np.zeros(mdp.num_states, np.int64)
+    outcomes_of[np.diff(mdp.action_offsets) > 0] = fan
+    states, accrued, factor, count, moved = np.array([mdp.start]), np.zeros(1), 1.0, 0, 0.0
+    steps: list[Step] = []
+    for h in range(mdp.horizon):
+        choices, pairs, rows = _ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
+        branches, owners, outcomes = _ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+        count += outcomes.size
+        if count > limit:
+            raise OptionError(
+                f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; leave out "
+                "tolerance=, give a larger one, or raise max_outcomes="
+            )
+        costs = mdp.costs[outcomes]
+        if mdp.step_costs.size:
+            costs = costs + mdp.step_costs[h, rows[owners]]
+        paid = accrued[pairs[owners]] + factor * costs
+        done, targets = mdp.done[outcomes], mdp.next_states[outcomes].astype(np.int64)
+        merged, ends = _Sorted.of(targets[~done], paid[~done]), _Sorted.of(0 * targets[done], paid[done])
+        next_states, next_accrued, going = merged.merge(width)
+        share = (limit - count) // max(1, mdp.horizon - h - 1)
+        while tolerance is None and h + 1 < mdp.horizon and outcomes_of[next_states].sum() > share:
+            width *= 1.5
+            next_states, next_accrued, going = merged.merge(width)
+        _, ended, over = ends.merge(width)
+        moved += width / 2.0 if width > equal else 0.0
+        children = np.empty(outcomes.size, np.int64)
+        children[~done], children[done] = going, next_states.size + over
+        steps.append(Step(states, accrued, choices, rows, branches, mdp.probabilities[outcomes], children, ended))
+        states, accrued = next_states, next_accrued
+        factor *= mdp.discount
+        if not states.size:
+            break
+    return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_costs[states], moved)
+
+
+def _ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+    """For ranges ``starts[i]..ends[i]`` return where each begins in the list of all, and (i, element) of each."""
+    lengths = ends - starts
+    begins = np.cumsum(lengths) - lengths
+    owners = np.repeat(np.arange(lengths.size), lengths)
+    return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Pairs of state and accrued cost in order, to be merged at one width or another."""
+
+    states: Ints
+    accrued: Floats
+    order: Ints
+
+    @classmethod
+    def of(cls, states: Ints, accrued: Floats) -> _Sorted:
+        order = np.lexsort((accrued, states))
+        return cls(states[order], accrued[order], order)
+
+    def merge(self, width: float) -> tuple[Ints, Floats, Ints]:
+        """Return the distinct pairs, and the index of each pair as given; those in one cell lie in its middle."""
+        if not self.order.size:
+            return self.states, self.accrued, self.order
+        new = np.append(True, (np.diff(self.states) != 0) | (np.diff(np.floor(self.accrued / width)) != 0))
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], self.order.size) - 1
+        inverse = np.empty_like(self.order)
+        inverse[self.order] = np.cumsum(new) - 1
+        return self.states[first], (self.accrued[first] + self.accrued[last]) / 2.0, inverse

@@ -1,0 +1,158 @@
+"""Plans for the tail of the total, against every history-dependent policy there is."""
+
+import math
+
+import numpy as np
+import pytest
+
+from small_tables import best, random_table
+from tailwise import TabularMDP, backward_induction, cvar_planning, domains, exceedance_planning
+from tailwise.errors import OptionError, StateError
+from tailwise.evaluation import cost_distribution
+from tailwise.planners.totals import ReachableTotals
+from tailwise.risk import conditional_value_at_risk
+
+LEVELS = (0.05, 0.3, 0.5, 0.9, 0.99)
+
+
+def followed(mdp, plan, state=None, h=0, accrued=0.0):
+    """Law of the total (total -> probability) when the plan's ``act`` is followed, history by history."""
+    state = mdp.start if state is None else state
+    if h == mdp.horizon:
+        return {accrued + mdp.discount**h * mdp.terminal_cost(state): 1.0}
+    law = {}
+    for probability, target, cost, done in mdp.outcomes(state, plan.act(state, h, accrued), h):
+        paid = accrued + mdp.discount**h * cost
+        for total, p in ({paid: 1.0} if done else followed(mdp, plan, target, h + 1, paid)).items():
+            law[total] = law.get(total, 0.0) + probability * p
+    return law
+
+
+def cvar_in_costs(mdp, law, level):
+    totals, weights = np.array(list(law.items())).T
+    return conditional_value_at_risk(mdp.signed(totals), level, weights)
+
+
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_cvar_equals_brute_force_and_the_plan_attains_it(sense, whole):
+    for seed in range(6):
+        mdp = random_table(seed, sense=sense, whole=whole, ends=seed % 2 == 1, discount=1.0 if whole else 0.9)
+        for level in LEVELS:
+            plan = cvar_planning(mdp, level, tolerance=0.0)
+            least = best(mdp, lambda costs, weights, level=level: conditional_value_at_risk(costs, level, weights))
+            assert plan.gap == 0.0
+            assert plan.value == pytest.approx(least, abs=1e-9)
+            law = followed(mdp, plan)
+            assert float(mdp.signed(cvar_in_costs(mdp, law, level))) == pytest.approx(plan.value, abs=1e-9)
+            assert math.fsum(plan.probabilities) == pytest.approx(1.0, abs=1e-12)
+            assert np.dot(plan.totals, plan.probabilities) == pytest.approx(sum(x * p for x, p in law.items()))
+            assert (np.diff(plan.totals) > 0).all()
+
+
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_exceedance_equals_brute_force(sense):
+    for seed in range(6):
+        mdp = random_table(seed, sense=sense, whole=True, discount=1.0, ends=seed % 2 == 1)
+        points = mdp.signed(ReachableTotals.unfold(mdp).all_totals())
+        for budget in (*points[1::3].tolist(), float(points.mean())):
+            limit = float(mdp.signed(budget))
+            plan = exceedance_planning(mdp, budget)
+            exact = float(mdp.signed(best(mdp, lambda costs, weights, x=limit: weights[costs > x + 1e-9].sum())))
+            assert plan.value == pytest.approx(exact, abs=1e-12)
+            assert plan.gap == 0.0
+            reached = sum(p for x, p in followed(mdp, plan).items() if float(mdp.signed(x)) > limit + 1e-9)
+            assert reached == pytest.approx(plan.value, abs=1e-12)
+
+
+def test_merged_totals_keep_the_stated_gap():
+    """A plan made on merged totals, followed exactly, is no worse than the gap says."""
+    informative = 0
+    for seed in range(8):
+        mdp = random_table(seed, horizon=4)
+        for merge in (0.05, 0.5):
+            for level in (0.5, 0.9):
+                exact, rough = cvar_planning(mdp, level, tolerance=0.0), cvar_planning(mdp, level, merge=merge)
+                assert rough.tolerance <= merge + 1e-12
+                attained = cvar_in_costs(mdp, followed(mdp, rough), level)
+                assert abs(attained - rough.value) <= rough.tolerance + 1e-9
+                assert exact.value - 1e-9 <= attained
+                assert exact.value >= rough.value - rough.gap + rough.tolerance - 1e-9
+                informative += rough.tolerance > 0
+            budget = float(np.median(exact.totals)) + 0.1
+            least, bound = exceedance_planning(mdp, budget), exceedance_planning(mdp, budget, merge=merge)
+            assert bound.value - bound.gap - 1e-12 <= least.value <= bound.value + 1e-12
+            attained = sum(p for x, p in followed(mdp, bound).items() if x > budget)
+            assert least.value - 1e-12 <= attained <= bound.value + 1e-12
+    assert informative > 10
+
+
+def test_too_many_totals_are_merged_no_more_than_needed():
+    mdp = random_table(3, states=4, horizon=8)
+    exact = ReachableTotals.unfold(mdp)
+    assert exact.tolerance == 0.0
+    small = ReachableTotals.unfold(mdp, max_outcomes=3000)
+    assert small.tolerance > 0
+    assert sum(step.children.size for step in small.steps) <= 3000
+    assert small.pairs < exact.pairs
+    for power in (1.0, 2.0):  # the mean moves by no more than the tolerance, that of a Lipschitz function likewise
+        difference = exact.minimise(lambda x, k=power: k * x)[0] - small.minimise(lambda x, k=power: k * x)[0]
+        assert abs(difference) <= power * small.tolerance
+    with pytest.raises(OptionError, match="leave out tolerance="):
+        ReachableTotals.unfold(mdp, tolerance=0.0, max_outcomes=3000)
+
+
+@pytest.mark.compiled
+def test_the_unfolded_mean_is_that_of_the_exact_solver():
+    for name in ("grid-mdp", "machine-maintenance"):
+        mdp = domains.make(name)
+        if not isinstance(mdp, TabularMDP):
+            from tailwise.models import tabulate
+
+            mdp = tabulate(mdp)
+        graph = ReachableTotals.unfold(mdp)
+        value, chosen = graph.minimise(lambda totals: totals)
+        assert float(mdp.signed(value)) == pytest.approx(
+            backward_induction(mdp, 0.0).value, abs=2 * graph.tolerance + 1e-9
+        )
+        totals, weights = graph.law(chosen)
+        assert np.dot(totals, weights) == pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.compiled
+def test_it_improves_cvar_over_the_risk_neutral_and_every_erm_plan():
+    mdp = domains.make("grid-mdp")
+    for level in (0.5, 0.9, 0.95):
+        plan = cvar_planning(mdp, level)
+        for beta in (0.0, 0.01, 0.05, 0.1, 0.5):
+            law = cost_distribution(mdp, backward_induction(mdp, beta))
+            assert plan.value <= law.cvar(level) + 1e-9
+    assert plan.value < cost_distribution(mdp, backward_induction(mdp, 0.0)).cvar(0.95)
+
+
+def test_a_static_plan_and_planning_again_can_disagree():
+    """A first lottery, then a choice. Seen from the start, losing it means the tail whatever one does: gamble on.
+
+    Seen from there, the gamble's own tail is what counts.
+    """
+    mdp = TabularMDP.from_outcomes(
+        [0, 0, 1, 1, 1, 2], [0, 0, 0, 1, 1, 0], [1, 2, 1, 1, 1, 2], [0.1, 0.9, 1.0, 0.6, 0.4, 1.0],
+        [0.0, 0.0, 10.0, 5.0, 14.0, 0.0], horizon=2,
+    )  # fmt: skip
+    first = cvar_planning(mdp, 0.9)
+    assert first.act(1, 1, 0.0) == 1  # mean of the tail: 0.6 * 5 + 0.4 * 14 = 8.6 < 10
+    again = cvar_planning(mdp.with_options(start=1, horizon=1), 0.9)
+    assert again.action == 0  # 10 < 14
+
+
+def test_nonsense_is_explained():
+    mdp = random_table(0)
+    for level in (0.0, 1.0, 95):
+        with pytest.raises(OptionError, match="worst 5 %"):
+            cvar_planning(mdp, level)
+    with pytest.raises(OptionError, match="below the least total that any plan can have"):
+        exceedance_planning(mdp, -1e6)
+    with pytest.raises(OptionError, match="above the largest total"):
+        exceedance_planning(random_table(0, sense="reward"), 1e6)
+    with pytest.raises(StateError, match="cannot be reached at step 0"):
+        cvar_planning(mdp, 0.9).act(2, 0, 0.0)
