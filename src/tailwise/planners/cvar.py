@@ -193,7 +193,7 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     --------
     >>> from tailwise import domains, exceedance_planning
     >>> mdp = domains.make("grid-mdp")
-    >>> plan = exceedance_planning(mdp, 10.0)
+    >>> plan = exceedance_planning(mdp, 8.0)
     >>> mdp.action_name(plan.action), round(plan.value, 9), plan.gap
     ('right', 0.01, 0.0)
     """

@@ -136,10 +136,10 @@ class ReachableTotals:
             ends = np.append(step.branches, step.children.size)
             sizes = ends[picks + 1] - ends[picks]
             entries = np.repeat(ends[picks] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-            reached = np.bincount(
-                step.children[entries], np.repeat(mass, sizes) * step.probabilities[entries], after + step.ended.size
-            )
-            mass = np.asarray(reached[:after])
+            sent = np.repeat(mass, sizes) * step.probabilities[entries]
+            reached: Floats = np.zeros(after + step.ended.size)
+            np.add.at(reached, step.children[entries], sent)
+            mass = reached[:after]
             totals.append(step.ended)
             masses.append(reached[after:])
         values, inverse = np.unique(np.concatenate([*totals, self.final]), return_inverse=True)
@@ -177,9 +177,9 @@ def _unfold(mdp: TabularMDP, tolerance: float | None, limit: int) -> ReachableTo
                 f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; leave out "
                 "tolerance=, give a larger one, or raise max_outcomes="
             )
-        costs = mdp.costs[outcomes]
-        if mdp.step_costs.size:
-            costs = costs + mdp.step_costs[h, rows[owners]]
+        costs = mdp.losses[outcomes]
+        if mdp.step_losses.size:
+            costs = costs + mdp.step_losses[h, rows[owners]]
         paid = accrued[pairs[owners]] + factor * costs
         done, targets = mdp.done[outcomes], mdp.next_states[outcomes].astype(np.int64)
         merged, ends = _Sorted.of(targets[~done], paid[~done]), _Sorted.of(0 * targets[done], paid[done])
@@ -197,7 +197,7 @@ def _unfold(mdp: TabularMDP, tolerance: float | None, limit: int) -> ReachableTo
         factor *= mdp.discount
         if not states.size:
             break
-    return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_costs[states], moved)
+    return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_losses[states], moved)
 
 
 def _ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
