@@ -15,7 +15,7 @@ from tailwise.bandits import (
     Outcome,
     Ucb1,
     bernoulli,
-    beta_law,
+    beta_distribution,
     simulate,
     truncated_normal,
     uniform,
@@ -24,19 +24,19 @@ from tailwise.bandits import (
 PULLS = 250
 BANDITS = {
     "stationary": Bandit(
-        (Arm.of(beta_law(2, 6)), Arm.of(uniform(0.1, 0.7)), Arm.of(truncated_normal(0.4, 0.3, -1, 1)))
+        (Arm.of(beta_distribution(2, 6)), Arm.of(uniform(0.1, 0.7)), Arm.of(truncated_normal(0.4, 0.3, -1, 1)))
     ),
     "drifting": Bandit(
         (
-            Arm.of(uniform(0.0, 0.5), drift=Drift(beta_law(6, 2), decay=0.5)),
-            Arm.of(beta_law(3, 3), drift=Drift(uniform(-1.0, 0.0), decay=1.0, amplitude=0.7)),
+            Arm.of(uniform(0.0, 0.5), drift=Drift(beta_distribution(6, 2), decay=0.5)),
+            Arm.of(beta_distribution(3, 3), drift=Drift(uniform(-1.0, 0.0), decay=1.0, amplitude=0.7)),
         )
     ),
     "non-deterministic": Bandit(
         (
             Arm(
                 (
-                    Outcome(0.7, beta_law(2, 5), Drift(uniform(0.5, 1.0), decay=0.75)),
+                    Outcome(0.7, beta_distribution(2, 5), Drift(uniform(0.5, 1.0), decay=0.75)),
                     Outcome(0.3, uniform(0.2, 0.9)),
                 ),
                 cost=0.15,
@@ -45,7 +45,7 @@ BANDITS = {
                 (
                     Outcome(0.2, uniform(-0.5, 0.5)),
                     Outcome(0.5, uniform(0.0, 1.0)),
-                    Outcome(0.3, beta_law(1, 3)),
+                    Outcome(0.3, beta_distribution(1, 3)),
                 )
             ),
         ),
@@ -92,7 +92,7 @@ def slow_draw(bandit, i, drawn, rng):
                 break
     drawn[i, chosen] = drawn.get((i, chosen), 0) + 1
     outcome, level = arm.outcomes[chosen], rng.random()
-    law = outcome.law
+    law = outcome.distribution
     if outcome.drift is not None:
         share = outcome.drift.amplitude * float(drawn[i, chosen]) ** -outcome.drift.decay
         law, level = (outcome.drift.start, level / share) if level < share else (law, (level - share) / (1 - share))

@@ -17,14 +17,14 @@ from tailwise.bandits import (
     Outcome,
     Ucb1,
     bernoulli,
-    beta_law,
+    beta_distribution,
     simulate,
     uniform,
 )
 from tailwise.errors import ConditionError, OptionError
 from tailwise.risk import erm
 
-BANDIT = Bandit((Arm.of(beta_law(2, 6)), Arm.of(bernoulli(0.7)), Arm.of(uniform(0.5, 0.9))))
+BANDIT = Bandit((Arm.of(beta_distribution(2, 6)), Arm.of(bernoulli(0.7)), Arm.of(uniform(0.5, 0.9))))
 ALGORITHMS = [ErmUcb(1.0), LipschitzUcb(1.0), Ucb1(1.0), EntropicThompson(1.0)]
 
 
@@ -67,7 +67,7 @@ def test_the_stream_estimator_is_the_erm_of_the_arms_erms():
 def test_compiled_equals_interpreted():
     code = (
         "from tailwise.bandits import *\n"
-        "b = Bandit((Arm.of(beta_law(2, 6)), Arm.of(uniform(.1, .7), drift=Drift(bernoulli(.5)))))\n"
+        "b = Bandit((Arm.of(beta_distribution(2, 6)), Arm.of(uniform(.1, .7), drift=Drift(bernoulli(.5)))))\n"
         "for a in (ErmUcb(1.0), LipschitzUcb(1.0), Ucb1(1.0), EntropicThompson(1.0)):\n"
         "    r = simulate(b, a, pulls=150, replications=2, seed=9)\n"
         "    print(r.counts.sum(axis=(0, 1)).tolist(), [round(float(x), 11) for x in r.stream[:, -1]])\n"

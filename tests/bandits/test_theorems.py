@@ -13,7 +13,7 @@ from tailwise.bandits import (
     Outcome,
     bandit_constants,
     bernoulli,
-    beta_law,
+    beta_distribution,
     make_bandit,
     simulate,
     uniform,
@@ -213,7 +213,7 @@ def test_the_printed_theta_prime_is_below_what_small_n_needs():
 def test_tails_and_bias_stay_under_the_theorems_bounds(form):
     """1000 replications; a frequency may exceed its bound by 4 standard errors (3e-5 each, one-sided)."""
     beta = 0.1
-    bandit = Bandit((Arm.of(beta_law(2, 2, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
+    bandit = Bandit((Arm.of(beta_distribution(2, 2, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
     constants = bandit_constants(bandit, beta, form=form)
     stream = stream_constants(constants)
     points = [2, 5, 20, 100, 1000, 10_000]
@@ -271,7 +271,7 @@ def test_drift_satisfies_the_assumption_it_is_meant_to():
 
 def branching_bandit():
     """Two arms with an immediate cost and two next states each, stationary costs, discount 0.9."""
-    low = Arm((Outcome(0.7, uniform(0.0, 0.1)), Outcome(0.3, beta_law(2, 2, 0.05, 0.15))), cost=0.0)
+    low = Arm((Outcome(0.7, uniform(0.0, 0.1)), Outcome(0.3, beta_distribution(2, 2, 0.05, 0.15))), cost=0.0)
     high = Arm((Outcome(0.5, uniform(0.3, 0.4)), Outcome(0.5, bernoulli(0.5, 0.35, 0.45))), cost=0.5)
     return Bandit((low, high), discount=0.9)
 

@@ -10,18 +10,19 @@ from tailwise.bandits.algorithms import (
     make_algorithm,
 )
 from tailwise.bandits.arms import Arm, Bandit, Drift, Outcome
-from tailwise.bandits.catalog import BANDITS, make_bandit
-from tailwise.bandits.guarantees import bandit_constants
-from tailwise.bandits.laws import (
-    CostLaw,
+from tailwise.bandits.distributions import (
+    BoundedDistribution,
     bernoulli,
-    beta_law,
+    beta_distribution,
     discrete,
     from_quantile,
     truncated_normal,
     uniform,
 )
-from tailwise.bandits.simulate import BanditRun, simulate
+from tailwise.bandits.examples import BANDITS, make_bandit
+from tailwise.bandits.run import BanditRun
+from tailwise.bandits.simulate import simulate
+from tailwise.bandits.theorem_constants import bandit_constants
 
 __all__ = [
     "ALGORITHMS",
@@ -30,7 +31,7 @@ __all__ = [
     "Bandit",
     "BanditAlgorithm",
     "BanditRun",
-    "CostLaw",
+    "BoundedDistribution",
     "Drift",
     "EntropicThompson",
     "ErmUcb",
@@ -39,7 +40,7 @@ __all__ = [
     "Ucb1",
     "bandit_constants",
     "bernoulli",
-    "beta_law",
+    "beta_distribution",
     "discrete",
     "from_quantile",
     "make_algorithm",

@@ -1,6 +1,6 @@
 """The compiled bandit loop.
 
-Notation: arm i, outcome o (arm i owns those from ``outcome_start[i]`` on), law l, piece p. The guide table
+Notation: arm i, outcome o (arm i owns those from ``outcome_start[i]`` on), distribution d, piece p. The guide table
 finds a cost's piece in about one step where a binary search takes nine. ``counts`` = T_i, ``values`` = rho_i
 at beta, ``means`` and ``squares`` = mean and sum of squared deviations, ``scales`` = T_i^-(1-eta).
 
@@ -10,37 +10,19 @@ A pull draws, in this order: a uniform for the outcome if the arm has several, t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
+from tailwise.bandits._tables import GUIDES
 from tailwise.risk.accumulator import push_value
 
 POLYNOMIAL, LOGARITHMIC, NEUTRAL, THOMPSON = 0, 1, 2, 3
-GUIDES = 1024
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-class Tables(NamedTuple):
-    """A bandit as few flat arrays: each array that a kernel is handed costs it a reference count."""
-
-    outcome_start: Ints  # (K + 1,)
-    cost: Floats  # (K,) immediate cost
-    outcomes: Floats  # (O, 5): cumulative probability in its arm, limit law, start law, amplitude, decay
-    guide: Ints  # (L * GUIDES,) first piece that can hold a level of the g-th of GUIDES equal parts of [0, 1)
-    pieces: Floats  # (P, 4): cumulative probability before and after it in its law, left, width / probability
-    discount: float
 
 
 @inlined
-def quantile(guide, pieces, law, level):  # type: ignore[no-untyped-def]
-    """Cost of ``law`` at the cumulative probability ``level`` in [0, 1)."""
-    piece = guide[law * GUIDES + int(level * GUIDES)]
+def quantile(guide, pieces, index, level):  # type: ignore[no-untyped-def]
+    """Cost of distribution ``index`` at the cumulative probability ``level`` in [0, 1)."""
+    piece = guide[index * GUIDES + int(level * GUIDES)]
     while level >= pieces[piece, 1]:
         piece += 1
     return pieces[piece, 2] + pieces[piece, 3] * (level - pieces[piece, 0])
@@ -56,14 +38,14 @@ def draw_cost(tables, arm, visits, words):  # type: ignore[no-untyped-def]
         while outcome < last and level >= outcomes[outcome, 0]:
             outcome += 1
     visits[outcome] += 1
-    law, level = outcomes[outcome, 1], next_double(words)
+    drawn, level = outcomes[outcome, 1], next_double(words)
     if outcomes[outcome, 3] > 0.0:
         share = outcomes[outcome, 3] * float(visits[outcome]) ** -outcomes[outcome, 4]
         if level < share:
-            law, level = outcomes[outcome, 2], level / share
+            drawn, level = outcomes[outcome, 2], level / share
         else:
             level = (level - share) / (1.0 - share)
-    return tables.cost[arm] + tables.discount * quantile(tables.guide, tables.pieces, int(law), level)
+    return tables.cost[arm] + tables.discount * quantile(tables.guide, tables.pieces, int(drawn), level)
 
 
 @inlined
@@ -92,6 +74,26 @@ def next_gamma(shape, words):  # type: ignore[no-untyped-def]
             return boost * scale * cube
 
 
+@inlined
+def polynomial_bonus(growth, scale):  # type: ignore[no-untyped-def]
+    """``constant t^exponent / T_i^(1-eta)`` from its two factors (ErmUcb)."""
+    return growth * scale
+
+
+@inlined
+def logarithmic_bonus(growth, count):  # type: ignore[no-untyped-def]
+    """``constant sqrt(2 ln t / T_i)``, ``growth`` its part that arms share (LipschitzUcb, Ucb1)."""
+    return growth / math.sqrt(count)
+
+
+@inlined
+def thompson_index(parameters, mean, squares, count, words):  # type: ignore[no-untyped-def]
+    """``m + beta / (2 tau)`` with tau and m drawn from the belief about an arm (EntropicThompson)."""
+    precision = next_gamma(parameters[0] + 0.5 * count, words)
+    precision /= parameters[1] + 0.5 * squares
+    return mean + next_normal(words) / math.sqrt(count) + 0.5 * parameters[2] / precision
+
+
 @kernel
 def choose(kind, parameters, time, counts, values, means, squares, scales, words):  # type: ignore[no-untyped-def]
     """Arm of least index after ``time`` pulls; the first of equals."""
@@ -102,15 +104,13 @@ def choose(kind, parameters, time, counts, values, means, squares, scales, words
         growth = parameters[0] * math.sqrt(2.0 * math.log(float(time)))
     for arm in range(counts.shape[0]):
         if kind == POLYNOMIAL:
-            index = values[arm] - growth * scales[arm]
+            index = values[arm] - polynomial_bonus(growth, scales[arm])
         elif kind == LOGARITHMIC:
-            index = values[arm] - growth / math.sqrt(counts[arm])
+            index = values[arm] - logarithmic_bonus(growth, counts[arm])
         elif kind == NEUTRAL:
-            index = means[arm] - growth / math.sqrt(counts[arm])
+            index = means[arm] - logarithmic_bonus(growth, counts[arm])
         else:
-            precision = next_gamma(parameters[0] + 0.5 * counts[arm], words)
-            precision /= parameters[1] + 0.5 * squares[arm]
-            index = means[arm] + next_normal(words) / math.sqrt(counts[arm]) + 0.5 * parameters[2] / precision
+            index = thompson_index(parameters, means[arm], squares[arm], counts[arm], words)
         if index < least:
             best, least = arm, index
     return best

@@ -100,12 +100,12 @@ class ErmUcb(BanditAlgorithm):
 
 @dataclass(frozen=True)
 class LipschitzUcb(BanditAlgorithm):
-    """Lowest ERM minus a logarithmic bonus, for risk measures that are Lipschitz in the cost law.
+    """Lowest ERM minus a logarithmic bonus, for risk measures that are Lipschitz in the cost distribution.
 
     On costs in [low, high] the ERM is Lipschitz in Wasserstein-1 distance with constant
     ``L = exp(|beta| (high - low))``, since moving a cost x by d moves it by at most
-    ``exp(beta (x - ERM)) d``. The empirical law is within ``(high - low) sqrt(2 ln t / T_i)`` of the true one
-    but for probability 2 t^-4 (Dvoretzky, Kiefer, Wolfowitz). Tan et al. treat sub-Gaussian costs with larger
+    ``exp(beta (x - ERM)) d``. The empirical distribution is within ``(high - low) sqrt(2 ln t / T_i)`` of the
+    true one but for probability 2 t^-4 (Dvoretzky, Kiefer, Wolfowitz). Tan et al. treat sub-Gaussian costs with larger
     constants; this is their rule for bounded costs. At beta = 0 it is Ucb1.
 
     Parameters

@@ -5,11 +5,11 @@ states) s' with probabilities P(s'); pulling it draws an outcome and pays ``c + 
 cost of that outcome's own stream. A stationary arm has one outcome, c = 0 and discount 1.
 
 A stream drifts: its t-th cost comes from ``start`` with probability ``amplitude t^-decay`` and
-from the limit law otherwise. Its estimator's limit is the limit law's ERM, and its bias decays like n^-decay,
+from its limit otherwise. Its estimator's limit is the ERM of that limit, and its bias decays like n^-decay,
 so assumption ``non-stationary-bandit-assumption`` holds for every eta >= 1 - decay.
 
 The limits are exact: ``mu_i = ERM_beta(c_i + discount mu_i^s')`` with ``mu_i^s'`` the ERM at beta discount of
-the outcome's limit law (lemma ``non-deterministic-bandit-convergence-and-concentration``).
+the outcome's limit (lemma ``non-deterministic-bandit-convergence-and-concentration``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import real
-from tailwise.bandits.laws import CostLaw
+from tailwise.bandits.distributions import BoundedDistribution
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import clean, weighted_erm
 
@@ -32,21 +32,23 @@ class Drift:
 
     Attributes
     ----------
-    start : CostLaw
-        The law that fades out.
+    start : BoundedDistribution
+        The distribution that fades out.
     decay : float
         Positive; at least 1 - eta for the theorems at eta.
     amplitude : float
         In [0, 1].
     """
 
-    start: CostLaw
+    start: BoundedDistribution
     decay: float = 0.5
     amplitude: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.start, CostLaw):
-            raise OptionError(f"a drift's start must be a CostLaw, not {self.start!r}; see tailwise.bandits.uniform")
+        if not isinstance(self.start, BoundedDistribution):
+            raise OptionError(
+                f"a drift starts as a BoundedDistribution, not {self.start!r}; see tailwise.bandits.uniform"
+            )
         real(self.decay, "decay", low=0.0, low_open=True)
         real(self.amplitude, "amplitude", low=0.0, high=1.0)
 
@@ -56,15 +58,15 @@ class Outcome:
     """A next state of an arm: how likely, and the costs from there on."""
 
     probability: float
-    law: CostLaw
+    distribution: BoundedDistribution
     drift: Drift | None = None
 
     def __post_init__(self) -> None:
         real(self.probability, "probability", low=0.0, high=1.0)
-        if not isinstance(self.law, CostLaw):
-            raise OptionError(f"an outcome's law must be a CostLaw, not {self.law!r}; see tailwise.bandits.uniform")
+        if not isinstance(self.distribution, BoundedDistribution):
+            raise OptionError(f"outcomes need a BoundedDistribution, not {self.distribution!r}; see bandits.uniform")
         if self.drift is not None and not isinstance(self.drift, Drift):
-            raise OptionError(f"an outcome's drift must be a Drift, not {self.drift!r}; wrap a law: Drift(law)")
+            raise OptionError(f"an outcome's drift must be a Drift, not {self.drift!r}; wrap it: Drift(distribution)")
 
 
 @dataclass(frozen=True)
@@ -90,20 +92,22 @@ class Arm:
         if not self.outcomes:
             raise OptionError("an arm needs at least one outcome")
         if not all(isinstance(outcome, Outcome) for outcome in self.outcomes):
-            raise OptionError("outcomes must be Outcome objects: Arm((Outcome(probability, law), ...)), or Arm.of(law)")
+            raise OptionError(
+                "outcomes must be Outcome objects: Arm((Outcome(probability, distribution), ...)); or use Arm.of"
+            )
         total = math.fsum(outcome.probability for outcome in self.outcomes)
         if abs(total - 1.0) > 1e-9:
             raise OptionError(f"an arm's outcome probabilities must sum to 1, not {total!r}")
 
     @classmethod
-    def of(cls, law: CostLaw, *, drift: Drift | None = None, name: str = "") -> Arm:
+    def of(cls, distribution: BoundedDistribution, *, drift: Drift | None = None, name: str = "") -> Arm:
         """Make an arm with one cost stream and no immediate cost."""
-        return cls((Outcome(1.0, law, drift),), name=name or law.name)
+        return cls((Outcome(1.0, distribution, drift),), name=name or distribution.name)
 
     def erm(self, beta: float, discount: float = 1.0) -> float:
         """Limit mu_i of the arm's estimator, at the finite risk level ``beta``."""
         level = real(beta, "beta")
-        values = [self.cost + discount * outcome.law.erm(level * discount) for outcome in self.outcomes]
+        values = [self.cost + discount * outcome.distribution.erm(level * discount) for outcome in self.outcomes]
         costs, shares = clean(values, [outcome.probability for outcome in self.outcomes])
         return weighted_erm(costs, level, shares)
 
@@ -136,18 +140,18 @@ class Bandit:
         if len(self.arms) < 2:
             raise OptionError(f"a bandit needs at least two arms, not {len(self.arms)}")
         if not all(isinstance(arm, Arm) for arm in self.arms):
-            raise OptionError("arms must be Arm objects; wrap a law with Arm.of(law)")
+            raise OptionError("arms must be Arm objects; wrap a distribution with Arm.of(distribution)")
         real(self.discount, "discount", low=0.0, high=1.0, low_open=True)
 
     @property
     def low(self) -> float:
         """Smallest possible cost of a pull."""
-        return min(arm.cost + self.discount * law.low for arm, law in self._laws())
+        return min(arm.cost + self.discount * costs.low for arm, costs in self._pairs())
 
     @property
     def high(self) -> float:
         """Largest possible cost of a pull."""
-        return max(arm.cost + self.discount * law.high for arm, law in self._laws())
+        return max(arm.cost + self.discount * costs.high for arm, costs in self._pairs())
 
     @property
     def radius(self) -> float:
@@ -170,12 +174,12 @@ class Bandit:
         first, second = np.sort(self.risks(beta))[:2]
         return float(second - first)
 
-    def _laws(self) -> list[tuple[Arm, CostLaw]]:
-        """Each arm with every law it may draw from."""
+    def _pairs(self) -> list[tuple[Arm, BoundedDistribution]]:
+        """Each arm with every distribution it may draw from."""
         pairs = []
         for arm in self.arms:
             for outcome in arm.outcomes:
-                pairs.append((arm, outcome.law))
+                pairs.append((arm, outcome.distribution))
                 if outcome.drift is not None and outcome.drift.amplitude > 0.0:
                     pairs.append((arm, outcome.drift.start))
         return pairs

@@ -1,11 +1,5 @@
-r"""Run an algorithm on a bandit, many times over, and compare its estimators with mu*.
+"""Run an algorithm on a bandit, many times over.
 
-Two estimators of the root (paper, Sec. "Risk-aware multi-armed bandits")::
-
-    rho_bar_n    = sum_i T_i(n)/n rho_i                           the average
-    rho_stream_n = ln(sum_i T_i(n)/n exp(beta rho_i)) / beta      the ERM of all n costs
-
-By Jensen's inequality rho_stream >= rho_bar for beta > 0, and <= for beta < 0; they agree at beta = 0.
 Every replication draws from its own SFC64 stream, spawned from the seed: the result depends neither on the
 number of threads nor on how many replications run beside it.
 """
@@ -15,127 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import choice, integer, real
-from tailwise.bandits._kernels import GUIDES, Tables, run_many
+from tailwise._validate import integer
+from tailwise.bandits._kernels import run_many
+from tailwise.bandits._tables import compile_tables
 from tailwise.bandits.algorithms import BanditAlgorithm
-from tailwise.bandits.arms import Bandit, Drift
-from tailwise.bandits.laws import CostLaw, cumulative_of
+from tailwise.bandits.arms import Bandit
+from tailwise.bandits.run import BanditRun
 from tailwise.errors import OptionError
-from tailwise.theory.rates import ExponentFit, fit_exponent
-
-Floats = NDArray[np.float64]
-ESTIMATORS = ("average", "stream")
-
-
-@dataclass(frozen=True, eq=False)
-class BanditRun:
-    """What :func:`simulate` found; n ranges over the checkpoints.
-
-    Attributes
-    ----------
-    bandit, algorithm : Bandit, BanditAlgorithm
-        What was run.
-    checkpoints : ndarray of int64, shape (m,)
-        Numbers of pulls n at which the state was recorded.
-    counts : ndarray of int64, shape (replications, m, K)
-        T_i(n).
-    average, stream : ndarray of float64, shape (replications, m)
-        rho_bar_n and rho_stream_n.
-    risks : ndarray of float64, shape (K,)
-        Exact limit mu_i of each arm at the algorithm's beta.
-    """
-
-    bandit: Bandit
-    algorithm: BanditAlgorithm
-    checkpoints: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    average: Floats
-    stream: Floats
-    risks: Floats
-
-    @property
-    def optimum(self) -> float:
-        """mu*, the least of the arms' limits."""
-        return float(self.risks.min())
-
-    def errors(self, estimator: str = "stream") -> Floats:
-        """Estimate minus mu*, shape (replications, m)."""
-        name = choice(estimator, "estimator", ESTIMATORS)
-        return (self.average if name == "average" else self.stream) - self.optimum
-
-    def bias(self, estimator: str = "stream") -> tuple[Floats, Floats]:
-        """Mean error at each n, and its standard error (NaN for a single replication)."""
-        errors = self.errors(estimator)
-        number = errors.shape[0]
-        spread = errors.std(axis=0, ddof=1) if number > 1 else np.full(errors.shape[1], np.nan)
-        return errors.mean(axis=0), spread / np.sqrt(number)
-
-    def regret(self) -> Floats:
-        """Mean of ``sum_i (mu_i - mu*) T_i(n)``, shape (m,)."""
-        return np.asarray((self.counts @ (self.risks - self.optimum)).mean(axis=0))
-
-    def exponent(
-        self,
-        estimator: str = "stream",
-        *,
-        measure: str = "absolute",
-        start: int = 1,
-        batches: int = 20,
-        confidence: float = 0.95,
-    ) -> ExponentFit:
-        """Measured power of n with which the error decays.
-
-        Parameters
-        ----------
-        estimator : {"average", "stream"}
-            Which estimator.
-        measure : {"absolute", "bias"}
-            The mean of the absolute error (what the proofs bound), or the absolute mean error.
-        start : int
-            First n that counts.
-        batches : int
-            Independent groups of replications, one line each.
-        confidence : float in (0, 1)
-            Coverage of the interval.
-
-        Returns
-        -------
-        ExponentFit
-            Slope of ln error against ln n, with its interval.
-        """
-        errors = self.errors(estimator)[:, self.checkpoints >= start]
-        number = integer(batches, "batches", low=2, high=errors.shape[0])
-        kind = choice(measure, "measure", ("absolute", "bias"))
-        groups = np.array_split(errors, number)
-        pooled = [np.abs(g).mean(axis=0) if kind == "absolute" else np.abs(g.mean(axis=0)) for g in groups]
-        return fit_exponent(self.checkpoints[self.checkpoints >= start], pooled, confidence=confidence)
-
-    def tail_frequency(self, deviation: float, eta: float, estimator: str = "stream") -> tuple[Floats, Floats]:
-        """Share of replications with ``n error >= n^eta z`` and ``<= -n^eta z``, each of shape (m,).
-
-        Parameters
-        ----------
-        deviation : float
-            z >= 1 (any positive number is allowed).
-        eta : float
-            The exponent eta' of the bound.
-        estimator : {"average", "stream"}
-            Which estimator.
-
-        Returns
-        -------
-        tuple of two ndarray of float64
-            Upper and lower tail frequencies.
-        """
-        far = real(deviation, "deviation", low=0.0, low_open=True)
-        scaled = self.errors(estimator) * self.checkpoints ** (1.0 - real(eta, "eta"))
-        return (scaled >= far).mean(axis=0), (scaled <= -far).mean(axis=0)
 
 
 def simulate(
@@ -212,50 +97,9 @@ def simulate(
 
     workers = min(integer(threads, "threads", low=1), number)
     edges = np.linspace(0, number, workers + 1).astype(int)
-    parts = [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
-    if workers == 1:
-        work(parts[0])
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(work, parts))
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, itertools.starmap(slice, itertools.pairwise(edges.tolist()))))
     return BanditRun(bandit, algorithm, points, counts, average, stream, bandit.risks(level))
-
-
-def compile_tables(bandit: Bandit) -> Tables:
-    """Flatten a bandit into the arrays of the compiled loop."""
-    laws: list[CostLaw] = []
-
-    def index(law: CostLaw) -> int:
-        for number, known in enumerate(laws):
-            if known is law:
-                return number
-        laws.append(law)
-        return len(laws) - 1
-
-    starts, rows = [0], []
-    for arm in bandit.arms:
-        shares = np.cumsum([outcome.probability for outcome in arm.outcomes])
-        shares[-1] = 1.0
-        for share, outcome in zip(shares, arm.outcomes, strict=True):
-            drift = outcome.drift or Drift(outcome.law, amplitude=0.0)
-            laws_of = index(outcome.law), index(drift.start)
-            rows.append((share, *laws_of, drift.amplitude, drift.decay))
-        starts.append(len(rows))
-    uppers = [cumulative_of(law) for law in laws]
-    upper = np.concatenate(uppers)
-    lower = np.concatenate([np.concatenate([[0.0], one[:-1]]) for one in uppers])
-    left, width = (np.concatenate([getattr(law, name) for law in laws]) for name in ("left", "width"))
-    first_piece = np.cumsum([0, *(one.size for one in uppers[:-1])])
-    levels = np.arange(GUIDES) / GUIDES
-    guide = [start + np.searchsorted(one, levels, "right") for start, one in zip(first_piece, uppers, strict=True)]
-    return Tables(
-        outcome_start=np.array(starts, dtype=np.int64),
-        cost=np.array([float(arm.cost) for arm in bandit.arms]),
-        outcomes=np.array(rows, dtype=np.float64),
-        guide=np.concatenate(guide).astype(np.int64),
-        pieces=np.column_stack([lower, upper, left, width / (upper - lower)]),
-        discount=float(bandit.discount),
-    )
 
 
 def _checkpoints(given: Sequence[int] | None, arms: int, pulls: int) -> NDArray[np.int64]:

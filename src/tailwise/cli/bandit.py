@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,6 @@ from tailwise.cli.options import BetaOption, JsonOption, SeedOption
 from tailwise.cli.output import console, number, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from tailwise.bandits import BanditRun
     from tailwise.reproduction import ConvergenceRow
 
 _NameArgument = Annotated[
@@ -52,14 +50,14 @@ def run_command(
 
     bandit, rule = make_bandit(name), make_algorithm(algorithm, beta, constant=constant)
     run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=seed, threads=threads)
-    summary = _summary(run)
+    summary = run.to_dict()
     if json:
-        print_json({"bandit": name, "algorithm": algorithm, "beta": beta, "replications": replications, **summary})
+        print_json({"bandit": name, "algorithm": algorithm, **summary})
         return
     out = console()
     arms = [
-        (arm.name or f"arm {i}", number(run.risks[i]), number(run.counts[:, -1, i].mean() / pulls, 4))
-        for i, arm in enumerate(bandit.arms)
+        (arm.name or f"arm {i}", number(risk), number(share, 4))
+        for i, (arm, risk, share) in enumerate(zip(bandit.arms, summary["risks"], summary["shares"], strict=True))
     ]
     out.print(
         table(
@@ -90,8 +88,6 @@ def compare_command(
     json: JsonOption = False,
 ) -> None:
     """Run all rules on one bandit and compare their regret in ERM."""
-    import numpy as np
-
     from tailwise._random import seed_sequence
     from tailwise.bandits import ALGORITHMS, make_algorithm, make_bandit, simulate
 
@@ -101,10 +97,9 @@ def compare_command(
         for done, (algorithm, child) in enumerate(zip(ALGORITHMS, children, strict=True)):
             rule = make_algorithm(algorithm, beta, constant=constant)
             run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads)
-            regrets = run.counts[:, -1] @ (run.risks - run.optimum)
-            error = float(regrets.std(ddof=1)) / np.sqrt(replications) if replications > 1 else float("nan")
-            best = float(run.counts[:, -1, bandit.best(beta)].mean()) / pulls
-            found.append((algorithm, float(regrets.mean()), float(error), best))
+            summary = run.to_dict()
+            regret, error = summary["regret"][-1], summary["regret_error"][-1]
+            found.append((algorithm, regret, error, summary["shares"][bandit.best(beta)]))
             if tick is not None:
                 tick(done + 1)
     if json:
@@ -146,7 +141,7 @@ def rates_command(
             if tick is not None:
                 tick(done + 1)
     if json:
-        content = [{**dataclasses.asdict(row), "is_no_slower": row.is_no_slower} for row in rows]
+        content = [row.to_dict() for row in rows]
         print_json({"pulls": pulls, "replications": replications, "constant": constant, "rows": content})
         return
     cells = [
@@ -186,19 +181,3 @@ def figures_command(
         return
     for path in paths:
         console().print(str(path), soft_wrap=True)
-
-
-def _summary(run: BanditRun) -> dict[str, list[float]]:
-    """Columns of the table of one run."""
-    average, average_error = run.bias("average")
-    stream, stream_error = run.bias("stream")
-    return {
-        "risks": run.risks.tolist(),
-        "shares": (run.counts[:, -1].mean(axis=0) / run.checkpoints[-1]).tolist(),
-        "pulls": run.checkpoints.tolist(),
-        "average_bias": average.tolist(),
-        "average_error": average_error.tolist(),
-        "stream_bias": stream.tolist(),
-        "stream_error": stream_error.tolist(),
-        "regret": run.regret().tolist(),
-    }

@@ -29,9 +29,9 @@ def print_json(content: dict[str, Any]) -> None:
     print(json.dumps(plain(content), indent=2))
 
 
-def number(value: float, digits: int = 6) -> str:
+def number(value: float | None, digits: int = 6) -> str:
     """Format a number for a table; a dash where there is none."""
-    if math.isnan(value):
+    if value is None or math.isnan(value):
         return "-"
     return f"{value:.{digits}g}" if value else "0"
 

@@ -16,10 +16,11 @@ import numpy as np
 from tailwise._random import Seed, seed_sequence
 from tailwise.bandits.algorithms import ErmUcb, make_algorithm
 from tailwise.bandits.arms import Arm, Bandit
-from tailwise.bandits.catalog import BANDITS, make_bandit
-from tailwise.bandits.guarantees import bandit_constants
-from tailwise.bandits.laws import bernoulli, beta_law
-from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
+from tailwise.bandits.distributions import bernoulli, beta_distribution
+from tailwise.bandits.examples import BANDITS, make_bandit
+from tailwise.bandits.run import ESTIMATORS, BanditRun
+from tailwise.bandits.simulate import simulate
+from tailwise.bandits.theorem_constants import bandit_constants
 from tailwise.errors import RunError, require
 from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta
 from tailwise.theory.average import AverageConstants
@@ -268,7 +269,7 @@ def save_all(
 def _tails(*, pulls: int, replications: int, seed: Seed, threads: int) -> Any:
     """Tail figure of a two-armed bandit for which the bounds say something within reach."""
     beta = 0.1
-    bandit = Bandit((Arm.of(beta_law(2.0, 2.0, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
+    bandit = Bandit((Arm.of(beta_distribution(2.0, 2.0, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
     forms = [bandit_constants(bandit, beta, form=form) for form in ("tight", "corrected")]
     algorithm = ErmUcb.from_constants(forms[0])
     run = simulate(bandit, algorithm, pulls=pulls, replications=replications, seed=seed, threads=threads)

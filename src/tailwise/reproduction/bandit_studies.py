@@ -20,19 +20,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from tailwise._plain import Result
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
 from tailwise.bandits.algorithms import ErmUcb
-from tailwise.bandits.catalog import make_bandit
-from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
+from tailwise.bandits.examples import make_bandit
+from tailwise.bandits.run import ESTIMATORS, BanditRun
+from tailwise.bandits.simulate import simulate
 
 STUDY_CONSTANT = 0.1
 STUDY_BETAS = (-1.0, 0.1, 1.0, 3.0)
 
 
 @dataclass(frozen=True)
-class ConvergenceRow:
+class ConvergenceRow(Result):
     """How fast one estimator approached mu* in one setting.
 
     Attributes
@@ -67,6 +70,10 @@ class ConvergenceRow:
     def is_no_slower(self) -> bool:
         """Whether the interval admits the theorem's exponent (plus the transient), or a faster decay."""
         return self.low <= self.theory + self.transient
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes and ``is_no_slower`` as plain values, ready for ``json.dumps``."""
+        return {**super().to_dict(), "is_no_slower": self.is_no_slower}
 
 
 def convergence_rows(name: str, run: BanditRun, *, start: int, batches: int = 20) -> tuple[ConvergenceRow, ...]:
@@ -167,17 +174,11 @@ def runs_over_beta(
         One per beta.
     """
     bandit, children = make_bandit(name), seed_sequence(seed).spawn(len(betas))
-    return tuple(
-        simulate(
-            bandit,
-            ErmUcb(beta, constant),
-            pulls=pulls,
-            replications=replications,
-            seed=child,
-            threads=threads,
-        )
-        for beta, child in zip(betas, children, strict=True)
-    )
+    runs = []
+    for beta, child in zip(betas, children, strict=True):
+        rule = ErmUcb(beta, constant)
+        runs.append(simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads))
+    return tuple(runs)
 
 
 def convergence_study(
@@ -216,13 +217,7 @@ def convergence_study(
     rows: list[ConvergenceRow] = []
     for name, child in zip(names, seed_sequence(seed).spawn(len(names)), strict=True):
         runs = runs_over_beta(
-            name,
-            betas=betas,
-            constant=constant,
-            pulls=pulls,
-            replications=replications,
-            seed=child,
-            threads=threads,
+            name, betas=betas, constant=constant, pulls=pulls, replications=replications, seed=child, threads=threads
         )
         for run in runs:
             rows.extend(convergence_rows(name, run, start=max(1, pulls // 30), batches=batches))

@@ -66,7 +66,7 @@ def bandit_constants(
         theta = log_theta(exponent, level, bandit.radius, form=form)
     else:
         inner = level * bandit.discount
-        low, high = (f(getattr(o.law, end) for o in outcomes) for f, end in ((min, "low"), (max, "high")))
+        low, high = (f(getattr(o.distribution, end) for o in outcomes) for f, end in ((min, "low"), (max, "high")))
         radius = 0.5 * (high - low)
         theta = log_theta_nondeterministic(
             log_theta=log_theta(exponent, inner, radius, form=form),

@@ -1,20 +1,19 @@
 r"""Bounded cost distributions that one compiled loop can draw from, with their exact ERM.
 
-Every law is a mixture of uniform pieces ``[left_k, left_k + width_k]`` with probabilities p_k; an atom is a
-piece of width 0. That is exact for Bernoulli, uniform and discrete costs. A continuous law is cut at its
-quantiles at the probabilities ``sin(pi k / 2m)^2``, k = 0..m, which are dense at both ends; within a piece it
-is uniform. One uniform number then draws one cost, by binary search, and the ERM of *the law that is
-drawn from* is known exactly, since the ERM of a mixture is the ERM of its parts' ERMs::
+Each is a mixture of uniform pieces ``[left_k, left_k + width_k]`` with probabilities p_k; an atom is a piece of
+width 0. That is exact for Bernoulli, uniform and discrete costs. A continuous distribution is cut at its quantiles at
+the probabilities ``sin(pi k / 2m)^2``, k = 0..m, which are dense at both ends. One uniform number draws one cost, and
+the ERM of *what is drawn from* is known exactly, since the ERM of a mixture is the ERM of its parts' ERMs::
 
-    ERM(piece) = left + ln(expm1(b) / b) / beta,    b = beta width
-    ERM(law)   = ln sum_k p_k exp(beta ERM(piece_k)) / beta
+    ERM(piece)   = left + ln(expm1(b) / b) / beta,    b = beta width
+    ERM(mixture) = ln sum_k p_k exp(beta ERM(piece_k)) / beta
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,10 +28,10 @@ _PIECES = 512
 
 
 @dataclass(frozen=True, eq=False)
-class CostLaw:
+class BoundedDistribution:
     """A bounded cost distribution made of uniform pieces and atoms.
 
-    Build one with :func:`bernoulli`, :func:`uniform`, :func:`discrete`, :func:`beta_law`,
+    Build one with :func:`bernoulli`, :func:`uniform`, :func:`discrete`, :func:`beta_distribution`,
     :func:`truncated_normal` or :func:`from_quantile`.
 
     Attributes
@@ -53,7 +52,7 @@ class CostLaw:
     probability: Floats
 
     def __repr__(self) -> str:
-        return f"CostLaw({self.name})"
+        return f"BoundedDistribution({self.name})"
 
     @property
     def low(self) -> float:
@@ -70,8 +69,15 @@ class CostLaw:
         """Mean cost."""
         return float(np.dot(self.probability, self.left + 0.5 * self.width))
 
+    @property
+    def cumulative(self) -> Floats:
+        """Cumulative probabilities of the pieces, shape (m,); the last is exactly 1."""
+        cumulative = np.cumsum(self.probability)
+        cumulative[-1] = 1.0
+        return cumulative
+
     def erm(self, beta: float) -> float:
-        """Exact entropic risk measure at the finite risk level ``beta``.
+        """Return the exact entropic risk at the finite risk level ``beta``.
 
         Examples
         --------
@@ -83,21 +89,19 @@ class CostLaw:
         return weighted_erm(self.left + _piece_erm(self.width, level), level, self.probability)
 
     def sample(self, size: int, seed: Seed = None) -> Floats:
-        """Draw ``size`` independent costs, shape (size,)."""
-        draws = generator(seed).random(integer(size, "size", low=0))
-        return self.quantile(draws)
+        """Draw independent costs, shape (size,)."""
+        return self.quantile(generator(seed).random(integer(size, "size", low=0)))
 
     def quantile(self, probability: ArrayLike) -> Floats:
-        """Cost at each cumulative probability in [0, 1), same shape."""
-        levels = np.asarray(probability, dtype=np.float64)
-        cumulative = cumulative_of(self)
+        """Return the cost at each cumulative probability in [0, 1), same shape."""
+        levels, cumulative = np.asarray(probability, dtype=np.float64), self.cumulative
         index = np.minimum(np.searchsorted(cumulative, levels, side="right"), self.left.size - 1)
         before = np.where(index > 0, cumulative[index - 1], 0.0)
         share = (levels - before) / (cumulative[index] - before)
         return np.asarray(self.left[index] + self.width[index] * share)
 
 
-def bernoulli(probability: float, low: float = 0.0, high: float = 1.0) -> CostLaw:
+def bernoulli(probability: float, low: float = 0.0, high: float = 1.0) -> BoundedDistribution:
     """Cost ``high`` with ``probability``, else ``low``.
 
     Examples
@@ -107,11 +111,11 @@ def bernoulli(probability: float, low: float = 0.0, high: float = 1.0) -> CostLa
     0.0
     """
     share = real(probability, "probability", low=0.0, high=1.0)
-    law = discrete([real(low, "low"), real(high, "high")], [1.0 - share, share])
-    return CostLaw(f"Bernoulli({share:g}) on {{{low:g}, {high:g}}}", law.left, law.width, law.probability)
+    both = discrete([real(low, "low"), real(high, "high")], [1.0 - share, share])
+    return replace(both, name=f"Bernoulli({share:g}) on {{{low:g}, {high:g}}}")
 
 
-def uniform(low: float, high: float) -> CostLaw:
+def uniform(low: float, high: float) -> BoundedDistribution:
     """Cost uniform on [low, high].
 
     Examples
@@ -120,12 +124,11 @@ def uniform(low: float, high: float) -> CostLaw:
     >>> uniform(0.0, 1.0).erm(0.0)
     0.5
     """
-    start = real(low, "low")
-    end = real(high, "high", low=start)
-    return _law(f"Uniform[{start:g}, {end:g}]", [start], [end - start], [1.0])
+    start, end = _ends(low, high)
+    return _assemble(f"Uniform[{start:g}, {end:g}]", [start], [end - start], [1.0])
 
 
-def discrete(costs: ArrayLike, probabilities: ArrayLike | None = None) -> CostLaw:
+def discrete(costs: ArrayLike, probabilities: ArrayLike | None = None) -> BoundedDistribution:
     """Finitely many costs with probabilities (normalised; equal if not given).
 
     Examples
@@ -136,29 +139,28 @@ def discrete(costs: ArrayLike, probabilities: ArrayLike | None = None) -> CostLa
     """
     atoms, shares = clean(costs, probabilities)
     if not np.isfinite(atoms).all():
-        raise OptionError("costs of a law must be finite; the theorems are about bounded costs")
-    return _law(f"Discrete({atoms.size} atoms)", atoms, np.zeros(atoms.size), shares)
+        raise OptionError("costs of a bandit must be finite; the theorems are about bounded costs")
+    return _assemble(f"Discrete({atoms.size} atoms)", atoms, np.zeros(atoms.size), shares)
 
 
-def beta_law(a: float, b: float, low: float = 0.0, high: float = 1.0) -> CostLaw:
+def beta_distribution(a: float, b: float, low: float = 0.0, high: float = 1.0) -> BoundedDistribution:
     """Beta(a, b) cost stretched to [low, high], cut into 512 uniform pieces.
 
     Examples
     --------
-    >>> from tailwise.bandits import beta_law
-    >>> abs(beta_law(2.0, 6.0).mean - 0.25) < 1e-5
+    >>> from tailwise.bandits import beta_distribution
+    >>> abs(beta_distribution(2.0, 6.0).mean - 0.25) < 1e-5
     True
     """
     from scipy.special import betaincinv
 
     first, second = real(a, "a", low=0.0, low_open=True), real(b, "b", low=0.0, low_open=True)
-    start = real(low, "low")
-    end = real(high, "high", low=start)
-    law = from_quantile(lambda level: start + (end - start) * betaincinv(first, second, level))
-    return CostLaw(f"Beta({first:g}, {second:g}) on [{start:g}, {end:g}]", law.left, law.width, law.probability)
+    start, end = _ends(low, high)
+    cut = from_quantile(lambda level: start + (end - start) * betaincinv(first, second, level))
+    return replace(cut, name=f"Beta({first:g}, {second:g}) on [{start:g}, {end:g}]")
 
 
-def truncated_normal(mean: float, std: float, low: float, high: float) -> CostLaw:
+def truncated_normal(mean: float, std: float, low: float, high: float) -> BoundedDistribution:
     """Make a normal cost conditioned on [low, high], cut into 512 uniform pieces.
 
     Examples
@@ -170,21 +172,19 @@ def truncated_normal(mean: float, std: float, low: float, high: float) -> CostLa
     from scipy.special import ndtr, ndtri
 
     centre, scale = real(mean, "mean"), real(std, "std", low=0.0, low_open=True)
-    start = real(low, "low")
-    end = real(high, "high", low=start, low_open=True)
+    start, end = _ends(low, high, low_open=True)
     bottom, top = ndtr((start - centre) / scale), ndtr((end - centre) / scale)
     if not top - bottom > 1e-9:
         raise OptionError(
             f"[{start:g}, {end:g}] holds almost nothing of Normal({centre:g}, {scale:g}); "
             "move the interval or widen the distribution"
         )
-    law = from_quantile(lambda level: np.clip(centre + scale * ndtri(bottom + level * (top - bottom)), start, end))
-    name = f"Normal({centre:g}, {scale:g}) on [{start:g}, {end:g}]"
-    return CostLaw(name, law.left, law.width, law.probability)
+    cut = from_quantile(lambda level: np.clip(centre + scale * ndtri(bottom + level * (top - bottom)), start, end))
+    return replace(cut, name=f"Normal({centre:g}, {scale:g}) on [{start:g}, {end:g}]")
 
 
-def from_quantile(quantile: Callable[[Floats], ArrayLike], *, pieces: int = _PIECES) -> CostLaw:
-    """Law with a given quantile function, cut into uniform pieces.
+def from_quantile(quantile: Callable[[Floats], ArrayLike], *, pieces: int = _PIECES) -> BoundedDistribution:
+    """Make the distribution of a quantile function, cut into uniform pieces.
 
     Parameters
     ----------
@@ -195,13 +195,13 @@ def from_quantile(quantile: Callable[[Floats], ArrayLike], *, pieces: int = _PIE
 
     Returns
     -------
-    CostLaw
+    BoundedDistribution
         Exact at the cuts, linear between them.
 
     Raises
     ------
     OptionError
-        If a quantile is not finite (the law is unbounded) or the function decreases.
+        If a quantile is not finite (the costs are unbounded) or the function decreases.
 
     Examples
     --------
@@ -217,24 +217,23 @@ def from_quantile(quantile: Callable[[Floats], ArrayLike], *, pieces: int = _PIE
         raise OptionError("the quantile function must give one finite cost per probability, at 0 and 1 too")
     if (np.diff(cuts) < 0).any():
         raise OptionError("the quantile function decreases somewhere; quantiles must not")
-    return _law(f"Quantile({number} pieces)", cuts[:-1], np.diff(cuts), np.diff(levels))
+    return _assemble(f"Quantile({number} pieces)", cuts[:-1], np.diff(cuts), np.diff(levels))
 
 
-def cumulative_of(law: CostLaw) -> Floats:
-    """Cumulative probabilities of the pieces; the last is exactly 1."""
-    cumulative = np.cumsum(law.probability)
-    cumulative[-1] = 1.0
-    return cumulative
+def _ends(low: float, high: float, *, low_open: bool = False) -> tuple[float, float]:
+    """Return checked ends of an interval."""
+    start = real(low, "low")
+    return start, real(high, "high", low=start, low_open=low_open)
 
 
-def _law(name: str, left: ArrayLike, width: ArrayLike, probability: ArrayLike) -> CostLaw:
-    """Assemble a law with its pieces in ascending order and read-only arrays."""
+def _assemble(name: str, left: ArrayLike, width: ArrayLike, probability: ArrayLike) -> BoundedDistribution:
+    """Put the pieces in ascending order, in read-only arrays."""
     parts = [np.asarray(part, dtype=np.float64) for part in (left, width, probability)]
     order = np.argsort(parts[0], kind="stable")
     arrays = [np.ascontiguousarray(part[order]) for part in parts]
     for array in arrays:
         array.flags.writeable = False
-    return CostLaw(name, *arrays)
+    return BoundedDistribution(name, *arrays)
 
 
 def _piece_erm(width: Floats, beta: float) -> Floats:

@@ -13,7 +13,7 @@ from tailwise.bandits import (
     Drift,
     Outcome,
     bernoulli,
-    beta_law,
+    beta_distribution,
     discrete,
     from_quantile,
     truncated_normal,
@@ -26,7 +26,7 @@ LAWS = [
     bernoulli(0.3, -1.0, 2.0),
     uniform(-0.5, 1.5),
     discrete([0, 1, 5], [3, 2, 1]),
-    beta_law(2, 6),
+    beta_distribution(2, 6),
     truncated_normal(0.2, 0.5, -1, 1),
 ]
 
@@ -49,7 +49,7 @@ def test_erm_equals_the_integral_over_the_quantile_function(law, beta):
 @pytest.mark.parametrize("beta", [-3.0, 0.1, 1.0, 3.0])
 def test_cut_laws_are_close_to_the_laws_they_stand_for(beta):
     exact = math.log(special.hyp1f1(2.0, 8.0, beta)) / beta
-    assert beta_law(2, 6).erm(beta) == pytest.approx(exact, abs=2e-5)
+    assert beta_distribution(2, 6).erm(beta) == pytest.approx(exact, abs=2e-5)
     normal = stats.truncnorm(-2.4, 1.6, loc=0.2, scale=0.5)
     moment, _ = integrate.quad(lambda x: math.exp(beta * x) * normal.pdf(x), -1, 1)
     assert truncated_normal(0.2, 0.5, -1, 1).erm(beta) == pytest.approx(math.log(moment) / beta, abs=2e-5)
@@ -98,7 +98,7 @@ def test_bandit_range_covers_drift_and_immediate_cost():
         lambda: from_quantile(special.ndtri),
         lambda: from_quantile(lambda p: -p),
         lambda: truncated_normal(0, 1, 50, 60),
-        lambda: beta_law(0, 1),
+        lambda: beta_distribution(0, 1),
         lambda: Drift(uniform(0, 1), decay=0.0),
         lambda: Outcome(0.5, "uniform"),
         lambda: Arm(()),
