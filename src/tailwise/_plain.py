@@ -11,7 +11,7 @@ from typing import Any
 def plain(value: Any) -> Any:
     """Turn ``value`` into None, bool, int, float, str, and lists and dicts of these.
 
-    NaN and infinities, which JSON lacks, become None; a result becomes its fields, a named tuple a list; what is
+    NaN and infinities, which JSON lacks, become None, a dataclass its public fields, a named tuple a list; what is
     none of these becomes its text.
     """
     if value is None or (isinstance(value, (bool, str)) and not isinstance(value, Enum)):
@@ -20,6 +20,8 @@ def plain(value: Any) -> Any:
         return plain(value.value)
     if isinstance(value, Result):
         return value.to_dict()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -41,5 +43,9 @@ class Result:
 
         Numbers that JSON lacks (NaN, infinities) are None, arrays are lists, results within are dicts.
         """
-        fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {field.name: plain(getattr(self, field.name)) for field in fields if not field.name.startswith("_")}
+        return _fields(self)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
+    return {name: plain(getattr(value, name)) for name in names}

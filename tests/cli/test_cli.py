@@ -32,17 +32,63 @@ def test_plan_shows_the_action_and_the_risk_table():
     result = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0")
     assert result.exit_code == 0
     assert "Take right" in result.output
-    for word in ("visits", "ERM", "90 % interval", "up", "down", "left", "99 %"):
+    for word in ("visits", "exact ERM", "up", "down", "left", "99 %", "is solved at once", "proven best"):
         assert word in result.output
+    output = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0", "--planner", "erm-mcts", "-n", "5e3").output
+    for word in ("Take right", "90 % of luck", "5,000 iterations", "--bonus", "covers neither the optimum"):
+        assert word in " ".join(output.split())
+
+
+def test_plan_stops_where_it_is_told_to():
+    arguments = ("plan", "mdp-4", "--beta", "0.5", "--planner", "erm-mcts", "--seed", "0", "-n", "1e7", "--json")
+    content = json.loads(run(*arguments, "--until", "stable:3e3").stdout)
+    assert content["stopped"] == "until"
+    assert content["planner"] == "erm-mcts"
+    assert 3000 <= content["iterations"] < 10**7
+    content = json.loads(run("plan", "mdp-4", "--beta", "0.5", "--until", "proven", "--json").stdout)
+    assert (content["planner"], content["label"]) == ("exact", "safe")
+
+
+FIRST = """
+from types import SimpleNamespace
+
+class First:
+    def __init__(self, model, beta, *, seed=None):
+        self.model = model
+        self.reset()
+
+    def reset(self, state=None, step=0):
+        self.state, self.step = self.model.start if state is None else state, step
+
+    def fresh(self, seed=None):
+        return First(self.model, 0.0)
+
+    def advance(self, action, state):
+        self.state, self.step = state, self.step + 1
+
+    def plan(self, iterations=None, seconds=None, *, until=None, progress=None):
+        return SimpleNamespace(action=int(self.model.actions(self.state)[0]))
+"""
+
+
+def test_a_strangers_planner_on_the_command_line(tmp_path, monkeypatch):
+    (tmp_path / "first_action.py").write_text(FIRST)
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "first_action:First"
+    assert run("plan", "mdp-4", "--beta", "1", "--planner", name).output == "Take 0.\n"
+    content = json.loads(run("evaluate", "mdp-4", "--beta", "1", "-p", name, "-e", "5", "--seed", "0", "--json").stdout)
+    assert (content["planner"], content["episodes"]) == (name, 5)
+    assert name in run("compare", "mdp-4", "--beta", "1", "-p", f"{name},auto", "-n", "10", "-e", "5").output
 
 
 def test_plan_json_is_one_object():
-    result = run("plan", "mdp-4", "--beta", "0.5", "--iterations", "3000", "--seed", "1", "--json")
+    options = ("--iterations", "3000", "--seed", "1", "--planner", "erm-mcts", "--json")
+    result = run("plan", "mdp-4", "--beta", "0.5", *options)
     content = json.loads(result.stdout)
     assert content["label"] == "safe"
     assert sum(row["visits"] for row in content["rows"]) == content["iterations"] == 3000
     assert content["stopped"] == "iterations"
-    again = json.loads(run("plan", "mdp-4", "--beta", "0.5", "--iterations", "3000", "--seed", "1", "--json").stdout)
+    again = json.loads(run("plan", "mdp-4", "--beta", "0.5", *options).stdout)
     assert again["rows"] == content["rows"]
 
 
@@ -104,7 +150,11 @@ def test_gymnasium_models():
         (["plan", "grid-mdp", "--beta", "1", "--horizon", "-2"], "horizon"),
         (["plan", "grid-mdp", "--beta", "1", "--horizon", "99999999999999999999"], "at most 10000000"),
         (["plan", "grid-mdp", "--beta", "1", "--seed", "-2"], "seed"),
-        (["solve", "grid-mdp", "--beta", "1", "--step", "15"], "step 15"),
+        (["solve", "grid-mdp", "--beta", "1", "--step", "15"], "step must be from 0 to 14, not 15"),
+        (["plan", "grid-mdp", "--beta", "1", "--iterations", "1.5"], "1.5"),
+        (["plan", "grid-mdp", "--beta", "1", "--planner", "erm-bi"], "is a fixed policy"),
+        (["plan", "grid-mdp", "--beta", "1", "--planner", "exact", "--bonus", "2"], "no exploration bonus"),
+        (["plan", "grid-mdp", "--beta", "1", "--until", "soon"], "proven, gap:WIDTH or stable:ITERATIONS"),
         (["solve", "nothing.csv", "--beta", "1"], "nothing.csv"),
         (["solve", "battery", "--beta", "1", "--state", "(1,2,3)"], "is not like the start"),
         (["plan", "grid-mdp"], "beta"),

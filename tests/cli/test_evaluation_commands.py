@@ -1,5 +1,6 @@
 """``tailwise evaluate``, ``compare`` and ``reproduce``: output for programs and people, and errors."""
 
+import itertools
 import json
 
 import pytest
@@ -43,7 +44,9 @@ def test_evaluate_prints_one_json_object():
     content = json.loads(run(*arguments))
     assert content["episodes"] == len(content["totals"]) == 8
     assert content["optimum"] == pytest.approx(1.79130674)
-    assert content["measures"][0]["low"] <= content["erm"] <= content["measures"][0]["high"]
+    (estimate,) = (e for e in content["estimates"] if e["value"] == content["erm"])
+    assert estimate["low"] <= content["erm"] <= estimate["high"]
+    assert estimate["target"] == "ERM at beta 1 of the total cost of an episode played by exact"
     assert json.loads(run(*arguments, "--threads", "2")) == content
 
 
@@ -51,7 +54,7 @@ def test_evaluate_for_people():
     text = run("evaluate", "mdp-4", "--beta", "0.5", "--planner", "erm-bi", "-e", "500", "--seed", "0")
     assert "ERM at beta 0.5" in text
     assert "exact optimum at beta 0.5: 1.77921" in text
-    assert "rare disaster" in text
+    assert "may be missing from 500 episodes" in " ".join(text.split())
 
 
 def test_compare_pairs_all_with_the_first():
@@ -103,6 +106,68 @@ def test_bad_input_is_named(arguments, error, message, tmp_path, monkeypatch):
     with pytest.raises(error, match=message):
         runner.invoke(app, list(arguments), catch_exceptions=False)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.compiled
+def test_exact_policies_play_simulators_that_list_their_outcomes():
+    arguments = (
+        "compare",
+        "battery",
+        "--beta",
+        "0.02",
+        "-p",
+        "erm-bi,exact,neutral-bi",
+        "-n",
+        "1",
+        "-e",
+        "6",
+        "--json",
+    )
+    rows = json.loads(run(*arguments))["planners"]
+    assert rows[0]["erm"] == rows[1]["erm"]
+    assert rows[1]["equal"] == 6
+    assert rows[2]["iterations"] is None
+    with pytest.raises(OptionError, match="works on tables only"):
+        runner.invoke(app, ["compare", "battery", "--beta", "0.02", "--integrate"], catch_exceptions=False)
+
+
+def stop_after(monkeypatch, calls):
+    """Let Ctrl-C come while the planner decides for the ``calls``-th time."""
+    from tailwise.evaluation.closed_loop import Player
+
+    decide, count = Player.decide, itertools.count(1)
+
+    def counted(self, *arguments):
+        if next(count) == calls:
+            raise KeyboardInterrupt
+        return decide(self, *arguments)
+
+    monkeypatch.setattr(Player, "decide", counted)
+
+
+def test_ctrl_c_keeps_what_was_played(monkeypatch):
+    whole = ("mdp-4", "--beta", "1", "-n", "20", "-e", "8", "--seed", "0", "--resamples", "200", "--json")
+    everything = json.loads(run("evaluate", *whole))
+    stop_after(monkeypatch, 5 * 20 + 7)  # in the sixth episode
+    found = runner.invoke(app, ["evaluate", *whole], catch_exceptions=False)
+    content = json.loads(found.stdout)
+    assert found.exit_code == 130
+    assert content["totals"] == everything["totals"][:5]
+    assert content["notes"] == ["interrupted: 5 of 8 episodes were played"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "rows", "episodes"), [(8 * 20 + 5 * 20 + 7, 2, 5), (3 * 20 + 1, 1, 3), (8 * 20 + 3, 1, 8)]
+)
+def test_ctrl_c_keeps_what_was_compared(calls, rows, episodes, monkeypatch):
+    arguments = ["compare", "mdp-4", "--beta", "1", "-p", "exact,uct,erm-mcts", "-n", "20", "-e", "8", "--json"]
+    stop_after(monkeypatch, calls)
+    found = runner.invoke(app, arguments, catch_exceptions=False)
+    content = json.loads(found.stdout)
+    assert found.exit_code == 130
+    assert len(content["planners"]) == rows
+    last = content["planners"][-1]
+    assert last["episodes"] == last["better"] + last["equal"] + last["worse"] == episodes
 
 
 def test_planners_for_tables_say_so():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailwise.cli.options import BetaOption, JsonOption, SeedOption
-from tailwise.cli.output import console, number, print_json, progress_bar, table
+from tailwise.cli.options import BetaOption, JsonOption, SeedOption, ThreadsOption, whole
+from tailwise.cli.output import number, print_json, progress_bar, show_table
 
 if TYPE_CHECKING:
     from tailwise.reproduction import ConvergenceRow
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 _NameArgument = Annotated[
     str, typer.Argument(metavar="BANDIT", help="stationary, drifting, non-deterministic or gamble.")
 ]
-_PullsOption = Annotated[int, typer.Option("--pulls", "-n", help="Pulls of each replication.")]
+_PullsOption = Annotated[
+    int, typer.Option("--pulls", "-n", parser=whole, metavar="NUMBER", help="Pulls of each replication.")
+]
 _ReplicationsOption = Annotated[int, typer.Option("--replications", "-r", help="Independent repetitions.")]
 _ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of erm-ucb; sqrt(2) if not given.")]
-_ThreadsOption = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +43,7 @@ def run_command(
     pulls: _PullsOption = 10_000,
     replications: _ReplicationsOption = 200,
     seed: SeedOption = None,
-    threads: _ThreadsOption = 1,
+    threads: ThreadsOption = 1,
     json: JsonOption = False,
 ) -> None:
     """Run one rule on one bandit; show how both estimators approach mu*."""
@@ -54,19 +55,12 @@ def run_command(
     if json:
         print_json({"bandit": name, "algorithm": algorithm, **summary})
         return
-    out = console()
     arms = [
         (arm.name or f"arm {i}", number(risk), number(share, 4))
         for i, (arm, risk, share) in enumerate(zip(bandit.arms, summary["risks"], summary["shares"], strict=True))
     ]
-    out.print(
-        table(
-            ("arm", "exact ERM", "share of pulls"),
-            arms,
-            title=f"{name}, {algorithm}, beta = {beta:g}",
-            best=bandit.best(beta),
-        )
-    )
+    title = f"{name}, {algorithm}, beta = {beta:g}"
+    show_table(("arm", "exact ERM", "share of pulls"), arms, title=title, best=bandit.best(beta))
     rows = [
         (f"{n:,}", number(a, 4), number(sa, 2), number(s, 4), number(ss, 2), number(g, 5))
         for n, a, sa, s, ss, g in zip(
@@ -74,7 +68,8 @@ def run_command(
             summary["stream_bias"], summary["stream_error"], summary["regret"], strict=True,
         )
     ]  # fmt: skip
-    out.print(table(("pulls", "rho_bar - mu*", "s.e.", "rho_stream - mu*", "s.e.", "regret"), rows))
+    columns = ("pulls", "rho_bar - mu*", "s.e. of it", "rho_stream - mu*", "s.e.", "regret")
+    show_table(columns, rows, spare=("s.e. of it", "s.e."))
 
 
 def compare_command(
@@ -84,7 +79,7 @@ def compare_command(
     pulls: _PullsOption = 10_000,
     replications: _ReplicationsOption = 200,
     seed: SeedOption = None,
-    threads: _ThreadsOption = 1,
+    threads: ThreadsOption = 1,
     json: JsonOption = False,
 ) -> None:
     """Run all rules on one bandit and compare their regret in ERM."""
@@ -117,7 +112,7 @@ def compare_command(
     rows = [(a, number(r, 5), number(e, 2), number(b, 4)) for a, r, e, b in found]
     winner = min(range(len(found)), key=lambda i: found[i][1])
     title = f"{name}, beta = {beta:g}, {pulls:,} pulls, {replications} replications"
-    console().print(table(("rule", "regret", "s.e.", "share of best arm"), rows, title=title, best=winner))
+    show_table(("rule", "regret", "s.e.", "share of best arm"), rows, title=title, best=winner, spare=("s.e.",))
 
 
 def rates_command(
@@ -125,7 +120,7 @@ def rates_command(
     replications: _ReplicationsOption = 100,
     constant: Annotated[float, typer.Option(help="Bonus constant of erm-ucb.")] = 0.1,
     seed: SeedOption = 0,
-    threads: _ThreadsOption = 1,
+    threads: ThreadsOption = 1,
     json: JsonOption = False,
 ) -> None:
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
@@ -158,7 +153,7 @@ def rates_command(
         if row.measure == "absolute"
     ]
     columns = ("bandit", "beta", "estimator", "exponent", "95 % interval", "theorem + transient", "no slower")
-    console().print(table(columns, cells, title=f"mean |error| ~ n^exponent up to n = {pulls:,}"))
+    show_table(columns, cells, title=f"mean |error| ~ n^exponent up to n = {pulls:,}")
 
 
 def figures_command(
@@ -167,7 +162,7 @@ def figures_command(
     pulls: _PullsOption = 20_000,
     replications: _ReplicationsOption = 200,
     seed: SeedOption = 0,
-    threads: _ThreadsOption = 1,
+    threads: ThreadsOption = 1,
     json: JsonOption = False,
 ) -> None:
     """Draw the checks of the theorems: convergence, tails, the two estimators, the effect of beta."""
@@ -180,4 +175,4 @@ def figures_command(
         print_json({"files": [str(path) for path in paths]})
         return
     for path in paths:
-        console().print(str(path), soft_wrap=True)
+        print(path)

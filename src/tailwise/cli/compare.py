@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailwise.cli.evaluate import (
-    WARNING,
-    ConfidenceOption,
-    EpisodesOption,
-    ResamplesOption,
-    ThreadsOption,
-    check_bootstrap,
-    exact_optimum,
-)
+from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
 from tailwise.cli.options import (
     BetaOption,
+    BonusOption,
+    ConfidenceOption,
     DiscountOption,
-    ExplorationOption,
+    EpisodesOption,
     HorizonOption,
     JsonOption,
     ModelArgument,
+    ResamplesOption,
     SeedOption,
+    ThreadsOption,
+    whole,
 )
-from tailwise.cli.output import console, number, print_json, progress_bar, table
+from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span
 from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
-    from tailwise.evaluation import Returns
+    from tailwise.evaluation import Comparison, Returns, Summary
 
-DEFAULT_PLANNERS = "erm-mcts,acc-mcts,uct"
+DEFAULT_PLANNERS = "auto,erm-mcts,acc-mcts,uct"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One planner at one number of iterations, and what it did."""
+
+    planner: str
+    iterations: int | None
+    returns: Returns
+    closed_loop_erm: float | None
 
 
 def register(app: typer.Typer) -> None:
@@ -40,14 +48,17 @@ def register(app: typer.Typer) -> None:
     def compare_command(
         model: ModelArgument,
         beta: BetaOption,
-        planners: Annotated[str, typer.Option(help="Names, separated by commas.")] = DEFAULT_PLANNERS,
+        planners: Annotated[
+            str, typer.Option("--planners", "-p", help="Names, as of 'tailwise evaluate --planner', with commas.")
+        ] = DEFAULT_PLANNERS,
         iterations: Annotated[
-            str, typer.Option("--iterations", "-n", help="Search iterations of each decision; several with commas.")
+            str,
+            typer.Option("--iterations", "-n", help="Iterations of each decision; several with commas, as 100,1e4."),
         ] = "1000",
         episodes: EpisodesOption = 100,
         seed: SeedOption = 0,
         threads: ThreadsOption = 1,
-        exploration: ExplorationOption = None,
+        bonus: BonusOption = None,
         horizon: HorizonOption = None,
         discount: DiscountOption = None,
         confidence: ConfidenceOption = 0.9,
@@ -60,123 +71,121 @@ def register(app: typer.Typer) -> None:
         """Play several planners against the same luck and compare their risks."""
         from tailwise.cli.models import build_planner, load_model
         from tailwise.evaluation import compare
+        from tailwise.models import TabularMDP
         from tailwise.planners import Planner, find_planner
 
         names = [name.strip() for name in planners.split(",") if name.strip()]
         if not names:
             raise OptionError(f"--planners names no planner: {planners!r}")
         sizes = _sizes(iterations)
-        check_bootstrap(confidence, resamples)
-        kinds = {name: find_planner(name) for name in names if name != "auto"}
+        check_before_work(tuple(names), confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)
+        if integrate and not isinstance(problem, TabularMDP):
+            raise OptionError(f"--integrate works on tables only; {model} is a simulator")
         players = {}
         for name in names:
-            takes_bonus = name not in kinds or kinds[name].bonus is not None
-            players[name] = build_planner(problem, beta, name, bonus=exploration if takes_bonus else None)
-        runs = [(name, n) for name in names for n in (sizes if isinstance(players[name], Planner) else [None])]
-        results = []
-        with progress_bar("playing", episodes * len(runs)) as tick:
-            for index, (name, n) in enumerate(runs):
+            takes_bonus = name == "auto" or find_planner(name).bonus is not None
+            players[name] = build_planner(problem, beta, name, bonus=bonus if takes_bonus else None)
+        wanted = [(name, n) for name in names for n in (sizes if isinstance(players[name], Planner) else [None])]
+        runs: list[_Run] = []
+        with progress_bar("playing", episodes * len(wanted)) as tick:
+            for index, (name, n) in enumerate(wanted):
                 told = None if tick is None else lambda done, base=index * episodes: tick(base + done)
-                results.append(_play(problem, players[name], name, beta, n, episodes, seed, threads, integrate, told))
-        wanted: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
-        first = results[0][0]
-        content = [
-            _row(name, n, returns, closed, compare(returns, first, beta, **wanted), beta, wanted)
-            for (name, n), (returns, closed) in zip(runs, results, strict=True)
+                limits: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "progress": told}
+                try:
+                    runs.append(_play(problem, players[name], name, beta, n, integrate, limits))
+                except KeyboardInterrupt:
+                    if not runs:
+                        raise
+                if len(runs) <= index or runs[-1].returns.episodes < episodes:
+                    break
+        first = runs[0].returns
+        options: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
+        rows = [
+            (
+                run,
+                run.returns.summary(beta, measures=("erm",), **options),
+                compare(run.returns, first.head(run.returns.episodes), beta, **options),
+            )
+            for run in runs
         ]
         optimum = exact_optimum(problem, beta)
         if json:
             print_json(
                 {
                     "model": model, "beta": beta, "episodes": episodes, "seed": seed, "sense": first.sense,
-                    "confidence": confidence, "optimum": optimum, "planners": content,
+                    "confidence": confidence, "optimum": optimum, "planners": [_as_dict(*row) for row in rows],
                 }
             )  # fmt: skip
-            return
-        _show(model, beta, episodes, first, content, optimum, confidence)
+        else:
+            _show(f"{model}: {episodes} episodes each, on common random numbers ({first.sense}s)", rows, confidence)
+            say(
+                f"ERM at beta {beta:g}; vs first: its ERM minus that of the first row, episodes paired; +/=/-: better, "
+                "equal and worse episodes"
+            )
+            say_optimum(optimum, beta)
+            say(
+                f"an outcome of a probability up to {rows[0][1].unseen:.2g} may be missing from {first.episodes} "
+                "episodes: it would not show in these numbers, nor widen their intervals",
+                "dim",
+            )
+            for note in dict.fromkeys(note for _, summary, _ in rows for note in summary.notes):
+                say(f"note: {note}", "yellow")
+        if len(runs) < len(wanted) or runs[-1].returns.episodes < episodes:
+            if not json:
+                say(f"interrupted: {len(runs)} of {len(wanted)} rows", "yellow")
+            raise typer.Exit(130)
 
 
 def _sizes(text: str) -> list[int]:
     from tailwise._validate import integer
 
     try:
-        sizes = [int(part) for part in text.replace("_", "").split(",")]
-    except ValueError:
+        sizes = [whole(part) for part in text.split(",")]
+    except (ValueError, OverflowError):
         raise OptionError(f"--iterations must be whole numbers separated by commas, not {text!r}") from None
     return [integer(size, "iterations", low=1) for size in sizes]
 
 
 def _play(
-    problem: Any,
-    player: Any,
-    name: str,
-    beta: float,
-    iterations: int | None,
-    episodes: int,
-    seed: int | None,
-    threads: int,
-    integrate: bool,
-    progress: Any,
-) -> tuple[Returns, float | None]:
-    """Play one planner; return its sample and, where asked for, its integrated risk."""
+    problem: Any, player: Any, name: str, beta: float, iterations: int | None, integrate: bool, options: dict[str, Any]
+) -> _Run:
+    """Play one planner, and where asked for integrate its risk."""
     from tailwise.evaluation import evaluate, policy_risk
     from tailwise.reproduction import settled_returns
 
     label = name if iterations is None else f"{name}, n = {iterations}"
-    common: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "label": label}
     if integrate and iterations is not None:
-        settled = settled_returns(problem, player, iterations=iterations, progress=progress, **common)
-        return settled.returns, settled.erm(beta)
-    returns = evaluate(problem, player, iterations=iterations, progress=progress, **common)
-    return returns, policy_risk(problem, player, beta) if integrate else None
+        settled = settled_returns(problem, player, iterations=iterations, label=label, **options)
+        return _Run(name, iterations, settled.returns, settled.erm(beta))
+    returns = evaluate(problem, player, iterations=iterations, label=label, partial=True, **options)
+    return _Run(name, iterations, returns, policy_risk(problem, player, beta) if integrate else None)
 
 
-def _row(
-    name: str, n: int | None, returns: Returns, closed: float | None, versus: Any, beta: float, options: dict[str, Any]
-) -> dict[str, Any]:
-    low, high = returns.interval("erm", beta=beta, **options)
-    return {
-        "planner": name, "iterations": n, "erm": returns.erm(beta), "erm_low": low, "erm_high": high,
-        "mean": returns.mean, "std": returns.std, "cvar_95": returns.cvar(0.95), "maximum": returns.maximum,
-        "minimum": returns.minimum, "closed_loop_erm": closed, "difference": versus.difference,
-        "difference_low": versus.interval.low, "difference_high": versus.interval.high,
-        "better": versus.better, "equal": versus.equal, "worse": versus.worse,
-    }  # fmt: skip
+def _as_dict(run: _Run, summary: Summary, versus: Comparison) -> dict[str, Any]:
+    own = {"planner": run.planner, "iterations": run.iterations, "closed_loop_erm": run.closed_loop_erm}
+    return {**own, **summary.to_dict(), **versus.to_dict()}
 
 
-def _show(
-    model: str,
-    beta: float,
-    episodes: int,
-    first: Returns,
-    content: list[dict[str, Any]],
-    optimum: float | None,
-    confidence: float,
-) -> None:
-    columns = ["planner", "n", f"ERM ({confidence:.0%})", "mean", "CVaR95", f"vs first ({confidence:.0%})", "+/=/-"]
-    integrated = any(row["closed_loop_erm"] is not None for row in content)
-    if integrated:
-        columns.append("closed loop")
-    rows = []
-    for row in content:
-        cells = [
-            row["planner"],
-            "-" if row["iterations"] is None else str(row["iterations"]),
-            f"{row['erm']:.4g} ({row['erm_low']:.3g} to {row['erm_high']:.3g})",
-            number(row["mean"], 4),
-            number(row["cvar_95"], 4),
-            f"{row['difference']:+.3g} ({row['difference_low']:+.2g} to {row['difference_high']:+.2g})",
-            f"{row['better']}/{row['equal']}/{row['worse']}",
-        ]
-        if integrated:
-            cells.append("-" if row["closed_loop_erm"] is None else number(row["closed_loop_erm"], 5))
-        rows.append(cells)
-    out = console()
-    title = f"{model}: {episodes} episodes each, on common random numbers ({first.sense}s)"
-    out.print(table(columns, rows, title=title))
-    out.print(f"ERM at beta {beta:g}; vs first: its ERM minus that of the first row, episodes paired; +/=/-: better,")
-    out.print("equal and worse episodes")
-    if optimum is not None:
-        out.print(f"exact optimum at beta {beta:g}: {number(optimum)}")
-    out.print(f"[dim]{WARNING}[/dim]")
+def _show(title: str, rows: list[tuple[_Run, Summary, Comparison]], confidence: float) -> None:
+    columns = (
+        "planner", "n", "ERM", f"{100 * confidence:g} % interval", "mean", "CVaR95", "vs first",
+        f"{100 * confidence:g} % of the difference", "+/=/-", "closed loop",
+    )  # fmt: skip
+    cells = [
+        (
+            run.planner,
+            MISSING if run.iterations is None else f"{run.iterations:,}",
+            number(summary.erm, 5),
+            span(summary.estimates[0].low, summary.estimates[0].high, 4),
+            number(summary.mean, 5),
+            number(summary.cvar_95, 5),
+            f"{versus.difference:+.3g}",
+            span(*versus.interval, 3),
+            f"{versus.better}/{versus.equal}/{versus.worse}",
+            MISSING if run.closed_loop_erm is None else number(run.closed_loop_erm, 5),
+        )
+        for run, summary, versus in rows
+    ]
+    spare = ("closed loop", "CVaR95", "mean", "+/=/-", columns[7], columns[3])
+    show_table(columns, cells, title=title, spare=spare)

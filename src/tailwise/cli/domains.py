@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tailwise.cli.options import JsonOption
-from tailwise.cli.output import console, print_json, table
+from tailwise.cli.output import print_json, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -18,16 +18,8 @@ def register(app: typer.Typer) -> None:
 
         found = list_domains()
         if json:
-            print_json(
-                {
-                    "domains": [
-                        {"name": d.name, "kind": d.kind, "summary": d.summary, "options": d.options} for d in found
-                    ]
-                }
-            )
+            names = ("name", "kind", "summary", "options")
+            print_json({"domains": [{name: getattr(domain, name) for name in names} for domain in found]})
             return
-        rows = [(d.name, d.kind, d.summary) for d in found]
-        built = table(("name", "kind", "what it is"), rows)
-        for column in built.columns:
-            column.justify, column.no_wrap = "left", column.header != "what it is"
-        console().print(built)
+        rows = [(domain.name, domain.kind, domain.summary) for domain in found]
+        show_table(("name", "kind", "what it is"), rows, spare=("kind",), texts=("kind", "what it is"))

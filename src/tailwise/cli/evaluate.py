@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from tailwise.cli.options import (
     BetaOption,
+    BonusOption,
+    ConfidenceOption,
     DiscountOption,
-    ExplorationOption,
+    EpisodesOption,
     HorizonOption,
+    IterationsOption,
     JsonOption,
     ModelArgument,
+    PlannerOption,
+    ResamplesOption,
+    SecondsOption,
     SeedOption,
+    ThreadsOption,
 )
-from tailwise.cli.output import console, number, print_json, progress_bar, sparkline, table
-
-EpisodesOption = Annotated[int, typer.Option("--episodes", "-e", help="Episodes to play.")]
-ThreadsOption = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
-ConfidenceOption = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
-ResamplesOption = Annotated[int, typer.Option(help="Bootstrap resamples.")]
-WARNING = "a rare disaster that no episode met cannot show in any of these numbers, nor widen their intervals"
+from tailwise.cli.output import number, print_json, progress_bar, say, show_table, span, sparkline
 
 
 def register(app: typer.Typer) -> None:
@@ -31,17 +32,13 @@ def register(app: typer.Typer) -> None:
     def evaluate_command(
         model: ModelArgument,
         beta: BetaOption,
-        planner: Annotated[
-            str,
-            typer.Option(help="erm-mcts, acc-mcts, acc-mcts-raw, uct, uct-polynomial, erm-bi or neutral-bi."),
-        ] = "erm-mcts",
+        planner: PlannerOption = "auto",
         episodes: EpisodesOption = 100,
-        iterations: Annotated[
-            int | None, typer.Option("--iterations", "-n", help="Search iterations of each decision.")
-        ] = None,
+        iterations: IterationsOption = None,
+        seconds: SecondsOption = None,
         seed: SeedOption = None,
         threads: ThreadsOption = 1,
-        exploration: ExplorationOption = None,
+        bonus: BonusOption = None,
         horizon: HorizonOption = None,
         discount: DiscountOption = None,
         confidence: ConfidenceOption = 0.9,
@@ -52,57 +49,55 @@ def register(app: typer.Typer) -> None:
         from tailwise.cli.models import build_planner, load_model
         from tailwise.evaluation import evaluate
         from tailwise.evaluation.closed_loop import DEFAULT_ITERATIONS
-        from tailwise.planners import Planner, find_planner
+        from tailwise.planners import Planner
 
-        # What is wrong is found before a large model is loaded and played.
-        if planner != "auto":
-            find_planner(planner)
-        check_bootstrap(confidence, resamples)
+        check_before_work((planner,), confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)
-        player = build_planner(problem, beta, planner, bonus=exploration)
-        limit = DEFAULT_ITERATIONS if iterations is None and isinstance(player, Planner) else iterations
+        player = build_planner(problem, beta, planner, bonus=bonus)
+        if iterations is None and seconds is None and isinstance(player, Planner):
+            iterations = DEFAULT_ITERATIONS
+        kind = getattr(player, "kind", planner)
         with progress_bar("playing", episodes) as tick:
             returns = evaluate(
-                problem, player, episodes=episodes, iterations=limit, seed=seed, threads=threads,
-                label=planner, progress=tick,
+                problem, player, episodes=episodes, iterations=iterations, seconds=seconds, seed=seed,
+                threads=threads, label=kind, progress=tick, partial=True,
             )  # fmt: skip
-        wanted: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
-        rows = [
-            (f"ERM at beta {beta:g}", returns.erm(beta), returns.interval("erm", beta=beta, **wanted)),
-            ("mean", returns.mean, returns.interval("mean", **wanted)),
-            ("standard deviation", returns.std, returns.interval("std", **wanted)),
-            ("CVaR 95 %", returns.cvar(0.95), returns.interval("cvar", level=0.95, **wanted)),
-            ("median", returns.quantile(0.5), returns.interval("quantile", level=0.5, **wanted)),
-        ]
+        summary = returns.summary(beta, confidence=confidence, resamples=resamples)
+        optimum = exact_optimum(problem, beta)
         if json:
             print_json(
                 {
-                    "model": model, "planner": planner, "beta": beta, "episodes": episodes, "iterations": limit,
-                    "seed": seed, "sense": returns.sense, "confidence": confidence, "erm": rows[0][1],
-                    "measures": [
-                        {"name": name, "value": value, "low": interval.low, "high": interval.high}
-                        for name, value, interval in rows
-                    ],
-                    "optimum": exact_optimum(problem, beta), "minimum": returns.minimum, "maximum": returns.maximum,
+                    "model": model, "planner": kind, "reason": getattr(player, "reason", ""),
+                    "iterations": iterations, "seed": seed, "optimum": optimum, **summary.to_dict(),
                     "totals": returns.costs,
                 }
             )  # fmt: skip
-            return
-        out = console()
-        cells = [(name, number(v), f"{number(i.low, 5)} to {number(i.high, 5)}") for name, v, i in rows]
-        title = f"{planner} on {model}: {episodes} episodes ({returns.sense}s)"
-        out.print(table(("measure", "value", f"{confidence:.0%} interval (BCa)"), cells, title=title))
-        out.print(f"{number(returns.minimum)} {sparkline(returns.costs)} {number(returns.maximum)}")
-        optimum = exact_optimum(problem, beta)
-        if optimum is not None:
-            out.print(f"exact optimum at beta {beta:g}: {number(optimum)}")
-        out.print(f"[dim]{WARNING}[/dim]")
+        else:
+            rows = [(e.measure, number(e.value), span(e.low, e.high)) for e in summary.estimates]
+            title = f"{kind} on {model}: {returns.episodes} episodes ({returns.sense}s)"
+            show_table(("measure", "value", f"{100 * confidence:g} % interval"), rows, title=title)
+            say(sparkline(returns.costs))
+            say_optimum(optimum, beta)
+            say(
+                f"intervals (BCa bootstrap) are for what {kind} pays in the long run; an outcome of a probability up "
+                f"to {summary.unseen:.2g} may be missing from {returns.episodes} episodes: it would not show here, nor "
+                "widen them",
+                "dim",
+            )
+            for note in summary.notes:
+                say(f"note: {note}", "yellow")
+        if returns.episodes < episodes:
+            raise typer.Exit(130)
 
 
-def check_bootstrap(confidence: float, resamples: int) -> None:
-    """Raise ``OptionError`` if the options of the intervals are out of range."""
+def check_before_work(planners: tuple[str, ...], confidence: float, resamples: int) -> None:
+    """Raise the error of a wrong option before a large model is loaded and played."""
     from tailwise._validate import integer, real
+    from tailwise.planners import find_planner
 
+    for name in planners:
+        if name != "auto":
+            find_planner(name)
     real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
     integer(resamples, "resamples", low=100)
 
@@ -115,3 +110,9 @@ def exact_optimum(model: Any, beta: float) -> float | None:
     if isinstance(model, TabularMDP) and model.num_outcomes * model.horizon <= 10**8:
         return backward_induction(model, beta).value
     return None
+
+
+def say_optimum(optimum: float | None, beta: float) -> None:
+    """Print the exact optimum where it is known."""
+    if optimum is not None:
+        say(f"exact optimum at beta {beta:g}: {number(optimum)}")

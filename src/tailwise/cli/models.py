@@ -38,3 +38,9 @@ def find_state(model: Any, text: str | None) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         raise StateError(f"state {text!r} is not a Python literal such as 3 or (0, 1.5)") from None
+
+
+def state_text(model: Any, state: Any) -> str:
+    """Return the model's own name of a state, or its text."""
+    name = getattr(model, "state_name", None)
+    return str(name(state)) if name is not None else repr(state)

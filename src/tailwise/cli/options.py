@@ -6,6 +6,18 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+
+def whole(text: str) -> int:
+    """Read a whole number, written as people write large ones: 20000, 20_000, 2e4."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+    if not value.is_integer():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(value)
+
+
 ModelArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, or a model file.")
 ]
@@ -21,9 +33,30 @@ StateOption: TypeAlias = Annotated[
 ]
 SeedOption: TypeAlias = Annotated[int | None, typer.Option(help="Seed of all randomness; the same seed repeats a run.")]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-IterationsOption: TypeAlias = Annotated[int | None, typer.Option("--iterations", "-n", help="Search iterations.")]
-SecondsOption: TypeAlias = Annotated[float | None, typer.Option("--seconds", "-t", help="Search time.")]
-ExplorationOption: TypeAlias = Annotated[
-    float | None,
-    typer.Option(help="Exploration constant, in the unit of the costs; sqrt(2) if not given, as in the paper."),
+IterationsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--iterations", "-n", parser=whole, metavar="NUMBER", help="Iterations of each decision, as 1e6."),
 ]
+SecondsOption: TypeAlias = Annotated[float | None, typer.Option("--seconds", "-t", help="Time for each decision.")]
+EpisodesOption: TypeAlias = Annotated[
+    int, typer.Option("--episodes", "-e", parser=whole, metavar="NUMBER", help="Episodes to play.")
+]
+ThreadsOption: TypeAlias = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
+BonusOption: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--bonus", "--exploration",
+        help="Constant of the exploration bonus of a tree search, in the unit of the costs; the planner's own if not "
+        "given.",
+    ),
+]  # fmt: skip
+PlannerOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--planner", "-p",
+        help="auto (by what the model offers), exact, bounded, learned, erm-mcts, acc-mcts, acc-mcts-raw, uct, "
+        "uct-polynomial, erm-bi, neutral-bi, or package.module:Class.",
+    ),
+]  # fmt: skip
+ConfidenceOption: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
+ResamplesOption: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]

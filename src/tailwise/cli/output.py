@@ -1,56 +1,145 @@
-"""What commands print: tables for people, one JSON object for programs."""
+"""What commands print: tables for people, one JSON object for programs.
+
+A table that is wider than the screen first gives up the columns that its command can spare, and says so; if that is
+not enough, each row becomes a paragraph of "column  value" lines. No cell is ever cut.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from tailwise._plain import plain
 
 BARS = " ▁▂▃▄▅▆▇█"
+MISSING = "-"
+_WIDTH = 120  # of what is no terminal, if COLUMNS does not say otherwise
 
 
 def console() -> Console:
     """Return a console on standard output; plain and wide enough for tables when it is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    columns = os.environ.get("COLUMNS", "")
+    return Console(width=int(columns) if columns.isdecimal() and int(columns) else _WIDTH, highlight=False)
 
 
-def print_json(content: dict[str, Any]) -> None:
-    """Print one JSON object on one standard output."""
+def say(text: str, style: str = "") -> None:
+    """Print a line of text as it is, wrapped at the width of the screen."""
+    console().print(Text(text, style))
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON object, from plain values and results, on one standard output."""
     print(json.dumps(plain(content), indent=2))
 
 
 def number(value: float | None, digits: int = 6) -> str:
     """Format a number for a table; a dash where there is none."""
     if value is None or math.isnan(value):
-        return "-"
+        return MISSING
     return f"{value:.{digits}g}" if value else "0"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", best: int | None = None) -> Table:
-    """Build a table; the first column is text, the others numbers; row ``best`` is emphasised."""
-    built = Table(title=title or None, title_justify="left", header_style="bold")
-    for index, column in enumerate(columns):
-        built.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
-    for index, row in enumerate(rows):
-        built.add_row(*row, style="bold green" if index == best else None)
-    return built
+def span(low: float, high: float, digits: int = 5) -> str:
+    """Format an interval for a table; a dash where an end is missing, and no interval where nothing varied."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return MISSING
+    if low == high:
+        return "no spread"
+    return f"{number(low, digits)} .. {number(high, digits)}"
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    best: int | None = None,
+    spare: Sequence[str] = (),
+    texts: Sequence[str] = (),
+) -> None:
+    """Print a table at whatever width the screen has.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Headings.
+    rows : sequence of sequence of str
+        Cells, as many as headings in each row.
+    title : str
+        Heading of the whole.
+    best : int, optional
+        Row to emphasise.
+    spare : sequence of str
+        Columns that can be left out, the first of them first; also if they hold nothing but dashes.
+    texts : sequence of str
+        Columns besides the first that hold text: aligned left, and wrapped rather than left out.
+    """
+    out = console()
+    if title:
+        out.print(Text(title, "italic"))
+    kept = {name: [row[k] for row in rows] for k, name in enumerate(columns)}
+    for name in spare:
+        if all(cell == MISSING for cell in kept[name]):
+            del kept[name]
+    left_out = []
+    for name in spare:
+        if _width(kept, texts) > out.width and name in kept:
+            del kept[name]
+            left_out.append(name)
+    if _width(kept, texts) > out.width:
+        _show_stacked(out, columns, rows, best)
+        return
+    built = Table(header_style="bold")
+    for k, name in enumerate(kept):
+        is_text = k == 0 or name in texts
+        built.add_column(name, justify="left" if is_text else "right", no_wrap=name not in texts, overflow="fold")
+    for k in range(len(rows)):
+        style = "bold green" if k == best else None
+        built.add_row(*(Text(cells[k]) for cells in kept.values()), style=style)
+    out.print(built)
+    if left_out:
+        out.print(Text(f"left out at this width: {', '.join(left_out)}", "dim"))
+
+
+def _width(columns: dict[str, list[str]], texts: Sequence[str]) -> int:
+    """Width of a table that cuts nothing; a text wraps at 20."""
+    widths = [min(20 if name in texts else 1000, max(map(cell_len, (name, *cells)))) for name, cells in columns.items()]
+    return sum(widths) + 3 * len(widths) + 1
+
+
+def _show_stacked(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], best: int | None) -> None:
+    for k, row in enumerate(rows):
+        out.print(Text(f"{columns[0]} {row[0]}", "bold green" if k == best else "bold"))
+        lines = Table.grid(padding=(0, 2, 0, 0))
+        lines.add_column(no_wrap=True)
+        lines.add_column(overflow="fold")
+        for name, cell in zip(columns[1:], row[1:], strict=True):
+            if cell not in ("", MISSING):
+                lines.add_row(Text(f"  {name}"), Text(cell))
+        out.print(lines)
 
 
 def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
-    """Draw a histogram of ``samples`` in one line of text."""
+    """Draw a histogram of ``samples`` in one line of text, between its least and greatest value."""
+    low, high = number(float(samples.min()), 4), number(float(samples.max()), 4)
+    bins = max(5, min(bins, console().width - len(low) - len(high) - 6))
     counts, _ = np.histogram(samples, bins=bins)
     heights = np.ceil(counts / counts.max() * (len(BARS) - 1)).astype(int)
-    return "".join(BARS[height] for height in heights)
+    return f"  {low} |{''.join(BARS[height] for height in heights)}| {high}"
 
 
 @contextmanager

@@ -9,20 +9,22 @@ import typer
 
 from tailwise.cli.options import (
     BetaOption,
+    BonusOption,
     DiscountOption,
-    ExplorationOption,
     HorizonOption,
     IterationsOption,
     JsonOption,
     ModelArgument,
+    PlannerOption,
     SecondsOption,
     SeedOption,
     StateOption,
 )
-from tailwise.cli.output import console, number, print_json, progress_bar, sparkline, table
+from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span, sparkline
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_SPARE = ("std", "min", "max", "share", "visits", "mean")
 
 
 def register(app: typer.Typer) -> None:
@@ -32,24 +34,31 @@ def register(app: typer.Typer) -> None:
     def plan(
         model: ModelArgument,
         beta: BetaOption,
+        planner: PlannerOption = "auto",
         iterations: IterationsOption = None,
         seconds: SecondsOption = None,
+        until: Annotated[
+            str | None, typer.Option(help="Stop earlier: proven, gap:WIDTH or stable:ITERATIONS, as gap:0.05.")
+        ] = None,
         state: StateOption = None,
         step: Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")] = 0,
         seed: SeedOption = None,
-        exploration: ExplorationOption = None,
+        bonus: BonusOption = None,
         horizon: HorizonOption = None,
         discount: DiscountOption = None,
         json: JsonOption = False,
     ) -> None:
-        """Search for the action to take now (the paper's ERM-MCTS)."""
-        from tailwise.cli.models import find_state, load_model
-        from tailwise.planners import ErmMcts
-        from tailwise.search import PolynomialBonus
+        """Find the action to take now, with the risk of each."""
+        from tailwise.cli.models import build_planner, find_state, load_model
+        from tailwise.errors import OptionError
+        from tailwise.planners import Planner
+        from tailwise.planners.until import from_text
 
+        condition = None if until is None else from_text(until)
         problem = load_model(model, horizon=horizon, discount=discount)
-        bonus = None if exploration is None else PolynomialBonus(constant=exploration)
-        search = ErmMcts(problem, beta, seed=seed, bonus=bonus)
+        search = build_planner(problem, beta, planner, bonus=bonus, seed=seed)
+        if not isinstance(search, Planner):
+            raise OptionError(f"{planner} is a fixed policy and plans nothing; use exact for the optimum")
         search.reset(find_state(problem, state), step)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
@@ -57,67 +66,70 @@ def register(app: typer.Typer) -> None:
             watch = None
             if tick is not None:
                 watch = lambda done, used: tick(done if iterations is not None else used)  # noqa: E731
-            result = search.plan(iterations=iterations, seconds=seconds, progress=watch)
+            result: Any = search.plan(iterations=iterations, seconds=seconds, until=condition, progress=watch)
         if json:
-            print_json(_as_json(problem, result, seed))
+            found = result.to_dict() if hasattr(result, "to_dict") else {"action": result.action}
+            print_json({"model": problem.name, "seed": seed, **found, "planner": getattr(search, "kind", planner)})
+        elif hasattr(result, "rows"):
+            _show(problem, result, getattr(search, "kind", planner), search)
         else:
-            _show(problem, result, search.options.bonus.constant)
+            say(f"Take {result.action}.")
+        if getattr(result, "stopped", "") == "interrupted":
+            raise typer.Exit(130)
 
 
-def _as_json(problem: Any, result: Any, seed: int | None) -> dict[str, Any]:
-    rows = [
-        {
-            "action": row.action, "label": row.label, "visits": row.visits, "share": row.share, "erm": row.erm,
-            "interval": row.interval, "mean": row.mean, "std": row.std, "min": row.minimum, "max": row.maximum,
-        }
-        for row in result.rows
-    ]  # fmt: skip
-    return {
-        "model": problem.name, "beta": result.beta, "sense": result.sense, "state": result.state, "step": result.step,
-        "root_beta": result.root_beta, "action": result.action, "label": result.label, "value": result.value,
-        "rows": rows, "iterations": result.iterations, "simulator_steps": result.simulator_steps, "nodes": result.nodes,
-        "bytes": result.bytes, "seconds": result.seconds, "stopped": result.stopped, "seed": seed,
-    }  # fmt: skip
+def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
+    from tailwise.cli.models import state_text
 
-
-def _show(problem: Any, result: Any, constant: Any) -> None:
-    out = console()
     better = "lower" if result.sense == "cost" else "higher"
-    out.print(
-        f"[bold]{problem.name}[/bold]  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; "
+    say(
+        f"{problem.name}  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; "
         f"beta {result.root_beta:g}; numbers are {result.sense}s, {better} is better"
     )
     for note in getattr(problem, "notes", ()):
-        out.print(f"[dim]note: {note}[/dim]")
-    out.print(f"Take [bold green]{result.label}[/bold green] in state {_state_text(problem, result.state)}.")
+        say(f"note: {note}", "dim")
+    say(f"Take {result.label} in state {state_text(problem, result.state)}.", "bold green")
+    is_certain = kind in ("exact", "bounded")
+    measure = "utility" if hasattr(result, "utility") else "exact ERM" if kind == "exact" else "ERM"
+    interval = "certain" if is_certain else "90 % of luck"
     rows = [
         (
-            row.label, f"{row.visits:,}", f"{100 * row.share:.1f} %", number(row.erm), _interval(row.interval),
+            row.label, f"{row.visits:,}", f"{100 * row.share:.1f} %", number(row.erm),
+            MISSING if kind == "exact" else span(*row.interval),
             number(row.mean), number(row.std), number(row.minimum), number(row.maximum),
         )
         for row in result.rows
     ]  # fmt: skip
     best = [row.action for row in result.rows].index(result.action)
-    columns = ("action", "visits", "share", "ERM", "90 % interval", "mean", "std", "min", "max")
-    out.print(table(columns, rows, best=best))
+    columns = ("action", "visits", "share", measure, interval, "mean", "std", "min", "max")
+    show_table(columns, rows, best=best, spare=(interval, *_SPARE) if kind == "exact" else _SPARE)
     samples = result.samples(result.action)
     if samples.size > 1:
         quantiles = np.quantile(samples, _LEVELS)
         marks = "  ".join(f"{100 * level:g} % {number(q, 4)}" for level, q in zip(_LEVELS, quantiles, strict=True))
-        out.print(f"Sampled total {result.sense} after {result.label}:  {marks}")
-        out.print(f"  {number(samples.min(), 4)} |{sparkline(samples)}| {number(samples.max(), 4)}")
-    out.print(
-        f"[dim]{result.iterations:,} iterations, {result.simulator_steps:,} simulated steps, {result.nodes:,} nodes, "
-        f"{result.bytes / 1e6:.1f} MB, {result.seconds:.2f} s; {result.stopped.message}[/dim]"
+        say(f"Sampled total {result.sense} after {result.label}:  {marks}")
+        say(sparkline(samples))
+    say(
+        f"{kind}: {result.iterations:,} iterations, {result.simulator_steps:,} simulated steps, {result.nodes:,} "
+        f"nodes, {result.bytes / 1e6:.1f} MB, {result.seconds:.2f} s; {result.stopped.message}",
+        "dim",
     )
-    advice = exploration_advice(result, constant)
+    if result.reason:
+        say(result.reason, "dim")
+    if not is_certain:
+        say(
+            f"{interval}: how far {measure} would stray had the sampled totals been independent; it covers neither "
+            "the optimum nor what was never sampled",
+            "dim",
+        )
+    advice = bonus_advice(result, getattr(getattr(getattr(search, "options", None), "bonus", None), "constant", None))
     if advice:
-        out.print(f"[yellow]{advice}[/yellow]")
+        say(advice, "yellow")
 
 
-def exploration_advice(result: Any, constant: Any) -> str:
-    """Say so when the search settled on one action after hardly trying another."""
-    if len(result.rows) < 2 or isinstance(constant, tuple):
+def bonus_advice(result: Any, constant: Any) -> str:
+    """Say so when a tree search settled on one action after hardly trying another."""
+    if len(result.rows) < 2 or not isinstance(constant, (int, float)):
         return ""
     rare = min(result.rows, key=lambda row: row.visits)
     spread = max((row.std for row in result.rows if row.std == row.std), default=0.0)
@@ -125,17 +137,6 @@ def exploration_advice(result: Any, constant: Any) -> str:
         return ""
     times = "once" if rare.visits == 1 else f"{rare.visits} times"
     return (
-        f"{rare.label} was tried only {times}: the exploration constant ({constant:.3g}) is small beside the spread "
-        f"of the {result.sense}s ({spread:.3g}). To be surer, raise it: --exploration {spread:.2g}"
+        f"{rare.label} was tried only {times}: the constant of the bonus ({constant:.3g}) is small beside the spread "
+        f"of the {result.sense}s ({spread:.3g}). To be surer: --bonus {spread:.2g}, or --planner auto"
     )
-
-
-def _interval(interval: Any) -> str:
-    if not np.isfinite(interval).all():
-        return "-"
-    return f"{interval.low:.5g} .. {interval.high:.5g}"
-
-
-def _state_text(problem: Any, state: Any) -> str:
-    name = getattr(problem, "state_name", None)
-    return str(name(state)) if name is not None else repr(state)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tailwise.cli.options import JsonOption
-from tailwise.cli.output import console, number, print_json, progress_bar, table
+from tailwise.cli.output import number, print_json, progress_bar, show_table
 from tailwise.errors import OptionError, require
 
 
@@ -74,7 +74,6 @@ def register(app: typer.Typer) -> None:
                 }
             )  # fmt: skip
             return
-        screen = console()
         cells = [
             (
                 row.cell.problem, f"{row.cell.beta:g}", row.cell.algorithm, row.cell.variant,
@@ -84,5 +83,6 @@ def register(app: typer.Typer) -> None:
             for row in entries
         ]  # fmt: skip
         columns = ("problem", "beta", "algorithm", "variant", "paper", f"ERM of {seeds}", "closed loop", "exact")
-        screen.print(table((*columns, "paper within luck"), cells))
-        screen.print(f"report: {folder.path / 'report.html'} (and report.md, results.csv, figures, samples)")
+        spare = ("paper within luck", "variant", "closed loop")
+        show_table((*columns, "paper within luck"), cells, spare=spare)
+        print(f"report: {folder.path / 'report.html'} (and report.md, results.csv, figures, samples)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from tailwise.cli.options import (
@@ -15,7 +14,7 @@ from tailwise.cli.options import (
     ModelArgument,
     StateOption,
 )
-from tailwise.cli.output import console, number, print_json, table
+from tailwise.cli.output import number, print_json, say, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -32,51 +31,40 @@ def register(app: typer.Typer) -> None:
         json: JsonOption = False,
     ) -> None:
         """Solve a table, or a simulator that lists its outcomes, exactly by backward induction (the paper's ERM-BI)."""
-        from tailwise.cli.models import find_state, load_model
-        from tailwise.errors import ModelError, StateError
-        from tailwise.models import TabularMDP, tabulate
-        from tailwise.models.simulator import own_method
-        from tailwise.planners import backward_induction
+        from tailwise.cli.models import find_state, load_model, state_text
+        from tailwise.errors import ModelError
+        from tailwise.planners import ExactPlanner
+        from tailwise.planners.make import lists_outcomes
 
-        mdp = load_model(model, horizon=horizon, discount=discount)
-        if not isinstance(mdp, TabularMDP):
-            if own_method(mdp, "outcomes") is None:
-                raise ModelError(
-                    f"{model} is a simulator that does not list its outcomes, which cannot be solved exactly; use "
-                    f"'tailwise plan {model}'"
-                )
-            if state is not None:  # the table holds what can be reached from there
-                mdp.start, state = find_state(mdp, state), None
-            mdp = tabulate(mdp)
-        root = mdp.start if state is None else mdp.find_state(state)
-        solution = backward_induction(mdp, beta)
-        values = solution.action_values(step)[root]
-        best = solution.optimal_actions(step, root).tolist()
-        allowed = [int(action) for action in mdp.actions(root)]
-        if not allowed:
-            raise StateError(f"no action is allowed in state {mdp.state_name(root)}; there is nothing to decide")
-        value = float(solution.values[step, root])
+        problem = load_model(model, horizon=horizon, discount=discount)
+        if not lists_outcomes(problem):
+            raise ModelError(
+                f"{model} is a simulator that does not list its outcomes, which cannot be solved exactly; use "
+                f"'tailwise plan {model}'"
+            )
+        planner = ExactPlanner(problem, beta)
+        planner.reset(find_state(problem, state), step)
+        found, shown = planner.decision(), state_text(problem, planner.state)
         if json:
             print_json(
                 {
-                    "model": mdp.name, "beta": beta, "sense": mdp.sense, "horizon": mdp.horizon,
-                    "discount": mdp.discount, "state": mdp.state_name(root), "step": step, "value": value,
-                    "action": best[0], "label": mdp.action_name(best[0]), "optimal_actions": best,
-                    "q_values": {mdp.action_name(a): values[a] for a in allowed},
-                    "actions": [{"action": a, "label": mdp.action_name(a), "value": values[a]} for a in allowed],
+                    "model": problem.name, "horizon": problem.horizon, "discount": problem.discount,
+                    **found.to_dict(), "state": shown, "q_values": {row.label: row.erm for row in found.rows},
+                    "actions": [{"action": r.action, "label": r.label, "value": r.erm} for r in found.rows],
                 }
             )  # fmt: skip
             return
-        out = console()
-        out.print(
-            f"[bold]{mdp.name}[/bold]  {mdp.num_states} states, horizon {mdp.horizon}, discount {mdp.discount:g}; "
-            f"beta {beta:g}, numbers are {mdp.sense}s"
+        say(
+            f"{problem.name}  {planner.table.num_states} states, horizon {problem.horizon}, discount "
+            f"{problem.discount:g}; beta {beta:g}, numbers are {problem.sense}s"
         )
-        out.print(f"Optimal from state {mdp.state_name(root)} at step {step}: ERM [bold]{value:.9g}[/bold]")
-        if len(best) > 1:
-            out.print(f"{len(best)} actions tie: {', '.join(map(mdp.action_name, best))}")
-        gap = np.abs(values - value)
+        say(f"Optimal from state {shown} at step {step}: ERM {found.value:.9g}", "bold")
+        tied = [row.label for row in found.rows if row.action in found.optimal_actions]
+        if len(tied) > 1:
+            say(f"{len(tied)} actions tie: {', '.join(tied)}")
         rows = [
-            (mdp.action_name(a), f"{values[a]:.9g}", number(gap[a]), "optimal" if a in best else "") for a in allowed
+            (r.label, f"{r.erm:.9g}", number(abs(r.erm - found.value)), "yes" if r.label in tied else "")
+            for r in found.rows
         ]
-        out.print(table(("action", "ERM", "regret", ""), rows, best=allowed.index(best[0])))
+        best = [row.label for row in found.rows].index(found.label)
+        show_table(("action", "ERM", "regret", "optimal"), rows, best=best)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Annotated
 
 import typer
 
 from tailwise.cli.options import JsonOption
-from tailwise.cli.output import console, number, print_json, table
+from tailwise.cli.output import number, print_json, say, show_table
 
 _FormOption = Annotated[str, typer.Option("--form", help="Which version of the formulas: printed, corrected or tight.")]
 _EtaOption = Annotated[float, typer.Option("--eta", help="Exponent eta in [1/2, 1); the rate is n^(eta - 1).")]
+_LABELS = {
+    "log_c": "ln C",
+    "log_theta": "ln theta",
+    "log_bonus_constant": "ln theta^(1/xi), the bonus constant",
+    "log_coefficient": "ln c, where A(t) = c t^eta'",
+    "log_n_p": "ln N_p",
+    "log_n_p_prime": "ln N_p'",
+    "log_theta_prime": "ln theta', the average's",
+    "log_theta_second": "ln theta'', the stream's",
+}
 _BetaOption = Annotated[float, typer.Option("--beta", "-b", help="Risk level per unit of cost, > 0.")]
 
 
@@ -43,58 +52,35 @@ def schedule_command(
     from tailwise.theory import schedule
 
     plan = schedule(
-        horizon=horizon,
-        beta=beta,
-        eta=eta,
-        actions=actions,
-        states=states,
-        gap=gap,
-        cost_bound=cost_bound,
-        discount=discount,
-        xi=xi,
-        terminal=terminal,
-        form=form,
-    )
+        horizon=horizon, beta=beta, eta=eta, actions=actions, states=states, gap=gap, cost_bound=cost_bound,
+        discount=discount, xi=xi, terminal=terminal, form=form,
+    )  # fmt: skip
     if json:
         print_json(
             {
-                "horizon": plan.horizon,
-                "form": plan.form,
-                "eta": plan.eta,
-                "bonus_exponent": plan.bonus_exponent,
-                "xi_root": plan.xi_root,
-                "log_theta_root": plan.log_theta_root,
-                "depths": [dataclasses.asdict(row) for row in plan.rows],
-                "constants": plan.constants,
+                **{name: getattr(plan, name) for name in ("horizon", "form", "eta", "bonus_exponent", "xi_root")},
+                "log_theta_root": plan.log_theta_root, "depths": plan.rows, "constants": plan.constants,
                 "overflows": plan.overflows,
             }
-        )
+        )  # fmt: skip
         return
-    out = console()
     rows = [
         (
-            str(row.depth),
-            number(row.beta, 4),
-            number(row.radius, 4),
-            number(row.alpha, 6),
-            number(row.xi, 6),
-            number(row.log_theta, 6),
-            number(row.log_theta_arm, 6),
-            number(row.log_constant, 6),
-            _in_words(row.log_constant),
+            str(row.depth), number(row.beta, 4), number(row.radius, 4), number(row.alpha), number(row.xi),
+            number(row.log_theta), number(row.log_theta_arm), number(row.log_constant), _in_words(row.log_constant),
         )
         for row in plan.rows
-    ]
+    ]  # fmt: skip
     columns = ("depth h", "beta_h", "R_h", "alpha", "xi", "ln theta", "ln theta^L", "ln constant", "constant")
     title = f"schedule for H = {plan.horizon}, eta = {plan.eta:g}, {plan.form} constants (indices h + 1)"
-    out.print(table(columns, rows, title=title))
+    show_table(columns, rows, title=title, spare=("R_h", "alpha", "xi", "beta_h", "ln theta", "ln theta^L"))
     exponent = f"{plan.bonus_exponent:g}"
-    out.print(f"bonus at depth h: constant N(s)^{exponent} / N(s, a)^{1 - plan.eta:g}")
+    say(f"bonus at depth h: constant N(s)^{exponent} / N(s, a)^{1 - plan.eta:g}")
     tail = f"xi_0 = {plan.xi_root:.6g}, ln theta_0 = {plan.log_theta_root:.6g}"
-    out.print(f"at the root: error O(n^{plan.eta - 1:g}), tails theta_0 / z^xi_0 with {tail}")
+    say(f"at the root: error O(n^{plan.eta - 1:g}), tails theta_0 / z^xi_0 with {tail}")
     if plan.overflows.any():
-        out.print(f"{int(plan.overflows.sum())} of {plan.horizon} constants are beyond the largest double.")
-    out.print("The practical constant sqrt(2) = 1.414 is outside the theorem at every depth.")
+        say(f"{int(plan.overflows.sum())} of {plan.horizon} constants are beyond the largest double.")
+    say("The practical constant sqrt(2) = 1.414 is outside the theorem at every depth.")
 
 
 def constants_command(
@@ -115,44 +101,21 @@ def constants_command(
     for form in FORMS:
         theta = log_theta(xi, beta, radius, form=form)
         average = average_constants(
-            log_theta=theta,
-            alpha=power,
-            xi=xi,
-            eta=eta,
-            arms=arms,
-            gap=gap,
-            beta=beta,
-            radius=radius,
-            form=form,
+            log_theta=theta, alpha=power, xi=xi, eta=eta, arms=arms, gap=gap, beta=beta, radius=radius, form=form
         )
         stream = stream_constants(average)
         found[form] = {
             "log_c": log_concentration_constant(beta, radius, form=form),
-            "log_theta": average.log_theta,
-            "log_bonus_constant": average.log_bonus_constant,
-            "log_coefficient": average.log_coefficient,
-            "log_n_p": average.log_n_p,
-            "log_n_p_prime": average.log_n_p_prime,
-            "log_theta_prime": average.log_theta_prime,
+            **{key: getattr(average, key) for key in _LABELS if hasattr(average, key)},
             "log_theta_second": stream.log_theta_second,
         }
     if json:
         exponents = {"alpha": power, "xi": xi, "eta": eta, "eta_prime": power / (xi * (1 - eta)), "xi_prime": power - 1}
         print_json({**exponents, "forms": found})
         return
-    names = {
-        "log_c": "ln C",
-        "log_theta": "ln theta",
-        "log_bonus_constant": "ln theta^(1/xi), the bonus constant",
-        "log_coefficient": "ln c, where A(t) = c t^eta'",
-        "log_n_p": "ln N_p",
-        "log_n_p_prime": "ln N_p'",
-        "log_theta_prime": "ln theta', the average's",
-        "log_theta_second": "ln theta'', the stream's",
-    }
-    rows = [(label, *(number(found[form][key], 8) for form in FORMS)) for key, label in names.items()]
+    rows = [(label, *(number(found[form][key], 8) for form in FORMS)) for key, label in _LABELS.items()]
     title = f"beta = {beta:g}, R = {radius:g}, gap = {gap:g}, K = {arms}: alpha = {power:g}, xi = {xi:g}, eta = {eta:g}"
-    console().print(table(("constant", *FORMS), rows, title=title))
+    show_table(("constant", *FORMS), rows, title=title)
 
 
 def xi_command(
@@ -167,7 +130,7 @@ def xi_command(
     if json:
         print_json({"horizon": horizon, "eta": eta, "smallest_xi": value})
         return
-    console().print(f"xi_H must be above {value:.12g} for horizon {horizon} at eta = {eta:g}")
+    say(f"xi_H must be above {value:.12g} for horizon {horizon} at eta = {eta:g}")
 
 
 def _in_words(log_constant: float) -> str:

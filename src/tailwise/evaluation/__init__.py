@@ -5,13 +5,16 @@ from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
-from tailwise.evaluation.returns import Returns
+from tailwise.evaluation.returns import Estimate, Returns, SampleInterval, Summary
 from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
     "Comparison",
     "CostDistribution",
+    "Estimate",
     "Returns",
+    "SampleInterval",
+    "Summary",
     "action_frequencies",
     "bootstrap_interval",
     "compare",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailwise._plain import Result
 from tailwise._random import Seed, generator
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
@@ -16,7 +17,7 @@ from tailwise.risk.intervals import Interval
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Result):
     """The difference in entropic risk between two samples, first minus second.
 
     Attributes

@@ -2,16 +2,127 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._plain import Result, plain
 from tailwise._random import Seed
+from tailwise._validate import integer
 from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.models.contract import Sense
 from tailwise.risk.intervals import Interval
+
+MEASURES = ("erm", "mean", "std", "cvar", "quantile")
+
+
+class SampleInterval(Interval):
+    """A bootstrap interval ``(low, high)`` that says what it is for.
+
+    Attributes
+    ----------
+    target : str
+        The number that it is meant to cover: a measure of the *law* that the episodes were drawn from, which is not the
+        optimum of the problem, and not what one episode will pay.
+    confidence : float
+        Nominal coverage; the true one is lower where rare totals decide the measure.
+    method : str
+        "bca" or "percentile".
+    episodes : int
+        Number of episodes that it was computed from.
+    """
+
+    target: str
+    confidence: float
+    method: str
+    episodes: int
+
+    def __new__(
+        cls, low: float, high: float, target: str = "", confidence: float = 0.9, method: str = "", episodes: int = 0
+    ) -> SampleInterval:
+        """Return the interval; the rest is for display."""
+        built = super().__new__(cls, low, high)
+        built.target, built.confidence, built.method, built.episodes = target, confidence, method, episodes
+        return built
+
+    def __getnewargs__(self) -> Any:
+        return (*self, self.target, self.confidence, self.method, self.episodes)
+
+    @property
+    def unseen(self) -> float:
+        """Largest probability of an outcome that may have been missed (at 95 %): about 3/n.
+
+        A disaster as rare as that does not show in the interval, nor widen it.
+        """
+        return float(-np.expm1(math.log(0.05) / self.episodes)) if self.episodes else 1.0
+
+
+@dataclass(frozen=True)
+class Estimate(Result):
+    """A measure of a sample, with its interval.
+
+    Attributes
+    ----------
+    measure : str
+        Name of the measure, as "ERM at beta 0.5".
+    value, low, high : float
+        The estimate and its interval.
+    target : str
+        What the interval is for; see :class:`SampleInterval`.
+    """
+
+    measure: str
+    value: float
+    low: float
+    high: float
+    target: str
+
+
+@dataclass(frozen=True)
+class Summary(Result):
+    """What a sample says, in the model's own sense; made by :meth:`Returns.summary`.
+
+    Attributes
+    ----------
+    label : str
+        What was evaluated.
+    sense : "cost" or "reward"
+        What the numbers are.
+    episodes : int
+        Number of episodes n.
+    beta : float
+        Risk level of ``erm``.
+    erm, mean, std, cvar_95, median, minimum, maximum : float
+        Measures of the sample.
+    confidence : float
+        Nominal coverage of the intervals.
+    unseen : float
+        An outcome of up to this probability may well be missing from the sample (about 3/n).
+    estimates : tuple of Estimate
+        The measures that were asked for, with their intervals.
+    notes : tuple of str
+        What the user should know of how the sample came about.
+    """
+
+    label: str
+    sense: Sense
+    episodes: int
+    beta: float
+    erm: float
+    mean: float
+    std: float
+    cvar_95: float
+    median: float
+    minimum: float
+    maximum: float
+    confidence: float
+    unseen: float
+    estimates: tuple[Estimate, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +190,8 @@ class Returns(Measures):
         method: str = "bca",
         resamples: int = 10_000,
         seed: Seed = 0,
-    ) -> Interval:
-        """Return a two-sided bootstrap interval of a measure.
+    ) -> SampleInterval:
+        """Return a two-sided bootstrap interval of a measure of the law that the episodes were drawn from.
 
         Parameters
         ----------
@@ -101,9 +212,9 @@ class Returns(Measures):
 
         Returns
         -------
-        Interval
-            It knows only what the sample saw: a rare disaster that decides the risk and did not occur
-            in it makes the interval short and wrong.
+        SampleInterval
+            A pair (low, high) whose ``target`` says what it is for. It knows only what the sample saw: a rare
+            disaster that decides the risk and did not occur in it makes the interval short and wrong.
 
         Raises
         ------
@@ -117,11 +228,84 @@ class Returns(Measures):
             costs, measure, beta=beta, level=level, confidence=confidence, method=method, resamples=resamples,
             seed=seed,
         )  # fmt: skip
-        if costs is self.costs or measure == "std":
-            return found
-        return Interval(0.0 - found.high, 0.0 - found.low)
+        if costs is not self.costs and measure != "std":
+            found = Interval(0.0 - found.high, 0.0 - found.low)
+        target = f"{_title(measure, beta, level)} of the total {self.sense} of an episode{self._player()}"
+        return SampleInterval(*found, target, confidence, method, self.episodes)
+
+    def _player(self) -> str:
+        return f" played by {self.label}" if self.label else ""
+
+    def summary(
+        self,
+        beta: float,
+        *,
+        measures: tuple[str, ...] = MEASURES,
+        confidence: float = 0.9,
+        resamples: int = 10_000,
+    ) -> Summary:
+        """Return the usual measures and the intervals of some.
+
+        Parameters
+        ----------
+        beta : float
+            Finite risk level of the ERM.
+        measures : tuple of str, default all
+            Which get an interval: of "erm", "mean", "std", "cvar" (at 95 %) and "quantile" (the median).
+        confidence, resamples
+            As for :meth:`interval`.
+
+        Examples
+        --------
+        >>> from tailwise import backward_induction, domains, evaluate
+        >>> mdp = domains.make("mdp-4")
+        >>> returns = evaluate(mdp, backward_induction(mdp, 0.5), episodes=200, seed=0, label="the optimal policy")
+        >>> summary = returns.summary(0.5, measures=("erm",))
+        >>> summary.erm == returns.erm(0.5), round(summary.unseen, 3)
+        (True, 0.015)
+        >>> summary.estimates[0].target
+        'ERM at beta 0.5 of the total cost of an episode played by the optimal policy'
+        """
+        estimates = []
+        for measure in measures:
+            level = {"cvar": 0.95, "quantile": 0.5}.get(measure)
+            level_beta = beta if measure == "erm" else None
+            found = self.interval(measure, beta=level_beta, level=level, confidence=confidence, resamples=resamples)
+            value = self._value(measure, level_beta, level)
+            estimates.append(Estimate(_title(measure, level_beta, level), value, found.low, found.high, found.target))
+        unseen = SampleInterval(0.0, 0.0, episodes=self.episodes).unseen
+        return Summary(
+            self.label, self.sense, self.episodes, beta, self.erm(beta), self.mean, self.std, self.cvar(0.95),
+            self.quantile(0.5), self.minimum, self.maximum, confidence, unseen, tuple(estimates), self.notes,
+        )  # fmt: skip
+
+    def _value(self, measure: str, beta: float | None, level: float | None) -> float:
+        given = beta if level is None else level
+        found = getattr(self, measure)
+        return float(found if given is None else found(given))
+
+    def head(self, episodes: int) -> Returns:
+        """Return the first so many episodes: the pairs of a sample that is shorter."""
+        count = integer(episodes, "episodes", low=1, high=self.episodes)
+        decisions = None if self.decisions is None else self.decisions[:count]
+        return replace(self, costs=self.costs[:count], decisions=decisions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return label, sense, number of episodes, totals and notes as plain values, ready for ``json.dumps``."""
+        names = ("label", "sense", "episodes", "costs", "notes")
+        return {name: plain(getattr(self, name)) for name in names}
 
     def __repr__(self) -> str:
         name = f"{self.label!r}, " if self.label else ""
         spread = f"mean={self.mean:.6g}, std={self.std:.6g}"
         return f"Returns({name}episodes={self.episodes}, {spread}, {self.sense}s)"
+
+
+def _title(measure: str, beta: float | None, level: float | None) -> str:
+    if measure == "erm":
+        return f"ERM at beta {beta:g}"
+    if measure == "cvar":
+        return f"CVaR {level:.0%}"
+    if measure == "quantile":
+        return "median" if level == 0.5 else f"{level:.0%} quantile"
+    return "standard deviation" if measure == "std" else measure

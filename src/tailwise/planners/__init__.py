@@ -6,7 +6,7 @@ from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
-from tailwise.planners.exact import ExactPlanner, ExactPolicy
+from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
 from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.nlu_mcts import NluMcts
 from tailwise.planners.protocol import Decision, Planner
@@ -21,6 +21,7 @@ __all__ = [
     "Decision",
     "ErmMcts",
     "EvarSolution",
+    "ExactPlan",
     "ExactPlanner",
     "ExactPolicy",
     "NluMcts",

@@ -11,6 +11,7 @@ import copy
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -29,6 +30,25 @@ from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
 from tailwise.search.plan import ActionRow, Plan, StopReason
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactPlan(Plan):
+    """The exact optimum of one decision: ``erm`` of each row is exact, and its interval a point.
+
+    The other columns are of the episodes that were played.
+
+    Attributes
+    ----------
+    optimal_actions : tuple
+        Every action whose risk ties with the best; ``action`` is the first of them.
+    proven : bool
+        True.
+    """
+
+    optimal_actions: tuple[Any, ...] = ()
+    proven: bool = True
+
 
 _MOST_SAMPLES = 65_536
 _CHUNK_STEPS = 2**21  # played between two looks at the clock
@@ -158,6 +178,11 @@ class ExactPlanner:
         """Step h of the root; equal to the horizon when no decision is left."""
         return self._step
 
+    @property
+    def table(self) -> TabularMDP:
+        """The table that is solved: the model, or what a simulator's start can reach."""
+        return self._policy.table
+
     def fresh(self, seed: Seed = None) -> Self:
         """Return another planner at the model's start, with a new seed; it shares the solution."""
         other = copy.copy(self)
@@ -189,7 +214,8 @@ class ExactPlanner:
         if isinstance(self.model, TabularMDP):
             self._state = self._root
         if not self._policy.table.actions(self._root).size:
-            raise StateError(f"no action is allowed in state {self.model.state_name(self._root)}")
+            name = self.model.state_name(self._root)
+            raise StateError(f"no action is allowed in state {name}; there is nothing to decide")
 
     def plan(
         self,
@@ -198,7 +224,7 @@ class ExactPlanner:
         *,
         until: Callable[[Plan], bool] | None = None,
         progress: Callable[[int, float], None] | None = None,
-    ) -> Plan:
+    ) -> ExactPlan:
         """Look the optimal action up, and play episodes for the distributions.
 
         Parameters
@@ -210,18 +236,17 @@ class ExactPlanner:
 
         Returns
         -------
-        Plan
-            ``erm`` of each row is exact and its interval a point; the other columns are of the episodes played.
+        ExactPlan
         """
         number = min(_MOST_SAMPLES, integer(_MOST_SAMPLES if iterations is None else iterations, "iterations", low=1))
         allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
         if self._step >= self.model.horizon:
             raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-        begun, size = time.perf_counter(), self._policy.table.actions(self._root).size
+        size = self._policy.table.actions(self._root).size
         totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
         chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))
-        self._policy.solution.action_values(self._step)
-        played = steps = 0
+        self._play([part[:0] for part in totals])  # compile, and solve, before the clock is looked at
+        begun, played, steps = time.perf_counter(), 0, 0
         stopped = StopReason.PROVEN
         try:
             while played < totals[0].size and stopped is StopReason.PROVEN:
@@ -248,7 +273,7 @@ class ExactPlanner:
             )
         return steps
 
-    def _report(self, totals: list[NDArray[np.float64]], steps: int, begun: float, stopped: StopReason) -> Plan:
+    def _report(self, totals: list[NDArray[np.float64]], steps: int, begun: float, stopped: StopReason) -> ExactPlan:
         table, solution, h = self._policy.table, self._policy.solution, self._step
         values, ids = solution.action_values(h)[self._root], table.actions(self._root)
         samples = tuple(np.asarray(table.signed(part)) for part in totals)
@@ -258,7 +283,8 @@ class ExactPlanner:
             for action, part in zip(ids, samples, strict=True)
         )
         best = ids.tolist().index(solution.act(self._root, h))
-        return Plan(
+        tied = solution.optimal_actions(h, self._root)
+        return ExactPlan(
             action=rows[best].action,
             label=rows[best].label,
             value=float(solution.values[h, self._root]),
@@ -275,7 +301,13 @@ class ExactPlanner:
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             _samples=samples,
+            optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if action in tied),
         )
+
+    def decision(self) -> ExactPlan:
+        """Return the exact optimum of the root's decision without playing any episode."""
+        nothing = [np.empty(0)] * self._policy.table.actions(self._root).size
+        return self._report(nothing, 0, time.perf_counter(), StopReason.PROVEN)
 
     def _row(self, action: int, value: float, totals: NDArray[np.float64], number: int) -> ActionRow:
         table = self._policy.table
