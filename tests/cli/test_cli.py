@@ -200,3 +200,20 @@ def test_output_that_cannot_show_or_hold_everything():
 def test_version_and_help():
     assert run("--version").output.startswith("tailwise 0.")
     assert "plan" in run("--help").output
+
+
+@pytest.mark.parametrize("module", ["typer", "tailwise.cli.app", "rich.table"])
+def test_ctrl_c_during_the_imports_is_answered_too(module):
+    code = f"""
+import sys, importlib.abc
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tailwise", "domains"]
+from tailwise.__main__ import main
+main()
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (found.returncode, found.stderr, found.stdout) == (130, "tailwise: interrupted\n", "")

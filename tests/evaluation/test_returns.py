@@ -1,6 +1,9 @@
 """Samples, bootstrap intervals and paired comparison."""
 
+import copy
+import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from tailwise.errors import OptionError
 from tailwise.evaluation import Returns, bootstrap_interval, compare, evaluate
 from tailwise.evaluation.bootstrap import statistic
 from tailwise.models import TabularMDP
-from tailwise.planners import backward_induction
+from tailwise.planners import ErmMcts, backward_induction
 from tailwise.risk import conditional_value_at_risk, erm, value_at_risk
 
 COSTS = np.array([3.0, 1.0, 2.0, 2.0, 10.0, 4.0])
@@ -188,3 +191,51 @@ def test_a_sample_made_by_hand_is_a_copy():
     assert sample.costs.tolist() == [1.0, 2.0]
     assert not sample.costs.flags.writeable
     assert Returns([1, 2]).erm(1.0) == sample.erm(1.0)
+
+
+def test_an_interval_says_what_it_is_for_and_what_it_cannot_know():
+    returns = Returns(np.arange(100.0), "cost", "erm-mcts")
+    interval = returns.interval("erm", beta=0.1, confidence=0.8, resamples=200)
+    assert interval.target == "ERM at beta 0.1 of the total cost of an episode played by erm-mcts"
+    assert (interval.confidence, interval.method, interval.episodes) == (0.8, "bca", 100)
+    # a probability p is missed by 100 episodes with probability (1 - p)^100, at the bound 5 %
+    assert (1 - interval.unseen) ** 100 == pytest.approx(0.05)
+    low, high = interval
+    assert isinstance(interval, tuple)
+    assert low < high
+    for copied in (copy.copy(interval), pickle.loads(pickle.dumps(interval))):
+        assert copied == interval
+        assert copied.target == interval.target
+    rewards = Returns(np.arange(100.0), "reward").interval("quantile", level=0.25, resamples=200)
+    assert rewards.target == "25% quantile of the total reward of an episode"
+
+
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_a_summary_holds_the_measures_and_their_intervals(sense):
+    returns = Returns(np.arange(50.0) ** 1.5, sense, "x", notes=("short",))
+    summary = returns.summary(0.01, resamples=200)
+    assert summary.erm == returns.erm(0.01)
+    assert (summary.mean, summary.std, summary.median) == (returns.mean, returns.std, returns.quantile(0.5))
+    assert summary.cvar_95 == returns.cvar(0.95)
+    assert [e.measure for e in summary.estimates] == [
+        "ERM at beta 0.01", "mean", "standard deviation", "CVaR 95%", "median",
+    ]  # fmt: skip
+    values = (summary.erm, summary.mean, summary.std, summary.cvar_95, summary.median)
+    assert tuple(e.value for e in summary.estimates) == values
+    assert all(e.low <= e.value <= e.high for e in summary.estimates)
+    content = json.loads(json.dumps(summary.to_dict()))
+    assert content["notes"] == ["short"]
+    assert content["estimates"][0]["value"] == summary.erm
+    assert [e.measure for e in returns.summary(0.01, measures=("mean",), resamples=200).estimates] == ["mean"]
+
+
+def test_the_head_of_a_sample_is_the_sample_of_fewer_episodes():
+    mdp = make("mdp-4")
+    many, few = (evaluate(mdp, ErmMcts(mdp, 0.5), episodes=n, iterations=20, seed=1) for n in (6, 4))
+    head = many.head(4)
+    assert np.array_equal(head.costs, few.costs)
+    assert np.array_equal(head.decisions, few.decisions)
+    assert compare(head, few, beta=0.5, resamples=100).equal == 4
+    with pytest.raises(OptionError, match="episodes must be from 1 to 6"):
+        many.head(7)
+    assert json.loads(json.dumps(few.to_dict()))["costs"] == few.costs.tolist()

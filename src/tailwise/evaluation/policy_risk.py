@@ -63,14 +63,33 @@ def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
 
 
 def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
-    """Return how often each action was taken: float64, shape (H, S, A), each (step, state) summing to 1 or 0.
+    """Return how often a planner took each action where it came: its decisions as a stochastic policy.
 
     Parameters
     ----------
     mdp : TabularMDP
-        The table.
+        The table that was played.
     decisions : ndarray of int32, shape (n, H, 2)
-        ``Returns.decisions`` of a planner.
+        ``Returns.decisions`` of a planner: state and action id of each step, -1 after the end of an episode.
+
+    Returns
+    -------
+    ndarray of float64, shape (H, S, A)
+        Shares that sum to 1 in each (step, state) that was visited, and to 0 elsewhere: what :func:`policy_risk` and
+        :func:`cost_distribution` take. The risk of this policy is close to that of the planner where the states
+        visited rarely are few; it takes the planner's decisions at one state for independent of each other.
+
+    Examples
+    --------
+    >>> from tailwise import ErmMcts, domains, evaluate
+    >>> from tailwise.evaluation import action_frequencies, policy_risk
+    >>> mdp = domains.make("mdp-4")
+    >>> returns = evaluate(mdp, ErmMcts(mdp, 0.5), episodes=20, iterations=300, seed=0)
+    >>> shares = action_frequencies(mdp, returns.decisions)
+    >>> shares.shape, float(shares[0, mdp.start].sum())
+    ((20, 4, 2), 1.0)
+    >>> policy_risk(mdp, shares, 0.5) >= 1.779207373  # no policy is better than the optimum
+    True
     """
     counts = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in range(mdp.horizon):
