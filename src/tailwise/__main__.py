@@ -25,6 +25,10 @@ def main() -> None:
                 app()
             finally:
                 sys.stdout.flush()
+        except SystemExit as ended:
+            if ended.code == 130:
+                _exit("interrupted", 130)
+            raise
         except TailwiseError as error:
             _exit(f"error: {error}", 2)
         except BrokenPipeError:  # the reader of a pipe has gone, as with ``| head``

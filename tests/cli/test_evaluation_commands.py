@@ -146,13 +146,14 @@ def stop_after(monkeypatch, calls):
 
 
 def test_ctrl_c_keeps_what_was_played(monkeypatch):
-    whole = ("mdp-4", "--beta", "1", "-n", "20", "-e", "8", "--seed", "0", "--resamples", "200", "--json")
+    whole = ("mdp-4", "--beta", "1", "-p", "uct", "-n", "20", "-e", "8", "--seed", "0", "--resamples", "200", "--json")
     everything = json.loads(run("evaluate", *whole))
     stop_after(monkeypatch, 5 * 20 + 7)  # in the sixth episode
     found = runner.invoke(app, ["evaluate", *whole], catch_exceptions=False)
     content = json.loads(found.stdout)
     assert found.exit_code == 130
     assert content["totals"] == everything["totals"][:5]
+    assert found.stderr == ""  # the entry point adds one line
     assert content["notes"] == ["interrupted: 5 of 8 episodes were played"]
 
 
@@ -160,7 +161,19 @@ def test_ctrl_c_keeps_what_was_played(monkeypatch):
     ("calls", "rows", "episodes"), [(8 * 20 + 5 * 20 + 7, 2, 5), (3 * 20 + 1, 1, 3), (8 * 20 + 3, 1, 8)]
 )
 def test_ctrl_c_keeps_what_was_compared(calls, rows, episodes, monkeypatch):
-    arguments = ["compare", "mdp-4", "--beta", "1", "-p", "exact,uct,erm-mcts", "-n", "20", "-e", "8", "--json"]
+    arguments = [
+        "compare",
+        "mdp-4",
+        "--beta",
+        "1",
+        "-p",
+        "uct-polynomial,uct,erm-mcts",
+        "-n",
+        "20",
+        "-e",
+        "8",
+        "--json",
+    ]
     stop_after(monkeypatch, calls)
     found = runner.invoke(app, arguments, catch_exceptions=False)
     content = json.loads(found.stdout)

@@ -57,6 +57,9 @@ def test_auto_is_played_as_what_it_chose():
     auto, exact = make_planner(mdp, 0.5), make_planner(mdp, 0.5, kind="erm-bi")
     played = [evaluate(mdp, player, episodes=20, seed=5).costs for player in (auto, exact)]
     assert np.array_equal(*played)
+    assert hasattr(auto, "fixed_policy")  # followed as it is, with no plan at each step
+    assert np.array_equal(evaluate(mdp, auto, episodes=20, seed=5, iterations=7).costs, played[0])
+    assert not hasattr(make_planner(mdp, 0.5, bonus=3.0), "fixed_policy")
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in list_planners()])

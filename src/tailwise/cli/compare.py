@@ -85,7 +85,8 @@ def register(app: typer.Typer) -> None:
         players = {}
         for name in names:
             takes_bonus = name == "auto" or find_planner(name).bonus is not None
-            players[name] = build_planner(problem, beta, name, bonus=bonus if takes_bonus else None)
+            built = build_planner(problem, beta, name, bonus=bonus if takes_bonus else None)
+            players[name] = getattr(built, "fixed_policy", built)
         wanted = [(name, n) for name in names for n in (sizes if isinstance(players[name], Planner) else [None])]
         runs: list[_Run] = []
         with progress_bar("playing", episodes * len(wanted)) as tick:

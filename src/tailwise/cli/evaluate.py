@@ -54,9 +54,10 @@ def register(app: typer.Typer) -> None:
         check_before_work((planner,), confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)
         player = build_planner(problem, beta, planner, bonus=bonus)
-        if iterations is None and seconds is None and isinstance(player, Planner):
+        kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
+        searches = isinstance(player, Planner) and not hasattr(player, "fixed_policy")
+        if iterations is None and seconds is None and searches:
             iterations = DEFAULT_ITERATIONS
-        kind = getattr(player, "kind", planner)
         with progress_bar("playing", episodes) as tick:
             returns = evaluate(
                 problem, player, episodes=episodes, iterations=iterations, seconds=seconds, seed=seed,
@@ -67,20 +68,22 @@ def register(app: typer.Typer) -> None:
         if json:
             print_json(
                 {
-                    "model": model, "planner": kind, "reason": getattr(player, "reason", ""),
-                    "iterations": iterations, "seed": seed, "optimum": optimum, **summary.to_dict(),
-                    "totals": returns.costs,
+                    "model": model, "planner": kind, "reason": reason, "seed": seed, "optimum": optimum,
+                    "iterations": iterations if searches else None, **summary.to_dict(), "totals": returns.costs,
                 }
             )  # fmt: skip
         else:
             rows = [(e.measure, number(e.value), span(e.low, e.high)) for e in summary.estimates]
-            title = f"{kind} on {model}: {returns.episodes} episodes ({returns.sense}s)"
+            count = f"{returns.episodes} episode{'s' * (returns.episodes != 1)}"
+            title = f"{kind} on {model}: {count} ({returns.sense}s)"
             show_table(("measure", "value", f"{100 * confidence:g} % interval"), rows, title=title)
             say(sparkline(returns.costs))
             say_optimum(optimum, beta)
+            if reason:
+                say(f"{kind}: {reason}", "dim")
             say(
                 f"intervals (BCa bootstrap) are for what {kind} pays in the long run; an outcome of a probability up "
-                f"to {summary.unseen:.2g} may be missing from {returns.episodes} episodes: it would not show here, nor "
+                f"to {summary.unseen:.2g} may be missing from {count}: it would not show here, nor "
                 "widen them",
                 "dim",
             )

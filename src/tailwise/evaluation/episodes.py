@@ -104,6 +104,9 @@ def evaluate(
     notes: list[str] = []
     decisions: NDArray[np.int32] | None = None
     options: dict[str, Any] = {"progress": progress, "partial": partial}
+    if hasattr(planner_or_policy, "fixed_policy"):
+        checked_limits(iterations, seconds)
+        planner_or_policy, iterations, seconds = planner_or_policy.fixed_policy, None, None
     if isinstance(planner_or_policy, Planner):
         player = Player(model, planner_or_policy, checked_limits(iterations, seconds), reuse=reuse)
         if workers > 1 and not (is_shareable(model) and is_shareable(planner_or_policy.model)):

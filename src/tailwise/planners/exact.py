@@ -183,6 +183,11 @@ class ExactPlanner:
         """The table that is solved: the model, or what a simulator's start can reach."""
         return self._policy.table
 
+    @property
+    def fixed_policy(self) -> Solution | ExactPolicy:
+        """The optimal policy: what evaluation follows, without a plan at each step."""
+        return self._whole.solution if isinstance(self.model, TabularMDP) else self._whole
+
     def fresh(self, seed: Seed = None) -> Self:
         """Return another planner at the model's start, with a new seed; it shares the solution."""
         other = copy.copy(self)

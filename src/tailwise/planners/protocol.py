@@ -43,6 +43,8 @@ class Planner(Protocol):
     a keyword ``accrued``: the discounted total paid before the root. A planner to which the past matters names them
     in its signature and is told; the others are not.
 
+    A planner that has no need to search may have ``fixed_policy``, which is then followed in its place.
+
     The result must be a function of the model, the options and the seed. Copies made by ``fresh`` share nothing that
     a plan changes, so that they can run side by side in threads. Ctrl-C during ``plan`` either raises
     ``KeyboardInterrupt`` or returns a decision whose ``stopped`` is ``"interrupted"``.
