@@ -74,6 +74,7 @@ class Coin(Simulator):
 def test_a_simulator_that_lists_its_outcomes_becomes_a_table(tmp_path, monkeypatch):
     from tailwise.domains import registry
 
+    registry.list_domains()  # the copy is thrown away: all domains must be in the original before
     monkeypatch.setattr(registry, "_DOMAINS", dict(registry._DOMAINS))
     registry.register("coin", "simulator")(Coin)
     result = run("coin", tmp_path / "out.csv")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tailwise.cli.options import BetaOption, JsonOption, SeedOption, ThreadsOption, whole
+from tailwise.cli import options as given
 from tailwise.cli.output import number, print_json, progress_bar, show_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _NameArgument = Annotated[
     str, typer.Argument(metavar="BANDIT", help="stationary, drifting, non-deterministic or gamble.")
 ]
 _PullsOption = Annotated[
-    int, typer.Option("--pulls", "-n", parser=whole, metavar="NUMBER", help="Pulls of each replication.")
+    int, typer.Option("--pulls", "-n", parser=given.whole, metavar="NUMBER", help="Pulls of each replication.")
 ]
 _ReplicationsOption = Annotated[int, typer.Option("--replications", "-r", help="Independent repetitions.")]
 _ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of erm-ucb; sqrt(2) if not given.")]
@@ -35,16 +35,16 @@ def register(app: typer.Typer) -> None:
 
 def run_command(
     name: _NameArgument,
-    beta: BetaOption,
+    beta: given.Beta,
     algorithm: Annotated[
         str, typer.Option("--algorithm", "-a", help="erm-ucb, lipschitz, ucb1 or thompson.")
     ] = "erm-ucb",
     constant: _ConstantOption = None,
     pulls: _PullsOption = 10_000,
     replications: _ReplicationsOption = 200,
-    seed: SeedOption = None,
-    threads: ThreadsOption = 1,
-    json: JsonOption = False,
+    seed: given.Seed = None,
+    threads: given.Threads = 1,
+    json: given.Json = False,
 ) -> None:
     """Run one rule on one bandit; show how both estimators approach mu*."""
     from tailwise.bandits import make_algorithm, make_bandit, simulate
@@ -74,13 +74,13 @@ def run_command(
 
 def compare_command(
     name: _NameArgument,
-    beta: BetaOption,
+    beta: given.Beta,
     constant: _ConstantOption = None,
     pulls: _PullsOption = 10_000,
     replications: _ReplicationsOption = 200,
-    seed: SeedOption = None,
-    threads: ThreadsOption = 1,
-    json: JsonOption = False,
+    seed: given.Seed = None,
+    threads: given.Threads = 1,
+    json: given.Json = False,
 ) -> None:
     """Run all rules on one bandit and compare their regret in ERM."""
     from tailwise._random import seed_sequence
@@ -119,9 +119,9 @@ def rates_command(
     pulls: _PullsOption = 100_000,
     replications: _ReplicationsOption = 100,
     constant: Annotated[float, typer.Option(help="Bonus constant of erm-ucb.")] = 0.1,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 1,
-    json: JsonOption = False,
+    seed: given.Seed = 0,
+    threads: given.Threads = 1,
+    json: given.Json = False,
 ) -> None:
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
     from tailwise.bandits import BANDITS
@@ -161,9 +161,9 @@ def figures_command(
     kind: Annotated[str, typer.Option("--format", "-f", help="png or svg.")] = "png",
     pulls: _PullsOption = 20_000,
     replications: _ReplicationsOption = 200,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 1,
-    json: JsonOption = False,
+    seed: given.Seed = 0,
+    threads: given.Threads = 1,
+    json: given.Json = False,
 ) -> None:
     """Draw the checks of the theorems: convergence, tails, the two estimators, the effect of beta."""
     from tailwise._validate import choice

@@ -7,21 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
-from tailwise.cli.options import (
-    BetaOption,
-    BonusOption,
-    ConfidenceOption,
-    DiscountOption,
-    EpisodesOption,
-    HorizonOption,
-    JsonOption,
-    ModelArgument,
-    ResamplesOption,
-    SeedOption,
-    ThreadsOption,
-    whole,
-)
 from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span
 from tailwise.errors import OptionError
 
@@ -46,8 +33,8 @@ def register(app: typer.Typer) -> None:
 
     @app.command("compare")
     def compare_command(
-        model: ModelArgument,
-        beta: BetaOption,
+        model: given.Model,
+        beta: given.Beta,
         planners: Annotated[
             str, typer.Option("--planners", "-p", help="Names, as of 'tailwise evaluate --planner', with commas.")
         ] = DEFAULT_PLANNERS,
@@ -55,18 +42,18 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option("--iterations", "-n", help="Iterations of each decision; several with commas, as 100,1e4."),
         ] = "1000",
-        episodes: EpisodesOption = 100,
-        seed: SeedOption = 0,
-        threads: ThreadsOption = 1,
-        bonus: BonusOption = None,
-        horizon: HorizonOption = None,
-        discount: DiscountOption = None,
-        confidence: ConfidenceOption = 0.9,
-        resamples: ResamplesOption = 10_000,
+        episodes: given.Episodes = 100,
+        seed: given.Seed = 0,
+        threads: given.Threads = 1,
+        bonus: given.Bonus = None,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
+        confidence: given.Confidence = 0.9,
+        resamples: given.Resamples = 10_000,
         integrate: Annotated[
             bool, typer.Option(help="Tables: also integrate exactly what no decision can change.")
         ] = False,
-        json: JsonOption = False,
+        json: given.Json = False,
     ) -> None:
         """Play several planners against the same luck and compare their risks."""
         from tailwise.cli.models import build_planner, load_model
@@ -142,9 +129,9 @@ def _sizes(text: str) -> list[int]:
     from tailwise._validate import integer
 
     try:
-        sizes = [whole(part) for part in text.split(",")]
+        sizes = [given.whole(part) for part in text.split(",")]
     except (ValueError, OverflowError):
-        raise OptionError(f"--iterations must be whole numbers separated by commas, not {text!r}") from None
+        raise OptionError(f"--iterations must be given.whole numbers separated by commas, not {text!r}") from None
     return [integer(size, "iterations", low=1) for size in sizes]
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tailwise.cli import options as given
 from tailwise.cli.info import StartOption
-from tailwise.cli.options import DiscountOption, HorizonOption, JsonOption, ModelArgument
 from tailwise.cli.output import console, print_json
 from tailwise.errors import FormatError
 
@@ -23,13 +23,13 @@ def register(app: typer.Typer) -> None:
 
     @app.command("convert")
     def convert(
-        model: ModelArgument,
+        model: given.Model,
         out: TargetArgument,
         start: StartOption = None,
-        horizon: HorizonOption = None,
-        discount: DiscountOption = None,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
         force: ForceOption = False,
-        json: JsonOption = False,
+        json: given.Json = False,
     ) -> None:
         """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
         from rich.text import Text

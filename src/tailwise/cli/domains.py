@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tailwise.cli.options import JsonOption
+from tailwise.cli import options as given
 from tailwise.cli.output import print_json, show_table
 
 
@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
     @app.command("domains")
-    def domains(json: JsonOption = False) -> None:
+    def domains(json: given.Json = False) -> None:
         """List the built-in problems and their options."""
         from tailwise.domains import list_domains
 

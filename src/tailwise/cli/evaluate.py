@@ -6,22 +6,7 @@ from typing import Any
 
 import typer
 
-from tailwise.cli.options import (
-    BetaOption,
-    BonusOption,
-    ConfidenceOption,
-    DiscountOption,
-    EpisodesOption,
-    HorizonOption,
-    IterationsOption,
-    JsonOption,
-    ModelArgument,
-    PlannerOption,
-    ResamplesOption,
-    SecondsOption,
-    SeedOption,
-    ThreadsOption,
-)
+from tailwise.cli import options as given
 from tailwise.cli.output import number, print_json, progress_bar, say, show_table, span, sparkline
 
 
@@ -30,20 +15,20 @@ def register(app: typer.Typer) -> None:
 
     @app.command("evaluate")
     def evaluate_command(
-        model: ModelArgument,
-        beta: BetaOption,
-        planner: PlannerOption = "auto",
-        episodes: EpisodesOption = 100,
-        iterations: IterationsOption = None,
-        seconds: SecondsOption = None,
-        seed: SeedOption = None,
-        threads: ThreadsOption = 1,
-        bonus: BonusOption = None,
-        horizon: HorizonOption = None,
-        discount: DiscountOption = None,
-        confidence: ConfidenceOption = 0.9,
-        resamples: ResamplesOption = 10_000,
-        json: JsonOption = False,
+        model: given.Model,
+        beta: given.Beta,
+        planner: given.Planner = "auto",
+        episodes: given.Episodes = 100,
+        iterations: given.Iterations = None,
+        seconds: given.Seconds = None,
+        seed: given.Seed = None,
+        threads: given.Threads = 1,
+        bonus: given.Bonus = None,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
+        confidence: given.Confidence = 0.9,
+        resamples: given.Resamples = 10_000,
+        json: given.Json = False,
     ) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
         from tailwise.cli.models import build_planner, load_model

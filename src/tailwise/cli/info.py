@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tailwise.cli.options import DiscountOption, HorizonOption, JsonOption, ModelArgument
+from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json
 
 StartOption = Annotated[str | None, typer.Option("--start", help="Start state (an id as the file counts, or a label).")]
@@ -17,11 +17,11 @@ def register(app: typer.Typer) -> None:
 
     @app.command("info")
     def info(
-        model: ModelArgument,
+        model: given.Model,
         start: StartOption = None,
-        horizon: HorizonOption = None,
-        discount: DiscountOption = None,
-        json: JsonOption = False,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
+        json: given.Json = False,
     ) -> None:
         """Show states, actions, outcomes, ranges and warnings of a model."""
         import dataclasses

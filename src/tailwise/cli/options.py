@@ -18,31 +18,31 @@ def whole(text: str) -> int:
     return int(value)
 
 
-ModelArgument: TypeAlias = Annotated[
+Model: TypeAlias = Annotated[
     str, typer.Argument(metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, or a model file.")
 ]
-BetaOption: TypeAlias = Annotated[
+Beta: TypeAlias = Annotated[
     float,
     typer.Option("--beta", "-b", help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking."),
 ]
-HorizonOption: TypeAlias = Annotated[int | None, typer.Option(help="Number of decisions, if not the model's own.")]
-DiscountOption: TypeAlias = Annotated[float | None, typer.Option(help="Discount factor, if not the model's own.")]
-StateOption: TypeAlias = Annotated[
+Horizon: TypeAlias = Annotated[int | None, typer.Option(help="Number of decisions, if not the model's own.")]
+Discount: TypeAlias = Annotated[float | None, typer.Option(help="Discount factor, if not the model's own.")]
+State: TypeAlias = Annotated[
     str | None,
     typer.Option("--state", "-s", help="Decide in this state (index or label) instead of the start."),
 ]
-SeedOption: TypeAlias = Annotated[int | None, typer.Option(help="Seed of all randomness; the same seed repeats a run.")]
-JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-IterationsOption: TypeAlias = Annotated[
+Seed: TypeAlias = Annotated[int | None, typer.Option(help="Seed of all randomness; the same seed repeats a run.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Iterations: TypeAlias = Annotated[
     int | None,
     typer.Option("--iterations", "-n", parser=whole, metavar="NUMBER", help="Iterations of each decision, as 1e6."),
 ]
-SecondsOption: TypeAlias = Annotated[float | None, typer.Option("--seconds", "-t", help="Time for each decision.")]
-EpisodesOption: TypeAlias = Annotated[
+Seconds: TypeAlias = Annotated[float | None, typer.Option("--seconds", "-t", help="Time for each decision.")]
+Episodes: TypeAlias = Annotated[
     int, typer.Option("--episodes", "-e", parser=whole, metavar="NUMBER", help="Episodes to play.")
 ]
-ThreadsOption: TypeAlias = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
-BonusOption: TypeAlias = Annotated[
+Threads: TypeAlias = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
+Bonus: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--bonus", "--exploration",
@@ -50,7 +50,7 @@ BonusOption: TypeAlias = Annotated[
         "given.",
     ),
 ]  # fmt: skip
-PlannerOption: TypeAlias = Annotated[
+Planner: TypeAlias = Annotated[
     str,
     typer.Option(
         "--planner", "-p",
@@ -58,5 +58,5 @@ PlannerOption: TypeAlias = Annotated[
         "uct-polynomial, erm-bi, neutral-bi, or package.module:Class.",
     ),
 ]  # fmt: skip
-ConfidenceOption: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
-ResamplesOption: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]
+Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
+Resamples: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]

@@ -7,19 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tailwise.cli.options import (
-    BetaOption,
-    BonusOption,
-    DiscountOption,
-    HorizonOption,
-    IterationsOption,
-    JsonOption,
-    ModelArgument,
-    PlannerOption,
-    SecondsOption,
-    SeedOption,
-    StateOption,
-)
+from tailwise.cli import options as given
 from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span, sparkline
 
 DEFAULT_ITERATIONS = 20_000
@@ -32,21 +20,21 @@ def register(app: typer.Typer) -> None:
 
     @app.command("plan")
     def plan(
-        model: ModelArgument,
-        beta: BetaOption,
-        planner: PlannerOption = "auto",
-        iterations: IterationsOption = None,
-        seconds: SecondsOption = None,
+        model: given.Model,
+        beta: given.Beta,
+        planner: given.Planner = "auto",
+        iterations: given.Iterations = None,
+        seconds: given.Seconds = None,
         until: Annotated[
             str | None, typer.Option(help="Stop earlier: proven, gap:WIDTH or stable:ITERATIONS, as gap:0.05.")
         ] = None,
-        state: StateOption = None,
+        state: given.State = None,
         step: Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")] = 0,
-        seed: SeedOption = None,
-        bonus: BonusOption = None,
-        horizon: HorizonOption = None,
-        discount: DiscountOption = None,
-        json: JsonOption = False,
+        seed: given.Seed = None,
+        bonus: given.Bonus = None,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
+        json: given.Json = False,
     ) -> None:
         """Find the action to take now, with the risk of each."""
         from tailwise.cli.models import build_planner, find_state, load_model

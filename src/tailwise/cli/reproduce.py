@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tailwise.cli.options import JsonOption
+from tailwise.cli import options as given
 from tailwise.cli.output import number, print_json, progress_bar, show_table
 from tailwise.errors import OptionError, require
 
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         most_iterations: Annotated[
             int, typer.Option(help="Cut all numbers of iterations down to this, for a quick trial.")
         ] = 10_000,
-        json: JsonOption = False,
+        json: given.Json = False,
     ) -> None:
         """Repeat the paper's experiments; report every number beside the paper's and the exact one."""
         from tailwise.reproduction import PROBLEMS, VARIANTS, Settings, reproduce, summarise, write_reproduction

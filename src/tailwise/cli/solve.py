@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tailwise.cli.options import (
-    BetaOption,
-    DiscountOption,
-    HorizonOption,
-    JsonOption,
-    ModelArgument,
-    StateOption,
-)
+from tailwise.cli import options as given
 from tailwise.cli.output import number, print_json, say, show_table
 
 
@@ -22,13 +15,13 @@ def register(app: typer.Typer) -> None:
 
     @app.command("solve")
     def solve(
-        model: ModelArgument,
-        beta: BetaOption,
-        state: StateOption = None,
+        model: given.Model,
+        beta: given.Beta,
+        state: given.State = None,
         step: Annotated[int, typer.Option(help="Decide at this step h.")] = 0,
-        horizon: HorizonOption = None,
-        discount: DiscountOption = None,
-        json: JsonOption = False,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
+        json: given.Json = False,
     ) -> None:
         """Solve a table, or a simulator that lists its outcomes, exactly by backward induction (the paper's ERM-BI)."""
         from tailwise.cli.models import find_state, load_model, state_text

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailwise.cli.options import JsonOption
+from tailwise.cli import options as given
 from tailwise.cli.output import number, print_json, say, show_table
 
 _FormOption = Annotated[str, typer.Option("--form", help="Which version of the formulas: printed, corrected or tight.")]
@@ -46,7 +46,7 @@ def schedule_command(
     xi: Annotated[float | None, typer.Option(help="xi_H; by default the one with xi_0 = 2.")] = None,
     terminal: Annotated[str, typer.Option(help="Terminal costs: random or deterministic.")] = "random",
     form: _FormOption = "corrected",
-    json: JsonOption = False,
+    json: given.Json = False,
 ) -> None:
     """Print the schedule of theorem mcts-result, and the bonus constant at each depth."""
     from tailwise.theory import schedule
@@ -91,7 +91,7 @@ def constants_command(
     arms: Annotated[int, typer.Option(help="Number of arms K.")] = 2,
     gap: Annotated[float, typer.Option(help="Gap between the best and the second-best arm.")] = 0.1,
     radius: Annotated[float, typer.Option(help="R: costs lie in [-R, R].")] = 1.0,
-    json: JsonOption = False,
+    json: given.Json = False,
 ) -> None:
     """Print the bandit theorems' constants for independent costs, in all three forms."""
     from tailwise.theory import FORMS, average_constants, log_concentration_constant, log_theta, stream_constants
@@ -121,7 +121,7 @@ def constants_command(
 def xi_command(
     horizon: Annotated[int, typer.Option("--horizon", "-H", help="Number of decisions H.")],
     eta: _EtaOption = 0.5,
-    json: JsonOption = False,
+    json: given.Json = False,
 ) -> None:
     """Print the infimum of the xi_H that a horizon admits."""
     from tailwise.theory import smallest_xi
