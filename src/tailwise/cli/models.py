@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from tailwise.errors import StateError
+from tailwise.errors import ModelError, StateError
+
+if TYPE_CHECKING:
+    from tailwise.models import TabularMDP
 
 
 def load_model(spec: str, *, horizon: int | None = None, discount: float | None = None) -> Any:
@@ -18,6 +22,47 @@ def load_model(spec: str, *, horizon: int | None = None, discount: float | None 
     if discount is not None:
         options["discount"] = discount
     return load(spec, **options)
+
+
+def load_solvable(
+    spec: str, *, horizon: int | None = None, discount: float | None = None, beta: float | None = None
+) -> Any:
+    """Load a MODEL argument for an exact method: a table, or a simulator that lists its outcomes.
+
+    A discounted table that comes without a horizon gets one, long enough for ``beta`` (for any risk measure if that is
+    None), with an error of at most a millionth of the range of its totals.
+    """
+    import numpy as np
+
+    from tailwise.models import TabularMDP
+    from tailwise.planners import truncate
+    from tailwise.planners.make import lists_outcomes
+
+    model = load_model(spec, horizon=horizon, discount=discount)
+    if not lists_outcomes(model):
+        raise ModelError(
+            f"{spec} is a simulator that does not list its outcomes, which cannot be solved exactly; use "
+            f"'tailwise plan {spec}'"
+        )
+    said = tuple(note for note in getattr(model, "notes", ()) if "gives no horizon" not in note)
+    if isinstance(model, TabularMDP) and horizon is None and model.discount < 1.0 and said != model.notes:
+        range_ = float(np.ptp(np.append(model.losses, 0.0))) / (1.0 - model.discount)
+        return truncate(replace(model, notes=said), 1e-6 * range_ or 1.0, beta=beta)
+    return model
+
+
+def load_table(
+    spec: str, *, horizon: int | None = None, discount: float | None = None, state: str | None = None
+) -> TabularMDP:
+    """Load a MODEL argument as a table that starts in ``state``."""
+    from tailwise.models import TabularMDP, tabulate
+
+    model = load_solvable(spec, horizon=horizon, discount=discount)
+    if not isinstance(model, TabularMDP):
+        if state is not None:  # the table holds what can be reached from there
+            model.start = find_state(model, state)
+        return tabulate(model)
+    return model if state is None else model.with_options(start=model.find_state(state))
 
 
 def build_planner(model: Any, beta: float, kind: str, *, bonus: float | None = None, seed: int | None = None) -> Any:

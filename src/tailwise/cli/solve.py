@@ -16,25 +16,39 @@ def register(app: typer.Typer) -> None:
     @app.command("solve")
     def solve(
         model: given.Model,
-        beta: given.Beta,
+        beta: Annotated[
+            float | None,
+            typer.Option("--beta", "-b", help="Least ERM at this risk level: > 0 averse, 0 the mean, < 0 seeking."),
+        ] = None,
+        evar: Annotated[float | None, typer.Option(help="Least EVaR at this level: 0.95 for the worst 5 %.")] = None,
+        cvar: Annotated[float | None, typer.Option(help="Least CVaR of the total at this level.")] = None,
+        exceed: Annotated[
+            float | None, typer.Option(help="Least probability that the total exceeds this (rewards: falls short).")
+        ] = None,
         state: given.State = None,
-        step: Annotated[int, typer.Option(help="Decide at this step h.")] = 0,
+        step: Annotated[int, typer.Option(help="Decide at this step h (with --beta).")] = 0,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         json: given.Json = False,
     ) -> None:
-        """Solve a table, or a simulator that lists its outcomes, exactly by backward induction (the paper's ERM-BI)."""
-        from tailwise.cli.models import find_state, load_model, state_text
-        from tailwise.errors import ModelError
+        """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other aims."""
+        from tailwise.cli.aims import solve_aim
+        from tailwise.cli.models import find_state, load_solvable, load_table, state_text
+        from tailwise.errors import OptionError
         from tailwise.planners import ExactPlanner
-        from tailwise.planners.make import lists_outcomes
 
-        problem = load_model(model, horizon=horizon, discount=discount)
-        if not lists_outcomes(problem):
-            raise ModelError(
-                f"{model} is a simulator that does not list its outcomes, which cannot be solved exactly; use "
-                f"'tailwise plan {model}'"
-            )
+        aims = {"beta": beta, "evar": evar, "cvar": cvar, "exceed": exceed}
+        chosen = [name for name, value in aims.items() if value is not None]
+        if len(chosen) != 1:
+            found_aims = " and ".join(f"--{name}" for name in chosen) or "none"
+            raise OptionError(f"give one aim: --beta, --evar, --cvar or --exceed, not {found_aims}")
+        if beta is None:
+            if step:
+                raise OptionError(f"--{chosen[0]} is an aim for the whole total: it plans from step 0, not {step}")
+            table = load_table(model, horizon=horizon, discount=discount, state=state)
+            solve_aim(table, chosen[0], float(aims[chosen[0]] or 0.0), json=json)
+            return
+        problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
         planner = ExactPlanner(problem, beta)
         planner.reset(find_state(problem, state), step)
         found, shown = planner.decision(), state_text(problem, planner.state)
@@ -51,6 +65,8 @@ def register(app: typer.Typer) -> None:
             f"{problem.name}  {planner.table.num_states} states, horizon {problem.horizon}, discount "
             f"{problem.discount:g}; beta {beta:g}, numbers are {problem.sense}s"
         )
+        for note in getattr(problem, "notes", ()):
+            say(f"Note: {note}", "dim")
         say(f"Optimal from state {shown} at step {step}: ERM {found.value:.9g}", "bold")
         tied = [row.label for row in found.rows if row.action in found.optimal_actions]
         if len(tied) > 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import real
 from tailwise.models.contract import Sense
-from tailwise.risk import conditional_value_at_risk, erm, value_at_risk
+from tailwise.risk import conditional_value_at_risk, entropic_value_at_risk, erm, value_at_risk
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +40,22 @@ class Measures:
         """Return the mean of the worst ``1 - level`` of the totals, ``level`` in [0, 1]."""
         totals, weights = self._atoms()
         return float(self._signed(conditional_value_at_risk(self._signed(totals), level, weights)))
+
+    def var(self, level: float) -> float:
+        """Return the value at risk: the least cost x with ``P(X <= x) >= level``, of negated rewards, negated back."""
+        totals, weights = self._atoms()
+        return float(self._signed(value_at_risk(self._signed(totals), level, weights)))
+
+    def evar(self, level: float) -> float:
+        """Return the entropic value at risk, the least of ``ERM_beta - ln(1 - level) / beta``; ``level`` in [0, 1]."""
+        totals, weights = self._atoms()
+        return float(self._signed(entropic_value_at_risk(self._signed(totals), level, weights)))
+
+    def exceedance(self, total: float) -> float:
+        """Return the probability of a total worse than ``total``: above it for costs, below it for rewards."""
+        totals, weights = self._atoms()
+        worse = self._signed(totals) > self._signed(real(total, "total"))
+        return float(np.mean(worse) if weights is None else weights[worse].sum())
 
     def quantile(self, level: float) -> float:
         """Return the least total x with ``P(X <= x) >= level``, ``level`` in [0, 1]."""

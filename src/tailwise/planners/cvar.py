@@ -85,7 +85,7 @@ def cvar_planning(
     *,
     tolerance: float | None = None,
     merge: float | None = None,
-    max_solves: int = 2000,
+    max_solves: int = 500,
 ) -> TotalPlan:
     """Find the plan whose total has the least mean over its worst ``1 - level``.
 
@@ -99,7 +99,7 @@ def cvar_planning(
         Gap at which to stop, >= 0; 1e-6 of the range of the totals if not given, or what merging moves them by.
     merge : float, optional
         How far totals may be moved to merge accrued costs; no more than is needed if not given.
-    max_solves : int, default 2000
+    max_solves : int, default 500
         Stop there, with the gap that is left.
 
     Returns

@@ -29,7 +29,7 @@ from tailwise.models.accrued import total_bounds
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_OUTCOMES = 2_000_000
+MAX_OUTCOMES = 1_000_000
 _EQUAL = 1e-12
 _TIE = 1e-12
 
@@ -84,7 +84,7 @@ class ReachableTotals:
         tolerance : float, optional
             Merge accrued costs so far that no total moves by more than this, >= 0. If not given, only equal ones are
             merged, and close ones where there are too many.
-        max_outcomes : int, default 2,000,000
+        max_outcomes : int, default 1,000,000
             Most outcomes, over all pairs and actions.
 
         Raises

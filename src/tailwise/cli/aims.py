@@ -1,0 +1,87 @@
+"""``tailwise solve --evar``, ``--cvar``, ``--exceed``: plans for aims about the whole total."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailwise.cli.output import number, print_json, say, show_table
+
+if TYPE_CHECKING:
+    from tailwise.evaluation import CostDistribution
+    from tailwise.models import TabularMDP
+
+
+def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, json: bool) -> None:
+    """Find the plan for one aim, and show it beside the risk-neutral one.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The problem, from its start.
+    aim : {"evar", "cvar", "exceed"}
+        What is made least.
+    amount : float
+        The level, or the total that should not be exceeded.
+    json : bool
+        Print one JSON object.
+    """
+    from tailwise.evaluation import CostDistribution
+    from tailwise.planners import backward_induction, cvar_planning, evar_planning, exceedance_planning
+
+    plan: Any
+    if aim == "evar":
+        plan = evar_planning(mdp, amount)
+        law = policy_law(mdp, plan)
+    else:
+        plan = cvar_planning(mdp, amount) if aim == "cvar" else exceedance_planning(mdp, amount)
+        law = CostDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
+    neutral = policy_law(mdp, backward_induction(mdp, 0.0))
+    level = amount if aim != "exceed" else 0.95
+    rows = {"this plan": _measures(law, level), "risk-neutral": _measures(neutral, level)}
+    if json:
+        content = {
+            "model": mdp.name, "aim": aim, "amount": amount, "sense": mdp.sense, "horizon": mdp.horizon,
+            "discount": mdp.discount, "state": mdp.state_name(mdp.start), "value": plan.value, "gap": plan.gap,
+            "action": plan.action, "label": mdp.action_name(plan.action), "beta": getattr(plan, "beta", None),
+            "plans": rows,
+        }  # fmt: skip
+        print_json(content)
+        return
+    what = {"evar": f"EVaR at {amount:g}", "cvar": f"CVaR at {amount:g}"}.get(
+        aim, f"Probability of a total {'above' if mdp.sense == 'cost' else 'below'} {amount:g}"
+    )
+    for note in mdp.notes:
+        say(f"Note: {note}", "dim")
+    say(f"Take {mdp.action_name(plan.action)} in state {mdp.state_name(mdp.start)}.", "bold")
+    say(f"{what}: {plan.value:.9g}; no plan is better by more than {plan.gap:.2g}")
+    if aim == "evar":
+        say(f"It is the plan of least ERM at beta {plan.beta:.6g}; keep to that beta at every step.")
+    else:
+        say("Its actions depend on what was paid so far; planning again for the rest is another aim.")
+    columns = tuple(rows["this plan"])
+    cells = [(name, *map(number, row.values())) for name, row in rows.items()]
+    show_table(("plan", *columns), cells, best=0, spare=("std", columns[2]))
+
+
+def _measures(law: Any, level: float) -> dict[str, float]:
+    """Return the measures of a law, by the head of their column."""
+    worst = law.maximum if law.sense == "cost" else law.minimum
+    return {
+        "mean": law.mean, "std": law.std, f"VaR {level:g}": law.var(level), f"CVaR {level:g}": law.cvar(level),
+        f"EVaR {level:g}": law.evar(level), "worst": worst,
+    }  # fmt: skip
+
+
+def policy_law(mdp: TabularMDP, policy: Any) -> CostDistribution:
+    """Return the law of a policy's total: exact, or with totals merged that are as close as is needed to have few."""
+    from tailwise.errors import OptionError
+    from tailwise.evaluation import cost_distribution
+    from tailwise.models.accrued import total_bounds
+
+    low, high = total_bounds(mdp)
+    for share in (0.0, 1e-6, 1e-5, 1e-4):
+        try:
+            return cost_distribution(mdp, policy, tolerance=share * (high - low), max_atoms=50_000)
+        except OptionError:
+            continue
+    return cost_distribution(mdp, policy, tolerance=1e-3 * (high - low))

@@ -1,0 +1,68 @@
+"""``tailwise solve`` for aims other than one beta, and models that come without a horizon."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tailwise import backward_induction, cvar_planning, domains, evar_planning, exceedance_planning, load, truncate
+from tailwise.cli.app import app
+from tailwise.errors import OptionError
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("aim", "amount", "planner"),
+    [("evar", 0.5, evar_planning), ("cvar", 0.9, cvar_planning), ("exceed", 8.0, exceedance_planning)],
+)
+def test_json_says_what_the_planner_says(aim, amount, planner):
+    content = json.loads(run("solve", "grid-mdp", f"--{aim}", str(amount), "--json").stdout)
+    plan = planner(domains.make("grid-mdp"), amount)
+    assert (content["value"], content["gap"], content["action"]) == (plan.value, plan.gap, plan.action)
+    own, neutral = content["plans"]["this plan"], content["plans"]["risk-neutral"]
+    assert neutral["mean"] == pytest.approx(backward_induction(domains.make("grid-mdp"), 0.0).value)
+    assert own["mean"] >= neutral["mean"]
+    assert own["worst"] <= neutral["worst"]
+    if aim == "cvar":
+        assert own["CVaR 0.9"] == pytest.approx(plan.value)
+        assert own["CVaR 0.9"] < neutral["CVaR 0.9"]
+
+
+@pytest.mark.compiled
+def test_people_are_told_what_the_plan_means_later():
+    assert "keep to that beta" in run("solve", "mdp-4", "--evar", "0.5").output
+    text = run("solve", "grid-mdp", "--cvar", "0.9").output
+    assert "Take right in state (4,0)." in text
+    assert "depend on what was paid so far" in text
+
+
+def test_exactly_one_aim():
+    for arguments in ([], ["--beta", "1", "--cvar", "0.5"]):
+        with pytest.raises(OptionError, match="give one aim"):
+            run("solve", "mdp-4", *arguments)
+    with pytest.raises(OptionError, match="plans from step 0, not 3"):
+        run("solve", "mdp-4", "--cvar", "0.5", "--step", "3")
+    with pytest.raises(OptionError, match="worst 5 %"):
+        run("solve", "mdp-4", "--evar", "95")
+
+
+@pytest.mark.compiled
+def test_a_file_without_a_horizon_gets_one(tmp_path):
+    path = tmp_path / "coin.csv"
+    path.write_text(
+        "idstatefrom,idaction,idstateto,probability,reward\n0,0,0,0.5,0\n0,0,0,0.5,1\n0,1,0,1,0.4\n", encoding="utf-8"
+    )
+    content = json.loads(run("solve", str(path), "--beta", "0.5", "--discount", "0.8", "--json").stdout)
+    model = load(path, discount=0.8)
+    finite = truncate(model, 1e-6 / 0.2, beta=0.5)
+    assert content["horizon"] == finite.horizon < 100
+    long = backward_induction(model.with_options(horizon=300), 0.5).value
+    assert content["value"] == pytest.approx(long, abs=1e-6 / 0.2)
+    text = run("solve", str(path), "--beta", "0.5", "--discount", "0.8").output
+    assert f"cut to {finite.horizon} decisions" in text
+    assert "100 is assumed" not in text
+    assert json.loads(run("solve", str(path), "--beta", "1", "--horizon", "7", "--json").stdout)["horizon"] == 7
