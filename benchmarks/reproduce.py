@@ -16,7 +16,7 @@ from pathlib import Path
 from tailwise import backward_induction, domains, evaluate
 from tailwise.evaluation import bootstrap_interval
 from tailwise.reproduction import Settings, reproduce, summarise, write_reproduction
-from tailwise.reproduction.grid import BETAS
+from tailwise.reproduction.experiments import BETAS
 from tailwise.reproduction.variants import make_planner
 
 TIE = 1e-9  # one fall in 100 episodes of grid-mdp at beta 0.1 is the exact risk but for rounding

@@ -11,7 +11,7 @@ from tailwise.evaluation import compare, evaluate
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
 from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
-from tailwise.reproduction import settled_returns
+from tailwise.reproduction import conditional_returns
 from tailwise.search import StopReason, TreeSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
@@ -219,7 +219,7 @@ def test_planners_and_objects_that_do_not_fit_are_refused(chain):
         evaluate(chain, ErmMcts(chain, 0.5), episodes=1, iterations=0)
 
 
-@pytest.mark.parametrize("play", [evaluate, settled_returns])
+@pytest.mark.parametrize("play", [evaluate, conditional_returns])
 def test_an_interrupted_search_ends_the_evaluation(chain, play, monkeypatch):
     """A plan that Ctrl-C cut short must not count as a decision, or samples would depend on when it was pressed."""
     whole = TreeSearch.plan

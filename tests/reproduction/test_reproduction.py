@@ -11,7 +11,7 @@ from tailwise.domains import make
 from tailwise.errors import OptionError, RunError, UnknownNameError
 from tailwise.evaluation import evaluate
 from tailwise.planners import ErmMcts, backward_induction
-from tailwise.reproduction import VARIANTS, Settings, plan_cells, reproduce, summarise
+from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
 from tailwise.reproduction.storage import RunFolder
@@ -37,34 +37,38 @@ def finished(tmp_path_factory):
     return reproduce(folder, TINY)
 
 
-def test_everything_in_the_paper_has_a_cell():
-    cells = plan_cells(Settings())
-    names = {cell.name for cell in cells}
-    assert len(names) == len(cells)
+def test_everything_in_the_paper_has_an_experiment():
+    experiments = list_experiments(Settings())
+    names = {experiment.name for experiment in experiments}
+    assert len(names) == len(experiments)
     for entry in TABLES:
         iterations = 0 if entry.algorithm == ORACLE else {"mdp-4": 1000, "grid-mdp": 10_000}[entry.problem]
         variants = ["exact"] if entry.algorithm == ORACLE else ["authors", "repaired", "text"]
         for variant in variants:
-            (cell,) = [
-                c for c in cells
+            (experiment,) = [
+                c for c in experiments
                 if (c.problem, c.algorithm, c.variant, c.beta, c.iterations)
                 == (entry.problem, entry.algorithm, variant, entry.beta, iterations)
             ]  # fmt: skip
-            assert cell.episodes >= 100
+            assert experiment.episodes >= 100
     curve_c = {
-        c.iterations for c in cells if (c.problem, c.beta, c.algorithm, c.variant) == ("mdp-4", 1.0, ACC, "authors")
+        c.iterations
+        for c in experiments
+        if (c.problem, c.beta, c.algorithm, c.variant) == ("mdp-4", 1.0, ACC, "authors")
     }
     assert curve_c == {100, 200, 500, 1000}
     curve_d = {
-        c.iterations for c in cells if (c.problem, c.beta, c.algorithm, c.variant) == ("grid-mdp", 0.01, ERM, "authors")
+        c.iterations
+        for c in experiments
+        if (c.problem, c.beta, c.algorithm, c.variant) == ("grid-mdp", 0.01, ERM, "authors")
     }
     assert curve_d == {100, 200, 500, 1000, 2000, 3500, 5000, 10_000}
-    assert any((c.problem, c.algorithm, c.iterations) == ("grid-mdp", ERM, 1000) for c in cells)  # figure (b)
+    assert any((c.problem, c.algorithm, c.iterations) == ("grid-mdp", ERM, 1000) for c in experiments)  # figure (b)
 
 
 def test_every_run_of_the_authors_code_is_repeated():
-    cells = plan_cells(Settings())
-    keys = {(c.problem, c.algorithm, c.beta, c.iterations) for c in cells if c.variant == "authors"}
+    experiments = list_experiments(Settings())
+    keys = {(c.problem, c.algorithm, c.beta, c.iterations) for c in experiments if c.variant == "authors"}
     assert {(run.problem, run.algorithm, run.beta, run.iterations) for run in AUTHORS_CODE} <= keys
 
 
@@ -95,33 +99,35 @@ def test_resuming_a_complete_run_changes_nothing(finished):
 
 
 def test_samples_are_those_of_evaluate(finished):
-    for cell in plan_cells(TINY):
-        totals, _, law = finished.load(cell)
-        mdp = make(cell.problem)
-        seed = cell.seed_sequence(TINY.seed)
-        if cell.algorithm == ORACLE:
-            returns = evaluate(mdp, backward_induction(mdp, cell.beta), episodes=cell.episodes, seed=seed)
+    for experiment in list_experiments(TINY):
+        totals, _, mixture = finished.load(experiment)
+        mdp = make(experiment.problem)
+        seed = experiment.seed_sequence(TINY.seed)
+        if experiment.algorithm == ORACLE:
+            returns = evaluate(mdp, backward_induction(mdp, experiment.beta), episodes=experiment.episodes, seed=seed)
         else:
-            planner = make_planner(mdp, cell.algorithm, cell.variant, cell.beta)
-            returns = evaluate(mdp, planner, episodes=cell.episodes, iterations=cell.iterations, seed=seed)
+            planner = make_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
+            returns = evaluate(mdp, planner, episodes=experiment.episodes, iterations=experiment.iterations, seed=seed)
         assert np.array_equal(totals, returns.costs)
-        if law is not None:
-            assert np.bincount(law[:, 0].astype(int), weights=law[:, 2]) == pytest.approx(np.ones(cell.episodes))
+        if mixture is not None:
+            masses = np.bincount(mixture[:, 0].astype(int), weights=mixture[:, 2])
+            assert masses == pytest.approx(np.ones(experiment.episodes))
 
 
 def test_numbers_of_a_run(finished):
     summary = summarise(finished)
-    assert len(summary.rows) == len(plan_cells(TINY))
+    assert len(summary.rows) == len(list_experiments(TINY))
     for row in summary.rows:
-        exact = backward_induction(make(row.cell.problem), row.cell.beta).value
+        problem, is_oracle = row.experiment.problem, row.experiment.algorithm == ORACLE
+        exact = backward_induction(make(problem), row.experiment.beta).value
         assert row.exact == exact
-        assert row.luck.low <= row.luck.high
+        assert row.sampling_range.low <= row.sampling_range.high
         assert row.interval.low <= row.erm <= row.interval.high or np.ptp(row.totals) == 0
-        if row.cell.algorithm == ORACLE:
+        if is_oracle:
             assert row.regret == 0.0
-        if row.cell.is_settled:
+        if row.experiment.is_conditional:
             assert row.regret > -1e-9  # no luck is left that could beat the optimum, but for late slips
-        assert (row.frequency_risk is not None) == (row.cell.problem == "mdp-4" and row.cell.algorithm != ORACLE)
+        assert (row.frequency_risk is not None) == (problem == "mdp-4" and not is_oracle)
         if row.frequency_risk is not None:
             assert row.frequency_risk >= exact - 1e-12
 
@@ -183,6 +189,45 @@ def test_other_versions_are_not_mixed(finished, tmp_path):
     manifest.write_text(json.dumps(content))
     with pytest.raises(RunError, match=r"its numpy is '1\.0'"):
         reproduce(tmp_path / "old", TINY, resume=True)
+
+
+HEAD = (
+    '# {"cell": {"problem": "grid-mdp", "algorithm": "ERM-MCTS", "variant": "authors", "beta": 0.1, "iterations": 5, '
+    '"episodes": 2}, "facts": {}}\n'
+)
+WRITTEN_BEFORE = """episode,total
+0,5.8519850599
+1,3.9403989999999998
+# sha256 088a9f12e0197c0a0efdfff80e462a3d11f7b22e776493a66ff7ca6cdacb1141
+"""
+MIXTURE_WRITTEN_BEFORE = """episode,total,probability
+0,62.01082267935573,0.01
+0,58.090422679355726,0.0099
+0,54.20922667935572,0.009801
+0,50.36684263935573,0.00970299
+0,5.8519850599,0.9509900498999999
+0,46.562882439755725,0.0096059601
+1,62.01082267935573,0.010000000000000002
+1,58.090422679355726,0.009900000000000003
+1,3.9403989999999998,0.970299
+1,54.20922667935572,0.009801000000000002
+# sha256 12ca4276fe4b36e5eee9b828d63a9251ae0f12f43dacdf0541d3b32638a27f70
+"""
+
+
+def test_samples_written_by_the_first_version_load(tmp_path):
+    settings = Settings(problems=("grid-mdp",), seeds=2, variants=("authors",), most_iterations=5)
+    folder = RunFolder(tmp_path / "run", settings, resume=False)
+    (old,) = [e for e in list_experiments(settings) if (e.algorithm, e.beta) == (ERM, 0.1)]
+    assert not folder.has(old)
+    for kind, text in (("", WRITTEN_BEFORE), (".law", MIXTURE_WRITTEN_BEFORE)):
+        (folder.path / "samples" / f"{old.name}{kind}.csv").write_bytes((HEAD + text).encode())
+    assert folder.has(old)
+    totals, facts, mixture = folder.load(old)
+    assert (totals.tolist(), facts) == ([5.8519850599, 3.9403989999999998], {})
+    assert mixture[4].tolist() == [0.0, 5.8519850599, 0.9509900498999999]
+    folder.save(old, totals, facts, mixture)  # and are written as they were
+    assert (folder.path / "samples" / f"{old.name}.law.csv").read_text() == HEAD + MIXTURE_WRITTEN_BEFORE
 
 
 @pytest.mark.parametrize(

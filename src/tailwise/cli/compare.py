@@ -140,12 +140,12 @@ def _play(
 ) -> _Run:
     """Play one planner, and where asked for integrate its risk."""
     from tailwise.evaluation import evaluate, policy_risk
-    from tailwise.reproduction import settled_returns
+    from tailwise.reproduction import conditional_returns
 
     label = name if iterations is None else f"{name}, n = {iterations}"
     if integrate and iterations is not None:
-        settled = settled_returns(problem, player, iterations=iterations, label=label, **options)
-        return _Run(name, iterations, settled.returns, settled.erm(beta))
+        found = conditional_returns(problem, player, iterations=iterations, label=label, **options)
+        return _Run(name, iterations, found.returns, found.erm(beta))
     returns = evaluate(problem, player, iterations=iterations, label=label, partial=True, **options)
     return _Run(name, iterations, returns, policy_risk(problem, player, beta) if integrate else None)
 

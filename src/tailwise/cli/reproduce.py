@@ -57,32 +57,19 @@ def register(app: typer.Typer) -> None:
             folder = reproduce(out, settings, threads=workers, resume=resume, progress=told)
         summary = summarise(folder)
         files = write_reproduction(summary, folder.path)
-        entries = [row for row in summary.rows if row.paper is not None]
         if json:
-            print_json(
-                {
-                    "out": str(out),
-                    "files": [str(path) for path in files],
-                    "rows": [
-                        {
-                            **row.cell.fields(), "erm": row.erm, "low": row.interval.low, "high": row.interval.high,
-                            "closed_loop": row.closed_loop, "exact": row.exact,
-                            "paper": None if row.paper is None else row.paper.value, "paper_inside": row.paper_inside,
-                        }
-                        for row in summary.rows
-                    ],
-                }
-            )  # fmt: skip
+            rows = [row.to_dict() for row in summary.rows]
+            print_json({"out": str(out), "files": [str(path) for path in files], "rows": rows})
             return
-        cells = [
+        lines = [
             (
-                row.cell.problem, f"{row.cell.beta:g}", row.cell.algorithm, row.cell.variant,
-                number(row.paper.value) if row.paper else "-", number(row.erm, 4), number(row.closed_loop, 4),
-                number(row.exact, 4), "yes" if row.paper_inside else "no",
+                row.experiment.problem, f"{row.experiment.beta:g}", row.experiment.algorithm, row.experiment.variant,
+                number(row.paper.value), number(row.erm, 4), number(row.closed_loop, 4), number(row.exact, 4),
+                "yes" if row.paper_inside else "no",
             )
-            for row in entries
+            for row in summary.rows
+            if row.paper is not None
         ]  # fmt: skip
         columns = ("problem", "beta", "algorithm", "variant", "paper", f"ERM of {seeds}", "closed loop", "exact")
-        spare = ("paper within luck", "variant", "closed loop")
-        show_table((*columns, "paper within luck"), cells, spare=spare)
+        show_table((*columns, "paper inside"), lines, spare=("paper inside", "variant", "closed loop"))
         print(f"report: {folder.path / 'report.html'} (and report.md, results.csv, figures, samples)")

@@ -27,8 +27,8 @@ def sampling_interval(
 
     Parameters
     ----------
-    law : CostDistribution, SettledReturns or Returns
-        The law of the total: exact, or estimated (a sample is taken for its own law).
+    law : CostDistribution, ConditionalReturns or Returns
+        The distribution of the total: exact, or estimated (a sample is taken for its own distribution).
     beta : float
         Finite risk level.
     episodes : int

@@ -7,8 +7,8 @@ from tailwise.reproduction.bandit_studies import (
     runs_over_beta,
     transient,
 )
-from tailwise.reproduction.conditional_returns import SettledReturns, settled_returns, settled_states
-from tailwise.reproduction.grid import PROBLEMS, Cell, Settings, plan_cells
+from tailwise.reproduction.conditional_returns import ConditionalReturns, certain_states, conditional_returns
+from tailwise.reproduction.experiments import PROBLEMS, Experiment, Settings, list_experiments
 from tailwise.reproduction.report import write_reproduction
 from tailwise.reproduction.runner import reproduce
 from tailwise.reproduction.storage import RunFolder
@@ -18,23 +18,23 @@ from tailwise.reproduction.variants import VARIANTS, Variant, make_planner
 __all__ = [
     "PROBLEMS",
     "VARIANTS",
-    "Cell",
     "CodeCheck",
+    "ConditionalReturns",
     "ConvergenceRow",
+    "Experiment",
     "Row",
     "RunFolder",
     "Settings",
-    "SettledReturns",
     "Summary",
     "Variant",
+    "certain_states",
+    "conditional_returns",
     "convergence_rows",
     "convergence_study",
+    "list_experiments",
     "make_planner",
-    "plan_cells",
     "reproduce",
     "runs_over_beta",
-    "settled_returns",
-    "settled_states",
     "summarise",
     "transient",
     "write_reproduction",

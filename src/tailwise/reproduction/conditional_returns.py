@@ -1,14 +1,14 @@
-"""Luck taken out: closed-loop episodes with everything that no decision can change integrated exactly.
+"""Conditional Monte Carlo: closed-loop episodes with all that no decision can change integrated exactly.
 
 In the plain evaluation of a planner rare disasters decide the entropic risk: 100 episodes of
 grid-mdp meet the pit about once, or not at all. But once in the pit nothing that the planner does
-matters, and the rest of the cost is known. Call a state *settled* at step h if every policy pays the same,
-certain total from it on. An episode then follows the planner through the other states alone: at each
-step the outcomes that end in a settled state (or end the episode) are put down with their probability
+matters, and the rest of the cost is known. Call a state *certain* at step h if every policy pays the same
+total from it on. An episode then follows the planner through the other states alone: at each
+step the outcomes that end in a certain state (or end the episode) are put down with their probability
 and their total, and one of the rest is drawn, conditionally.
 
-Each episode so gives the exact law of the total given its unsettled path, and the mixture of these laws
-estimates the law of the closed loop without bias and with a fraction of the noise. The totals that
+Each episode so gives the exact distribution of the total given its path through uncertain states, and the mixture of
+them estimates that of the closed loop without bias and with a fraction of the noise. The totals that
 :func:`tailwise.evaluate` would have found under the same seed come out as well, bit for bit.
 """
 
@@ -38,10 +38,10 @@ _CERTAIN = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class SettledReturns(Measures):
-    """The law of a closed-loop planner's total, estimated with settled outcomes integrated exactly.
+class ConditionalReturns(Measures):
+    """The distribution of a closed-loop planner's total, estimated by conditional Monte Carlo.
 
-    The measures (``erm``, ``mean``, ``cvar`` ...) are those of the mixture.
+    The measures (``erm``, ``mean``, ``cvar`` ...) are those of the mixture over the episodes.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class SettledReturns(Measures):
     Examples
     --------
     >>> from tailwise import ErmMcts, domains
-    >>> from tailwise.reproduction import settled_returns
+    >>> from tailwise.reproduction import conditional_returns
     >>> mdp = domains.make("grid-mdp")
-    >>> result = settled_returns(mdp, ErmMcts(mdp, 0.1), episodes=10, iterations=300, seed=0)
-    >>> result.erm(0.1) > 9.711820  # no planner beats the optimum, and here luck cannot either
+    >>> result = conditional_returns(mdp, ErmMcts(mdp, 0.1), episodes=10, iterations=300, seed=0)
+    >>> result.erm(0.1) > 9.711820  # no planner beats the optimum, and here chance cannot either
     True
     """
 
@@ -88,7 +88,7 @@ class SettledReturns(Measures):
         return self.costs, self.weights / self.episodes
 
     def conditional_erms(self, beta: float) -> Floats:
-        """Return the ERM of each episode given its unsettled path: float64, shape (n,)."""
+        """Return the ERM of each episode given its uncertain path: float64, shape (n,)."""
         level, costs = real(beta, "beta"), np.asarray(self._signed(self.costs))
         ends = np.append(np.flatnonzero(np.diff(self.owners)) + 1, self.owners.size)
         starts = np.append(0, ends[:-1])
@@ -104,7 +104,7 @@ class SettledReturns(Measures):
         resamples: int = 10_000,
         seed: Seed = 0,
     ) -> Interval:
-        """Return a bootstrap interval of ``erm(beta)``: episodes are resampled with their whole laws.
+        """Return a bootstrap interval of ``erm(beta)``: episodes are resampled with their distributions.
 
         Parameters
         ----------
@@ -117,10 +117,10 @@ class SettledReturns(Measures):
         return risks.interval("erm", beta=beta, confidence=confidence, method=method, resamples=resamples, seed=seed)
 
 
-def settled_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which (step, state) are settled, and the least cost-to-go: both of shape (H + 1, S).
+def certain_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
+    """Return where the future is certain, and the least cost-to-go: both of shape (H + 1, S), by (step, state).
 
-    Settled: the largest and the least total cost that any policy can meet from there are equal.
+    Certain: the largest and the least total cost that any policy can meet from there are equal.
     """
     shape = (mdp.horizon + 1, mdp.num_states)
     low, high = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -138,7 +138,7 @@ def settled_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
         return high - low <= _CERTAIN * np.maximum(1.0, np.abs(low)), low
 
 
-def settled_returns(
+def conditional_returns(
     mdp: TabularMDP,
     planner: Planner,
     *,
@@ -148,8 +148,8 @@ def settled_returns(
     threads: int = 1,
     label: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> SettledReturns:
-    """Play closed-loop episodes with settled outcomes integrated exactly.
+) -> ConditionalReturns:
+    """Play closed-loop episodes with the certain rest of each integrated exactly (conditional Monte Carlo).
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def settled_returns(
 
     Returns
     -------
-    SettledReturns
+    ConditionalReturns
 
     Raises
     ------
@@ -176,42 +176,42 @@ def settled_returns(
         If an option is out of range.
     """
     if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"settled_returns needs a TabularMDP, not {type(mdp).__name__}; use evaluate")
+        raise ModelError(f"conditional_returns needs a TabularMDP, not {type(mdp).__name__}; use evaluate")
     count = integer(episodes, "episodes", low=1)
     wanted = integer(iterations, "iterations", low=1)
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
     player = Player(mdp, planner, (wanted, None))
-    settled, tails = settled_states(mdp)
+    certain, tails = certain_states(mdp)
     key, cumulative = run_key(root), mdp.data.cumulative
-    laws: list[list[tuple[float, float]]] = [[] for _ in range(count)]
+    found: list[list[tuple[float, float]]] = [[] for _ in range(count)]
 
     def one(episode: int) -> float:
         draws = episode_uniforms(key, episode, mdp.horizon)
         mine = player.fresh(child(root, episode, 1))
-        laws[episode], plain = _integrate(mdp, player, mine, settled, tails, cumulative, draws)
+        found[episode], plain = _integrate(mdp, player, mine, certain, tails, cumulative, draws)
         return plain
 
     totals = in_threads(one, count, workers, progress, stop=player.is_stopped.set)
     name = label if label is not None else type(planner).__name__
-    atoms = np.array([atom for law in laws for atom in law])
-    owners = np.repeat(np.arange(count), [len(law) for law in laws])
+    atoms = np.array([atom for one_episode in found for atom in one_episode])
+    owners = np.repeat(np.arange(count), [len(one_episode) for one_episode in found])
     returns = Returns(np.asarray(mdp.signed(totals)), mdp.sense, name, world_name(root, mdp))
-    return SettledReturns(np.asarray(mdp.signed(atoms[:, 0])), atoms[:, 1], owners, returns)
+    return ConditionalReturns(np.asarray(mdp.signed(atoms[:, 0])), atoms[:, 1], owners, returns)
 
 
 def _integrate(
     mdp: TabularMDP,
     player: Player,
     planner: Planner,
-    settled: NDArray[np.bool_],
+    certain: NDArray[np.bool_],
     tails: Floats,
     cumulative: Floats,
     draws: Floats,
 ) -> tuple[list[tuple[float, float]], float]:
-    """Return [(total, probability)] of one episode given its unsettled path, and the total drawn; in costs."""
+    """Return [(total, probability)] of one episode given its uncertain path, and the total drawn; in costs."""
     state, accrued, alive, factor = mdp.start, 0.0, 1.0, 1.0
-    law: list[tuple[float, float]] = []
+    atoms: list[tuple[float, float]] = []
     plain: float | None = None
     for h in range(mdp.horizon):
         action = player.decide(planner, state, h)
@@ -222,16 +222,16 @@ def _integrate(
         left: list[int] = []
         for k in range(first, last):
             target, paid = int(mdp.next_states[k]), accrued + factor * (float(mdp.losses[k]) + step_cost)
-            if not (mdp.done[k] or settled[h + 1, target]):
+            if not (mdp.done[k] or certain[h + 1, target]):
                 left.append(k)
                 continue
             tail = 0.0 if mdp.done[k] else factor * mdp.discount * float(tails[h + 1, target])
-            law.append((paid + tail, alive * float(mdp.probabilities[k])))
+            atoms.append((paid + tail, alive * float(mdp.probabilities[k])))
             if k == drawn and plain is None:
                 plain = _total(mdp, paid, target, h, factor, bool(mdp.done[k]))
         if not left:
             break
-        if drawn not in left:  # what was drawn is settled: draw again, from the same number's fresh part
+        if drawn not in left:  # its rest is certain: draw again, from the same number's fresh part
             low = float(cumulative[drawn - 1]) if drawn > first else 0.0
             rest = (draws[h] - low) / (float(cumulative[drawn]) - low)
             chances = np.cumsum(mdp.probabilities[left])
@@ -242,13 +242,13 @@ def _integrate(
         state = int(mdp.next_states[drawn])
         factor *= mdp.discount
         player.follow(planner, action, state, float(mdp.signed(cost)), h, float(mdp.signed(accrued)))
-    mass = sum(weight for _, weight in law)
-    assert plain is not None  # every state is settled at step H, so each draw ends in a settled outcome
-    return [(total, weight / mass) for total, weight in law], plain
+    mass = sum(weight for _, weight in atoms)
+    assert plain is not None  # every state is certain at step H, so each draw ends in one
+    return [(total, weight / mass) for total, weight in atoms], plain
 
 
 def _total(mdp: TabularMDP, paid: float, state: int, h: int, factor: float, done: bool) -> float:
-    """Finish an episode that is settled, with additions in the order in which ``evaluate`` makes them."""
+    """Finish an episode that is certain, with additions in the order in which ``evaluate`` makes them."""
     while not done and h + 1 < mdp.horizon:
         h, factor = h + 1, factor * mdp.discount
         row = int(mdp.action_offsets[state])

@@ -1,4 +1,4 @@
-"""The report of the paper's experiments: every number beside the paper's, the exact one, and luck."""
+"""The report of the paper's experiments: every number beside the paper's, the exact one, and its sampling error."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ import numpy as np
 
 from tailwise.errors import RunError
 from tailwise.report.document import Block, Bullets, Document, Heading, Image, Paragraph, Table
-from tailwise.reproduction.figures import ALGORITHMS, betas, curve_rows, draw_figures
+from tailwise.reproduction.figures import ALGORITHMS, curve_rows, draw_figures
+from tailwise.reproduction.published import ORACLE
 from tailwise.risk.intervals import Interval
 
 if TYPE_CHECKING:
-    from tailwise.reproduction import Row, Summary
-
-_RESULT_COLUMNS = (
-    *("problem", "algorithm", "variant", "beta", "iterations", "episodes", "erm", "erm_low", "erm_high"),
-    *("closed_loop", "closed_low", "closed_high", "frequency_risk", "exact", "regret", "luck_low", "luck_high"),
-    *("paper", "paper_low", "paper_high", "paper_inside"),
-)
+    from tailwise.reproduction.summary import Row, Summary
 
 
 def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
@@ -64,93 +59,88 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
+def _results(summary: Summary) -> str:
+    stream = io.StringIO()
+    rows = [row.to_dict() for row in summary.rows]
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
 def _blocks(summary: Summary, images: list[Image]) -> list[Block]:
+    problems, seeds = summary.settings.problems, summary.settings.seeds
+    blocks = [*_introduction(summary)]
+    for problem in problems:
+        blocks.append(Heading(f"{problem}: the paper's table"))
+        for beta in summary.betas(problem):
+            blocks += [Heading(f"beta = {beta:g}", 3), _table(summary.table(problem, beta), seeds)]
+        blocks.append(Paragraph(_FREQUENCIES if problem == "mdp-4" else _falls(summary, problem)))
+    curves = [row for name in problems for beta in summary.betas(name) for row in curve_rows(summary, name, beta)]
+    if curves:
+        blocks += [Heading("Risk against the number of iterations"), _curve_table(curves)]
+    blocks += [Heading("Figures"), *images]
+    if summary.checks:
+        blocks += _check_blocks(summary)
+    return blocks
+
+
+def _introduction(summary: Summary) -> list[Block]:
     settings = summary.settings
-    entries = [
-        row for row in summary.rows if row.paper is not None and row.cell.variant in ("exact", settings.variants[0])
-    ]
-    inside = [row for row in entries if row.paper_inside]
-    blocks: list[Block] = [
+    main = settings.variants[0]
+    inside = [row.paper_inside for row in summary.rows if row.paper and row.experiment.variant in ("exact", main)]
+    return [
         Paragraph(
-            f"{settings.seeds} episodes per entry, root seed {settings.seed}; the planner re-plans at every "
-            "step and keeps "
-            "the part of its tree below the step taken. All rows of one problem and risk level share their random "
-            "numbers. `manifest.json` has the versions and the command, `results.csv` every number in full, `samples/` "
-            "every episode."
+            f"{settings.seeds} episodes per entry, root seed {settings.seed}; the planner re-plans at every step and "
+            "keeps the part of its tree below the step taken. All rows of one problem and risk level share their "
+            "random numbers. `manifest.json` has the versions and the command, `results.csv` every number in full, "
+            "`samples/` every episode."
         ),
         Heading("How to read the numbers"),
-        Bullets(
-            (
-                f"**ERM of {settings.seeds}** is what the paper's tables show: the empirical entropic risk of so many "
-                "episodes, with the paper's 90 % percentile bootstrap (25,000 resamples). Where a rare "
-                "disaster decides "
-                "the risk this number is mostly luck, and an interval from a sample without the disaster is "
-                "short and wrong.",
-                "**Closed loop** is the best estimate of the true risk of the planner. grid-mdp: what no "
-                "decision can change "
-                "any more (the pit, the target) is integrated exactly. mdp-4: from five times as many "
-                "episodes, in table "
-                "entries. With a 95 % percentile bootstrap interval over episodes.",
-                "**Exact** is the optimum, from backward induction; **regret** is closed loop minus exact.",
-                f"**Luck** is the range that holds 90 % of all experiments of {settings.seeds} episodes with "
-                "that very closed "
-                "loop. A number of the paper inside of it differs from ours by no more than sampling error.",
-            )
-        ),
+        Bullets((
+            f"**ERM of {settings.seeds}** is what the paper's tables show: the empirical entropic risk of so many "
+            "episodes, with the paper's 90 % percentile bootstrap (25,000 resamples). Where a rare disaster decides "
+            "the risk this number is mostly luck, and an interval from a sample without the disaster is short and "
+            "wrong.",
+            "**Closed loop** is the best estimate of the true risk of the planner. grid-mdp: what no decision can "
+            "change any more (the pit, the target) is integrated exactly (conditional Monte Carlo). mdp-4: from five "
+            "times as many episodes, in table entries. With a 95 % percentile bootstrap interval over episodes.",
+            "**Exact** is the optimum, from backward induction; **regret** is closed loop minus exact.",
+            f"**Sampling error** is the range that holds 90 % of all experiments of {settings.seeds} episodes with "
+            "that very closed loop. A number of the paper inside of it differs from ours by no more than that.",
+        )),
         Paragraph(
-            f"**{len(inside)} of {len(entries)}** numbers of the paper's tables lie inside the 90 % range of "
-            "sampling error of "
-            f"this run (oracle and variant {settings.variants[0]}); if nothing but luck differed, one in ten "
+            f"**{sum(map(bool, inside))} of {len(inside)}** numbers of the paper's tables lie inside the 90 % range "
+            f"of sampling error of this run (oracle and variant {main}); if nothing but luck differed, one in ten "
             "would lie outside."
         ),
         Heading("Variants: where the text, the code and what is right differ"),
         Bullets(tuple(f"**{variant.name}**: {variant.summary}" for variant in summary.variants)),
         Paragraph(
-            "In all of them: bonus sqrt(2) N(s)^(1/4) / N(s, a)^(1/2) with N(s) one more than the sum of the "
-            "actions' visits "
-            "(but for the constants named above), untried actions first, ties to the first, the most visited action is "
-            "taken. The original lets planner and environment share one random stream; here each has its own, which "
-            "changes no distribution."
+            "In all of them: bonus sqrt(2) N(s)^(1/4) / N(s, a)^(1/2) with N(s) one more than the sum of the actions' "
+            "visits (but for the constants named above), untried actions first, ties to the first, the most visited "
+            "action is taken. The original lets planner and environment share one random stream; here each has its "
+            "own, which changes no distribution."
         ),
-    ]
-    for problem in settings.problems:
-        blocks.append(Heading(f"{problem}: the paper's table"))
-        for beta in betas(summary, problem):
-            blocks.append(Heading(f"beta = {beta:g}", 3))
-            blocks.append(_table(summary.table(problem, beta), settings.seeds))
-        blocks.append(Paragraph(_remark(summary, problem)))
-    curves = [
-        row
-        for problem in settings.problems
-        for beta in betas(summary, problem)
-        for row in curve_rows(summary, problem, beta)
-    ]
-    if curves:
-        blocks.append(Heading("Risk against the number of iterations"))
-        blocks.append(_curve_table(curves))
-    blocks.append(Heading("Figures"))
-    blocks.extend(images)
-    if summary.checks:
-        blocks.extend(_check_blocks(summary))
-    return blocks
+    ]  # fmt: skip
 
 
 def _table(rows: Iterable[Row], seeds: int) -> Table:
     has_frequency = any(row.frequency_risk is not None for row in rows)
-    columns = ["algorithm", "variant", "paper", f"ERM of {seeds}", "closed loop", "exact", "regret", "luck (90 %)"]
-    columns += ["paper inside"] + (["frequencies"] if has_frequency else [])
+    columns = ["algorithm", "variant", "paper", f"ERM of {seeds}", "closed loop", "exact", "regret"]
+    columns += ["sampling error (90 %)", "paper inside"] + (["frequencies"] if has_frequency else [])
     lines = []
-    for row in sorted(rows, key=lambda row: ALGORITHMS.index(row.cell.algorithm)):
-        oracle = row.cell.algorithm == "ERM-BI"
+    for row in sorted(rows, key=lambda row: ALGORITHMS.index(row.experiment.algorithm)):
+        is_oracle = row.experiment.algorithm == ORACLE
         line = [
-            row.cell.algorithm,
-            row.cell.variant,
+            row.experiment.algorithm,
+            row.experiment.variant,
             "" if row.paper is None else _value(row.paper.value, Interval(row.paper.low, row.paper.high), 2),
             _value(row.erm, row.interval),
-            _number(row.closed_loop) if oracle else _value(row.closed_loop, row.closed_interval),
+            _number(row.closed_loop) if is_oracle else _value(row.closed_loop, row.closed_interval),
             _number(row.exact),
             _number(row.regret),
-            _range(row.luck),
+            _range(row.sampling_range),
             {None: "", True: "yes", False: "no"}[row.paper_inside],
         ]
         if has_frequency:
@@ -159,33 +149,31 @@ def _table(rows: Iterable[Row], seeds: int) -> Table:
     return Table(tuple(columns), tuple(lines), text_columns=2)
 
 
-def _remark(summary: Summary, problem: str) -> str:
-    if problem == "mdp-4":
-        return (
-            "**frequencies**: the exact risk of the policy that takes each action as often, at each step and "
-            "state, as the "
-            "planner was seen to: the planner's own decisions without the luck of the environment. A number "
-            "of the paper "
-            "below the exact optimum is luck; no planner has a smaller risk than the optimum."
-        )
+_FREQUENCIES = (
+    "**frequencies**: the exact risk of the policy that takes each action as often, at each step and state, as the "
+    "planner was seen to: the planner's own decisions without the luck of the environment. A number of the paper "
+    "below the exact optimum is luck; no planner has a smaller risk than the optimum."
+)
+
+
+def _falls(summary: Summary, problem: str) -> str:
     falls = [
-        f"{int(np.count_nonzero(row.totals > 12.0))} ({row.cell.algorithm}, beta {row.cell.beta:g})"
-        for beta in betas(summary, problem)
+        f"{int(np.count_nonzero(row.totals > 12.0))} ({row.experiment.algorithm}, beta {beta:g})"
+        for beta in summary.betas(problem)
         for row in summary.table(problem, beta)
-        if row.cell.variant in ("exact", summary.settings.variants[0])
+        if row.experiment.variant in ("exact", summary.settings.variants[0])
     ]
     return (
         f"Episodes that cost more than 12, nearly all of them falls into the pit, among {summary.settings.seeds}: "
-        + ", ".join(falls)
-        + ". One fall more or less moves the empirical risk by more than the algorithms differ, so the column **closed "
-        "loop** is the one that compares them."
+        f"{', '.join(falls)}. One fall more or less moves the empirical risk by more than the algorithms differ, so "
+        "the column **closed loop** is the one that compares them."
     )
 
 
 def _curve_table(rows: Iterable[Row]) -> Table:
     def order(row: Row) -> tuple[str, float, str, str, int]:
-        cell = row.cell
-        return cell.problem, cell.beta, cell.algorithm, cell.variant, cell.iterations
+        one = row.experiment
+        return one.problem, one.beta, one.algorithm, one.variant, one.iterations
 
     lines = [
         (
@@ -208,46 +196,18 @@ def _check_blocks(summary: Summary) -> list[Block]:
         for check in summary.checks
         for run in (check.run,)
     ]  # fmt: skip
-    columns = (
-        "problem",
-        "algorithm",
-        "kind",
-        "beta",
-        "n",
-        "episodes",
-        "their code",
-        "closed loop here",
-        "allowed (95 %)",
-        "agrees",
-    )
+    columns = ("problem", "algorithm", "kind", "beta", "n", "episodes", "their code", "closed loop here")
     return [
         Heading("Against the authors' code"),
         Paragraph(
             f"Results of the authors' code, run as it is, beside the variant authors: **{agreeing} of "
-            f"{len(summary.checks)}** "
-            "agree. plain: the empirical risk of their episodes; allowed is where 95 % of experiments with "
-            "as many episodes "
-            "of our closed loop fall. settled: the same with the slips integrated exactly; allowed is our "
-            "value give or "
-            "take the 95 % noise of both. One in twenty may disagree by chance."
+            f"{len(summary.checks)}** agree. plain: the empirical risk of their episodes; allowed is where 95 % of "
+            "experiments with as many episodes of our closed loop fall. conditional: the same with the slips "
+            "integrated exactly; allowed is our value give or take the 95 % noise of both. One in twenty may disagree "
+            "by chance."
         ),
-        Table(columns, tuple(lines), text_columns=3),
+        Table((*columns, "allowed (95 %)", "agrees"), tuple(lines), text_columns=3),
     ]
-
-
-def _results(summary: Summary) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_RESULT_COLUMNS)
-    for row in summary.rows:
-        cell, paper = row.cell, row.paper
-        writer.writerow([
-            cell.problem, cell.algorithm, cell.variant, cell.beta, cell.iterations, cell.episodes,
-            row.erm, *row.interval,
-            row.closed_loop, *row.closed_interval, row.frequency_risk, row.exact, row.regret, *row.luck,
-            *(("", "", "", "") if paper is None else (paper.value, paper.low, paper.high, row.paper_inside)),
-        ])  # fmt: skip
-    return stream.getvalue()
 
 
 def _number(value: float, digits: int = 3) -> str:
@@ -259,4 +219,4 @@ def _range(interval: Interval) -> str:
 
 
 def _value(value: float, interval: Interval, digits: int = 3) -> str:
-    return f"{value:.{digits}f} ({interval.low:.2f} to {interval.high:.2f})"
+    return f"{value:.{digits}f} ({_range(interval)})"

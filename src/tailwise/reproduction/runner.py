@@ -12,8 +12,8 @@ from tailwise import domains
 from tailwise._validate import integer
 from tailwise.evaluation import action_frequencies, evaluate, policy_risk
 from tailwise.planners import backward_induction
-from tailwise.reproduction import settled_returns
-from tailwise.reproduction.grid import Cell, Settings, plan_cells
+from tailwise.reproduction.conditional_returns import conditional_returns
+from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 from tailwise.reproduction.published import ORACLE
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.variants import make_planner
@@ -36,11 +36,11 @@ def reproduce(
     settings : Settings, optional
         What to run; everything, as in the paper, if not given.
     threads : int, default 1
-        Threads over the episodes of a cell. They do not change the result.
+        Threads over the episodes of an experiment. They do not change the result.
     resume : bool, default False
         Go on with a run that was interrupted.
     progress : callable, optional
-        Called with (name of the current cell, share of the work done).
+        Called with (name of the current experiment, share of the work done).
 
     Returns
     -------
@@ -54,43 +54,42 @@ def reproduce(
     """
     workers = integer(threads, "threads", low=1)
     folder = RunFolder(Path(out), Settings() if settings is None else settings, resume=resume)
-    cells = plan_cells(folder.settings)
-    present = {cell for cell in cells if folder.has(cell)}
-    for cell in present:
-        folder.load(cell)  # a damaged file is found before hours of work, not after
-    work = float(sum(cell.work for cell in cells))
-    done = float(sum(cell.work for cell in present))
-    for cell in cells:
-        if cell in present:
+    experiments = list_experiments(folder.settings)
+    present = {experiment for experiment in experiments if folder.has(experiment)}
+    for experiment in present:
+        folder.load(experiment)  # a damaged file is found before hours of work, not after
+    work = float(sum(experiment.work for experiment in experiments))
+    done = float(sum(experiment.work for experiment in present))
+    for experiment in experiments:
+        if experiment in present:
             continue
         if progress is not None:
-            progress(cell.name, done / work)
+            progress(experiment.name, done / work)
         begun = time.perf_counter()
-        _run(folder, cell, workers)
+        _run(folder, experiment, workers)
         with (folder.path / "timing.log").open("a") as log:
-            log.write(f"{time.perf_counter() - begun:9.3f} s  {cell.name}\n")
-        done += cell.work
+            log.write(f"{time.perf_counter() - begun:9.3f} s  {experiment.name}\n")
+        done += experiment.work
     if progress is not None:
         progress("", 1.0)
     return folder
 
 
-def _run(folder: RunFolder, cell: Cell, threads: int) -> None:
-    mdp = domains.make(cell.problem)
-    seed = cell.seed_sequence(folder.settings.seed)
-    if cell.algorithm == ORACLE:
-        returns = evaluate(mdp, backward_induction(mdp, cell.beta), episodes=cell.episodes, seed=seed)
-        folder.save(cell, returns.costs, {}, None)
+def _run(folder: RunFolder, experiment: Experiment, threads: int) -> None:
+    mdp = domains.make(experiment.problem)
+    episodes, iterations = experiment.episodes, experiment.iterations
+    seed = experiment.seed_sequence(folder.settings.seed)
+    if experiment.algorithm == ORACLE:
+        returns = evaluate(mdp, backward_induction(mdp, experiment.beta), episodes=episodes, seed=seed)
+        folder.save(experiment, returns.costs, {}, None)
         return
-    planner = make_planner(mdp, cell.algorithm, cell.variant, cell.beta)
-    if cell.is_settled:
-        settled = settled_returns(
-            mdp, planner, episodes=cell.episodes, iterations=cell.iterations, seed=seed, threads=threads
-        )
-        law = np.column_stack((settled.owners.astype(np.float64), settled.costs, settled.weights))
-        folder.save(cell, settled.returns.costs, {}, law)
+    planner = make_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
+    if experiment.is_conditional:
+        found = conditional_returns(mdp, planner, episodes=episodes, iterations=iterations, seed=seed, threads=threads)
+        mixture = np.column_stack((found.owners.astype(np.float64), found.costs, found.weights))
+        folder.save(experiment, found.returns.costs, {}, mixture)
         return
-    returns = evaluate(mdp, planner, episodes=cell.episodes, iterations=cell.iterations, seed=seed, threads=threads)
+    returns = evaluate(mdp, planner, episodes=episodes, iterations=iterations, seed=seed, threads=threads)
     assert returns.decisions is not None
     shares = action_frequencies(mdp, returns.decisions)
-    folder.save(cell, returns.costs, {"frequency_risk": policy_risk(mdp, shares, cell.beta)}, None)
+    folder.save(experiment, returns.costs, {"frequency_risk": policy_risk(mdp, shares, experiment.beta)}, None)

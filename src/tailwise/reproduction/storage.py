@@ -3,7 +3,8 @@
 A file is written beside its place and then moved, so that it is there as a whole or not at all,
 whenever the run is killed. Its last line seals the rest with a checksum. Nothing in these files
 depends on when or how fast they were written: a resumed run ends in the very bytes of one that was
-never interrupted. Times go to ``timing.log``, which no one compares.
+never interrupted. Times go to ``timing.log``, which no one compares. The files call an experiment a cell and the
+mixture of conditional Monte Carlo a law, as those of earlier versions do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tailwise import __version__
 from tailwise.errors import RunError
-from tailwise.reproduction.grid import Cell, Settings, plan_cells
+from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 
 FORMAT = "tailwise reproduction 1"
 _SEAL = "# sha256 "
@@ -83,7 +83,7 @@ class RunFolder:
             "command": f"tailwise reproduce {name} --seeds {settings.seeds} --seed {settings.seed} "
             + " ".join(f"--variant {variant}" for variant in settings.variants)
             + ("" if settings.most_iterations == 10_000 else f" --most-iterations {settings.most_iterations}"),
-            "settings": json.loads(json.dumps(asdict(settings))),
+            "settings": settings.to_dict(),
             "versions": {
                 "tailwise": __version__,
                 "python": platform.python_version(),
@@ -93,7 +93,7 @@ class RunFolder:
             },
             "random numbers": "SFC64; root SeedSequence(seed, spawn_key=(problem, risk level)); one stream per "
             "episode for the environment and one for the planner",
-            "cells": [{"name": cell.name, **cell.fields()} for cell in plan_cells(settings)],
+            "cells": [{"name": one.name, **one.to_dict()} for one in list_experiments(settings)],
         }
 
     def _check_manifest(self, manifest: Path, wanted: dict[str, Any], resume: bool) -> None:
@@ -117,52 +117,67 @@ class RunFolder:
 
     # ----------------------------------------------------------------- samples
 
-    def has(self, cell: Cell) -> bool:
-        """Whether the cell's samples are there."""
-        files = [self._path(cell)] + ([self._path(cell, "law")] if cell.is_settled else [])
-        return all(file.exists() for file in files)
+    def has(self, experiment: Experiment) -> bool:
+        """Return whether the samples of an experiment are there."""
+        return self._path(experiment).exists() and (
+            not experiment.is_conditional or self._path(experiment, ".law").exists()
+        )
 
     def save(
-        self, cell: Cell, totals: NDArray[np.float64], facts: dict[str, float], law: NDArray[np.float64] | None
+        self,
+        experiment: Experiment,
+        totals: NDArray[np.float64],
+        facts: dict[str, float],
+        mixture: NDArray[np.float64] | None,
     ) -> None:
-        """Write the samples of a cell; ``law`` has columns (episode, total, probability)."""
-        head = "# " + json.dumps({"cell": cell.fields(), "facts": facts})
-        if law is not None:
-            rows = [f"{int(episode)},{total!r},{chance!r}" for episode, total, chance in law.tolist()]
-            self._seal(self._path(cell, "law"), [head, "episode,total,probability", *rows])
+        """Write the samples of an experiment; ``mixture`` has columns (episode, total, probability)."""
+        head = "# " + json.dumps({"cell": experiment.to_dict(), "facts": facts})
+        if mixture is not None:
+            rows = [f"{int(episode)},{total!r},{chance!r}" for episode, total, chance in mixture.tolist()]
+            self._seal(self._path(experiment, ".law"), [head, "episode,total,probability", *rows])
         rows = [f"{episode},{total!r}" for episode, total in enumerate(totals.tolist())]
-        self._seal(self._path(cell), [head, "episode,total", *rows])
+        self._seal(self._path(experiment), [head, "episode,total", *rows])
 
-    def load(self, cell: Cell) -> tuple[NDArray[np.float64], dict[str, float], NDArray[np.float64] | None]:
-        """Read the samples of a cell back: (totals, facts, law or None).
+    def load(self, experiment: Experiment) -> tuple[NDArray[np.float64], dict[str, float], NDArray[np.float64] | None]:
+        """Read the samples of an experiment back.
+
+        Returns
+        -------
+        totals : ndarray of float64, shape (episodes,)
+            Total of each episode.
+        facts : dict
+            What else was found.
+        mixture : ndarray of float64, shape (k, 3), or None
+            Episode, total and probability given the episode; for conditional Monte Carlo.
 
         Raises
         ------
         RunError
-            If a file is damaged or is another cell's.
+            If a file is damaged or is another experiment's.
         """
-        facts, totals = self._read(self._path(cell), cell, 2)
-        law = self._read(self._path(cell, "law"), cell, 3)[1] if cell.is_settled else None
-        if totals.shape[0] != cell.episodes:
-            raise self._damaged(self._path(cell), f"{totals.shape[0]} episodes instead of {cell.episodes}")
-        return totals[:, 1].copy(), facts, law
+        path = self._path(experiment)
+        facts, totals = self._read(path, experiment, 2)
+        mixture = self._read(self._path(experiment, ".law"), experiment, 3)[1] if experiment.is_conditional else None
+        if totals.shape[0] != experiment.episodes:
+            raise self._damaged(path, f"{totals.shape[0]} episodes instead of {experiment.episodes}")
+        return totals[:, 1].copy(), facts, mixture
 
-    def _path(self, cell: Cell, kind: str = "") -> Path:
-        return self.path / "samples" / (f"{cell.name}.{kind}.csv" if kind else f"{cell.name}.csv")
+    def _path(self, experiment: Experiment, kind: str = "") -> Path:
+        return self.path / "samples" / f"{experiment.name}{kind}.csv"
 
     def _seal(self, path: Path, lines: list[str]) -> None:
         body = ("\n".join(lines) + "\n").encode()
         write_whole(path, body + f"{_SEAL}{hashlib.sha256(body).hexdigest()}\n".encode())
 
-    def _read(self, path: Path, cell: Cell, columns: int) -> tuple[dict[str, float], NDArray[np.float64]]:
+    def _read(self, path: Path, experiment: Experiment, columns: int) -> tuple[dict[str, float], NDArray[np.float64]]:
         try:
             body, seal, digest = path.read_bytes().rpartition(_SEAL.encode())
             if not seal or hashlib.sha256(body).hexdigest().encode() != digest.strip():
                 raise ValueError("its checksum is wrong")
             lines = body.decode().splitlines()
             head = json.loads(lines[0].removeprefix("# "))
-            if head["cell"] != cell.fields():
-                raise ValueError("it holds another cell")
+            if head["cell"] != experiment.to_dict():
+                raise ValueError("it holds another experiment")
             values = np.array([[float(item) for item in line.split(",")] for line in lines[2:]])
             return head["facts"], values.reshape(-1, columns)
         except (ValueError, KeyError, IndexError, OSError) as error:

@@ -1,18 +1,20 @@
-"""From samples to numbers: every entry beside the paper's, the exact value, and what luck allows."""
+"""From samples to numbers: every entry beside the paper's, the exact value, and what sampling error allows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise import domains
+from tailwise._plain import Result, plain
 from tailwise.evaluation import Returns, cost_distribution, sampling_interval
 from tailwise.evaluation.measures import Measures
 from tailwise.planners import backward_induction
-from tailwise.reproduction import SettledReturns
-from tailwise.reproduction.grid import TABLE_ITERATIONS, Cell, Settings, plan_cells
+from tailwise.reproduction.conditional_returns import ConditionalReturns
+from tailwise.reproduction.experiments import TABLE_ITERATIONS, Experiment, Settings, list_experiments
 from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.variants import VARIANTS, Variant
@@ -22,7 +24,7 @@ RESAMPLES = 25_000  # the paper's
 
 
 @dataclass(frozen=True)
-class CodeCheck:
+class CodeCheck(Result):
     """A result of the authors' code beside the range that chance allows around this run's.
 
     Attributes
@@ -32,7 +34,7 @@ class CodeCheck:
     value : float
         This run's value of the same quantity.
     allowed : Interval
-        For "plain" results, where 95 % of such experiments fall; for "settled" ones, the 95 % bootstrap
+        For "plain" results, where 95 % of such experiments fall; for "conditional" ones, the 95 % bootstrap
         interval of the difference, about their value.
     """
 
@@ -47,12 +49,12 @@ class CodeCheck:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """What one cell says.
+class Row(Result):
+    """What one experiment says.
 
     Attributes
     ----------
-    cell : Cell
+    experiment : Experiment
         What was run.
     totals : ndarray of float64, shape (seeds,)
         Totals of as many episodes as the paper has seeds.
@@ -61,7 +63,7 @@ class Row:
     interval : Interval
         Its 90 % percentile bootstrap interval, 25,000 resamples, as in the paper.
     closed_loop : float
-        Best estimate of the risk of the closed loop: exact for the oracle; settled outcomes integrated for
+        Best estimate of the risk of the closed loop: exact for the oracle; by conditional Monte Carlo for
         grid-mdp; for mdp-4 from five times as many episodes.
     closed_interval : Interval
         Its 95 % percentile bootstrap interval; a point for the oracle.
@@ -69,13 +71,13 @@ class Row:
         mdp-4: exact risk of the policy with the action frequencies seen; None elsewhere.
     exact : float
         The optimum.
-    luck : Interval
+    sampling_range : Interval
         Where the empirical risk of so many episodes of this closed loop falls in 90 % of all experiments.
     paper : Entry or None
         The paper's entry for this algorithm, if it has one.
     """
 
-    cell: Cell
+    experiment: Experiment
     totals: NDArray[np.float64]
     erm: float
     interval: Interval
@@ -83,7 +85,7 @@ class Row:
     closed_interval: Interval
     frequency_risk: float | None
     exact: float
-    luck: Interval
+    sampling_range: Interval
     paper: Entry | None
 
     @property
@@ -93,12 +95,33 @@ class Row:
 
     @property
     def paper_inside(self) -> bool | None:
-        """Whether the paper's number is what luck allows; None where the paper has none."""
-        return None if self.paper is None else self.luck.low <= self.paper.value <= self.luck.high
+        """Whether sampling error allows the paper's number; None where the paper has none."""
+        return None if self.paper is None else self.sampling_range.low <= self.paper.value <= self.sampling_range.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``results.csv`` says of the experiment, as plain values ready for ``json.dumps``.
+
+        Returns
+        -------
+        dict
+            The experiment's fields, then erm, closed_loop, frequency_risk, exact, regret, paper (each interval as
+            ``_low`` and ``_high``), sampling_low, sampling_high and paper_inside; None where there is none.
+        """
+        paper = self.paper
+        numbers: dict[str, Any] = plain({
+            "erm": self.erm, "erm_low": self.interval.low, "erm_high": self.interval.high,
+            "closed_loop": self.closed_loop,
+            "closed_low": self.closed_interval.low, "closed_high": self.closed_interval.high,
+            "frequency_risk": self.frequency_risk, "exact": self.exact, "regret": self.regret,
+            "sampling_low": self.sampling_range.low, "sampling_high": self.sampling_range.high,
+            "paper": paper and paper.value, "paper_low": paper and paper.low, "paper_high": paper and paper.high,
+            "paper_inside": self.paper_inside,
+        })  # fmt: skip
+        return {**self.experiment.to_dict(), **numbers}
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(Result):
     """All numbers of a reproduction.
 
     Attributes
@@ -106,7 +129,7 @@ class Summary:
     settings : Settings
         What was run.
     rows : tuple of Row
-        One per cell.
+        One per experiment.
     checks : tuple of CodeCheck
         The authors' code against the variant "authors".
     """
@@ -121,22 +144,22 @@ class Summary:
         return tuple(VARIANTS[name] for name in self.settings.variants)
 
     def find(self, problem: str, algorithm: str, variant: str, beta: float, iterations: int = 0) -> Row | None:
-        """Return the row of a cell, or None if it was not run."""
-        for row in self.rows:
-            cell = row.cell
-            key = (cell.problem, cell.algorithm, cell.variant, cell.beta, cell.iterations)
-            if key == (problem, algorithm, variant, beta, iterations):
-                return row
-        return None
+        """Return the row of an experiment, or None if it was not run."""
+        key = (problem, algorithm, variant, beta, iterations)
+        return next((row for row in self.rows if _key(row.experiment) == key), None)
+
+    def select(self, problem: str, beta: float) -> tuple[Row, ...]:
+        """Return the rows of a problem at a risk level, in the order in which they ran."""
+        return tuple(row for row in self.rows if (row.experiment.problem, row.experiment.beta) == (problem, beta))
 
     def table(self, problem: str, beta: float) -> tuple[Row, ...]:
         """Return the rows of the paper's table for a problem and risk level, in all variants."""
         wanted = min(TABLE_ITERATIONS[problem], self.settings.most_iterations)
-        return tuple(
-            row
-            for row in self.rows
-            if (row.cell.problem, row.cell.beta) == (problem, beta) and row.cell.iterations in (0, wanted)
-        )
+        return tuple(row for row in self.select(problem, beta) if row.experiment.iterations in (0, wanted))
+
+    def betas(self, problem: str) -> tuple[float, ...]:
+        """Return the risk levels at which a problem was run."""
+        return tuple(dict.fromkeys(row.experiment.beta for row in self.rows if row.experiment.problem == problem))
 
 
 def summarise(folder: RunFolder) -> Summary:
@@ -156,72 +179,70 @@ def summarise(folder: RunFolder) -> Summary:
     RunError
         If a sample is missing or damaged.
     """
-    settings = folder.settings
-    rows, laws = [], {}
-    for cell in plan_cells(settings):
-        totals, facts, law = folder.load(cell)
-        found, measured = _row(cell, totals, facts, law, settings.seeds)
-        rows.append(found)
-        laws[cell] = measured
-    checks = [check for run in AUTHORS_CODE for cell in laws if (check := _check(run, cell, laws[cell])) is not None]
-    return Summary(settings, tuple(rows), tuple(checks))
+    rows, measured = [], {}
+    for experiment in list_experiments(folder.settings):
+        row, measured[experiment] = _row(folder, experiment)
+        rows.append(row)
+    checks = [
+        _check(run, measures)
+        for run in AUTHORS_CODE
+        for experiment, measures in measured.items()
+        if _key(experiment) == (run.problem, run.algorithm, "authors", run.beta, run.iterations)
+    ]
+    return Summary(folder.settings, tuple(rows), tuple(checks))
 
 
-def _row(
-    cell: Cell,
-    totals: NDArray[np.float64],
-    facts: dict[str, float],
-    law: NDArray[np.float64] | None,
-    seeds: int,
-) -> tuple[Row, Measures]:
-    mdp = domains.make(cell.problem)
-    solution = backward_induction(mdp, cell.beta)
-    sample, everything = Returns(totals[:seeds].copy()), Returns(totals)
+def _key(experiment: Experiment) -> tuple[str, str, str, float, int]:
+    return (experiment.problem, experiment.algorithm, experiment.variant, experiment.beta, experiment.iterations)
+
+
+def _row(folder: RunFolder, experiment: Experiment) -> tuple[Row, Measures]:
+    """Return the row of an experiment, and the distribution of the closed loop's total that it rests on."""
+    totals, facts, mixture = folder.load(experiment)
+    mdp, beta, seeds = domains.make(experiment.problem), experiment.beta, folder.settings.seeds
+    solution = backward_induction(mdp, beta)
+    sample, everything = Returns(totals[:seeds]), Returns(totals)
     measured: Measures
-    if cell.algorithm == ORACLE:
+    if experiment.algorithm == ORACLE:
         measured, closed = cost_distribution(mdp, solution), solution.value
         around = Interval(closed, closed)
-    elif law is not None:
-        measured = SettledReturns(law[:, 1], law[:, 2], law[:, 0].astype(np.int64), everything)
-        closed, around = measured.erm(cell.beta), measured.interval(beta=cell.beta, confidence=0.95)
+    elif mixture is not None:
+        measured = ConditionalReturns(mixture[:, 1], mixture[:, 2], mixture[:, 0].astype(np.int64), everything)
+        closed, around = measured.erm(beta), measured.interval(beta=beta, confidence=0.95)
     else:
-        measured, closed = everything, everything.erm(cell.beta)
-        around = everything.interval("erm", beta=cell.beta, confidence=0.95, method="percentile")
+        measured, closed = everything, everything.erm(beta)
+        around = everything.interval("erm", beta=beta, confidence=0.95, method="percentile")
     row = Row(
-        cell=cell,
+        experiment=experiment,
         totals=sample.costs,
-        erm=sample.erm(cell.beta),
-        interval=sample.interval("erm", beta=cell.beta, method="percentile", resamples=RESAMPLES),
+        erm=sample.erm(beta),
+        interval=sample.interval("erm", beta=beta, method="percentile", resamples=RESAMPLES),
         closed_loop=closed,
         closed_interval=around,
         frequency_risk=facts.get("frequency_risk"),
         exact=solution.value,
-        luck=sampling_interval(measured, cell.beta, episodes=seeds),
-        paper=_entry(cell),
+        sampling_range=sampling_interval(measured, beta, episodes=seeds),
+        paper=_entry(experiment),
     )
     return row, measured
 
 
-def _entry(cell: Cell) -> Entry | None:
-    if cell.iterations not in (0, TABLE_ITERATIONS[cell.problem]):
+def _entry(experiment: Experiment) -> Entry | None:
+    if experiment.iterations not in (0, TABLE_ITERATIONS[experiment.problem]):
         return None
-    key = (cell.problem, cell.algorithm, cell.beta)
-    return next((e for e in TABLES if (e.problem, e.algorithm, e.beta) == key), None)
+    key = (experiment.problem, experiment.algorithm, experiment.beta)
+    return next((entry for entry in TABLES if (entry.problem, entry.algorithm, entry.beta) == key), None)
 
 
-def _check(run: CodeRun, cell: Cell, law: Measures) -> CodeCheck | None:
-    key = (cell.problem, cell.algorithm, cell.beta, cell.iterations)
-    if cell.variant != "authors" or key != (run.problem, run.algorithm, run.beta, run.iterations):
-        return None
+def _check(run: CodeRun, measured: Measures) -> CodeCheck:
+    value = measured.erm(run.beta)
     if run.kind == "plain":
-        allowed = sampling_interval(law, run.beta, episodes=run.episodes, confidence=0.95)
-        return CodeCheck(run, law.erm(run.beta), allowed)
-    assert isinstance(law, SettledReturns)
+        return CodeCheck(run, value, sampling_interval(measured, run.beta, episodes=run.episodes, confidence=0.95))
+    assert isinstance(measured, ConditionalReturns)
     # Their episodes are as noisy as these: where the ERM of as many conditional risks falls.
-    risks = Returns(law.conditional_erms(run.beta), law.sense)
+    risks = Returns(measured.conditional_erms(run.beta), measured.sense)
     spread = sampling_interval(risks, run.beta, episodes=run.episodes, confidence=0.95)
-    own = law.interval(beta=run.beta, confidence=0.95)
-    value = law.erm(run.beta)
+    own = measured.interval(beta=run.beta, confidence=0.95)
     low = value - float(np.hypot(value - spread.low, value - own.low))
     high = value + float(np.hypot(spread.high - value, own.high - value))
     return CodeCheck(run, value, Interval(low, high))

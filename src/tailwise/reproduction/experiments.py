@@ -1,17 +1,17 @@
-"""The grid of runs that make up the reproduction.
+"""The experiments that make up the reproduction.
 
-A cell is one algorithm in one variant on one problem at one risk level and one number of
-iterations, run for some episodes. All cells of one problem and risk level share their random
+One experiment is one algorithm in one variant on one problem at one risk level and one number of
+iterations, run for some episodes. All experiments on one problem at one risk level share their random
 numbers, so that they meet the same luck.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from tailwise._plain import Result
 from tailwise._validate import choice, integer
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.reproduction.published import ACC, ERM, ORACLE
@@ -29,7 +29,7 @@ LONG = 5  # episodes of an mdp-4 table entry, in multiples of the seeds
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Result):
     """What is run.
 
     Attributes
@@ -43,7 +43,7 @@ class Settings:
     variants : tuple of str
         Names of variants (see :mod:`tailwise.reproduction.variants`).
     most_iterations : int
-        Cells with more iterations are cut down to this; for tests and trials. 10,000 is the paper's.
+        Larger numbers of iterations are cut down to this; for tests and trials. 10,000 is the paper's.
     """
 
     problems: tuple[str, ...] = PROBLEMS
@@ -66,7 +66,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Experiment(Result):
     """One run.
 
     Attributes
@@ -90,13 +90,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Name of the cell and of its files."""
+        """Its name, and that of its files."""
         parts = (self.problem, self.algorithm.lower(), self.variant, f"beta-{self.beta:g}")
         return "_".join(parts) + (f"_n-{self.iterations}" if self.iterations else "")
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the cell integrates certain remainders exactly (where the problem has any)."""
+    def is_conditional(self) -> bool:
+        """Whether it is run by conditional Monte Carlo (where the problem has a certain rest)."""
         return self.problem == "grid-mdp" and self.algorithm != ORACLE
 
     @property
@@ -105,36 +105,27 @@ class Cell:
         return self.episodes * (self.iterations * (20 if self.problem == "mdp-4" else 9) + 1)
 
     def seed_sequence(self, seed: int) -> np.random.SeedSequence:
-        """Return the randomness that all cells of this problem and risk level share."""
+        """Return the randomness that all experiments on this problem at this risk level share."""
         key = (PROBLEMS.index(self.problem), BETAS[self.problem].index(self.beta))
         return np.random.SeedSequence(seed, spawn_key=key)
 
-    def fields(self) -> dict[str, Any]:
-        """Return the attributes by name, for a file."""
-        return asdict(self)
 
-
-def plan_cells(settings: Settings) -> tuple[Cell, ...]:
-    """Return all cells of the reproduction, in the order in which they run."""
-    cells: dict[Cell, None] = {}
+def list_experiments(settings: Settings) -> tuple[Experiment, ...]:
+    """Return all experiments of a reproduction, in the order in which they run."""
+    found: dict[Experiment, None] = {}
     for problem in settings.problems:
         table = min(TABLE_ITERATIONS[problem], settings.most_iterations)
         many = settings.seeds * (LONG if problem == "mdp-4" else 1)
         for beta in BETAS[problem]:
-            cells[Cell(problem, ORACLE, "exact", beta, 0, settings.seeds)] = None
+            found[Experiment(problem, ORACLE, "exact", beta, 0, settings.seeds)] = None
             for variant in settings.variants:
+                curve = CURVES.get((problem, beta), ()) if variant in (AUTHORS.name, REPAIRED.name) else ()
                 for algorithm in (ERM, ACC):
                     applies = VARIANTS[variant]
                     if algorithm not in applies.algorithms or problem not in applies.problems:
                         continue
-                    cells[Cell(problem, algorithm, variant, beta, table, many)] = None
-                    for iterations in _curve(problem, beta, variant):
+                    found[Experiment(problem, algorithm, variant, beta, table, many)] = None
+                    for iterations in curve:
                         if iterations < table:
-                            cells[Cell(problem, algorithm, variant, beta, iterations, settings.seeds)] = None
-    return tuple(cells)
-
-
-def _curve(problem: str, beta: float, variant: str) -> tuple[int, ...]:
-    if variant in (AUTHORS.name, REPAIRED.name):
-        return CURVES.get((problem, beta), ())
-    return ()
+                            found[Experiment(problem, algorithm, variant, beta, iterations, settings.seeds)] = None
+    return tuple(found)
