@@ -1,8 +1,8 @@
 """Which model a sample was played in: what tells two samples that must not be compared.
 
 Two samples are pairs only if their random numbers *and* their models were the same. A table is known by its arrays. A
-simulator cannot be read, so it is known by its class, its contract and what it does in a few random episodes
-from a fixed seed. Simulators that differ only where none of these episodes came are not told apart.
+simulator cannot be read, so it is known by its class, its contract and what it does at the beginning of a few random
+episodes from a fixed seed. Simulators that differ only where none of these episodes came are not told apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tailwise.evaluation.streams import run_key
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import model_name, own_method
 
-_EPISODES, _STEPS = 4, 200
+_EPISODES, _STEPS = 4, 25  # a hundred steps: little beside an evaluation, even of a slow simulator
 
 
 def world_name(seed: Seed, model: Any) -> tuple[int, ...]:
