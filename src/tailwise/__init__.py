@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from tailwise.planners import (
         AccMcts,
+        BoundedTrials,
         ErmMcts,
         ExactPlanner,
         NluMcts,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
     "AccMcts": "planners",
+    "BoundedTrials": "planners",
     "CompiledSimulator": "models",
     "Discretized": "models",
     "EntropicAccumulator": "risk",

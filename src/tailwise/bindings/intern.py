@@ -58,20 +58,28 @@ _hash: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)
 
 
 @inlined
-def intern(store, words):  # type: ignore[no-untyped-def]
-    """Return the handle of ``words`` (int64, shape (width,)), new or old; FULL_STORE if there is no room."""
+def find(store, words):  # type: ignore[no-untyped-def]
+    """Return (handle of ``words``, or -1 if they are not in the store; the slot that holds or would hold it)."""
     mask = np.uint64(store.slots.size - 1)
     slot = _hash(words) & mask
     while True:
         handle = store.slots[slot]
         if handle == _EMPTY:
-            break
+            return np.int64(_EMPTY), slot
         same = True
         for k in range(words.size):
             same = same and store.words[handle, k] == words[k]
         if same:
-            return np.int64(handle)
+            return np.int64(handle), slot
         slot = (slot + np.uint64(1)) & mask
+
+
+@inlined
+def intern(store, words):  # type: ignore[no-untyped-def]
+    """Return the handle of ``words`` (int64, shape (width,)), new or old; FULL_STORE if there is no room."""
+    handle, slot = find(store, words)
+    if handle != _EMPTY:
+        return handle
     fresh = store.used[0]
     if fresh == store.words.shape[0]:
         return np.int64(FULL_STORE)

@@ -72,11 +72,11 @@ def tabulate_states(simulator: Any, *, max_states: int = 100_000) -> tuple[Tabul
         if depth == simulator.horizon:
             rows.append((here, 0, here, 1.0, 0.0, False))
             continue
-        listed = _ask(simulator, "actions", state)
+        listed = ask(simulator, "actions", state)
         most = max(most, len(listed))
         numbered = numbered and listed == list(range(len(listed)))
         for k, action in enumerate(listed):
-            for probability, target, cost, done in _ask(simulator, "outcomes", state, action):
+            for probability, target, cost, done in ask(simulator, "outcomes", state, action):
                 if not done and canonical is not None:
                     target = canonical(target)
                 if target not in index and not done:
@@ -98,7 +98,7 @@ def tabulate_states(simulator: Any, *, max_states: int = 100_000) -> tuple[Tabul
     return table, index
 
 
-def _ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
+def ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
     """Call ``actions`` or ``outcomes``; return a list of the right form, or raise an error that says where."""
     try:
         answer = getattr(simulator, method)(*arguments)

@@ -3,6 +3,8 @@
 from tailwise.planners import until
 from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
+from tailwise.planners.bounded import BoundedTrials
+from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
@@ -18,6 +20,9 @@ from tailwise.planners.utility_search import UtilityPlan, UtilitySearch
 __all__ = [
     "AccMcts",
     "AutoPlanner",
+    "BoundedPlan",
+    "BoundedRow",
+    "BoundedTrials",
     "Decision",
     "ErmMcts",
     "EvarSolution",

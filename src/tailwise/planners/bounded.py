@@ -1,0 +1,431 @@
+"""Bounded trials: a decision that is proven, where the outcomes of a model are known.
+
+Each pair (step, state) has a lower and an upper bound on its optimal entropic risk-to-go. A trial walks down from the
+root, taking the action of least lower bound (the best one that is not ruled out; at the root the less certain of
+the recommended one and its strongest rival) and a next state drawn by what it adds to the gap between the bounds:
+with probability in proportion to
+
+    p |exp(beta_h (c + discount U(s'))) - exp(beta_h (c + discount L(s')))|,
+
+then carries exact Bellman backups of both bounds home. Now and then all stored pairs, those that a trial came through,
+are backed up. The root's action is proven best once its upper bound is no greater than the lower bound of any other.
+
+Source: bounded real-time dynamic programming (McMahan, Likhachev and Gordon, ICML 2005; Smith and Simmons, AAAI 2006),
+here with the paper's entropic Bellman equation (eq. ``erm_bellman_optimality equations``): the ERM is
+monotone in the costs-to-go at every level, so bounds of the next step's values give bounds of this step's.
+:mod:`tailwise.planners.bounded_kernels` says how they are kept true in floating point.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._random import Seed, generator, stream_words
+from tailwise._validate import integer, real
+from tailwise.bindings import position_of
+from tailwise.bindings.intern import intern, intern_rows, new_store
+from tailwise.errors import OptionError
+from tailwise.models.simulator import short
+from tailwise.planners import bounded_kernels as kernels
+from tailwise.planners.bounded_outcomes import SimulatorListing
+from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row, middle
+from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
+from tailwise.planners.registry import register_planner
+from tailwise.search.plan import Plan, StopReason
+
+Ints = NDArray[np.int64]
+
+_NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
+_FIRST_NODES = 1_024
+_UNLIMITED = 2**62
+_CHUNK_SECONDS = 0.05
+_SLICE = 10_000  # nodes backed up at once
+
+
+class BoundedTrials:
+    """Certified bounds on the optimal entropic risk, and an action that is proven best.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator with ``outcomes(state, action)``
+        The problem.
+    beta : float
+        Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness. It decides where the trials go, never whether the bounds hold.
+    bounds : (float, float) or callable, optional
+        Where the bounds begin, in the model's sense: the least and greatest cost (or reward) of a step, or
+        ``bounds(state, h) -> (low, high)``, bounds of the optimal risk-to-go from step h on (h < H). If not
+        given they come from all outcomes of the table, or of the states that the simulator's root can reach.
+        Bounds that turn out to be wrong raise an error where that shows; else what is proven rests on them.
+    terminal_bounds : (float, float), optional
+        Least and greatest terminal cost; needed where ``bounds`` is a pair and the simulator has terminal costs.
+    tolerance : float, default 0.0
+        Loss that is accepted in the recommended action, in the unit of the costs. Values that differ by less than
+        1e-9 of themselves (or 1e-12 of the largest cost of a step) always count as ties.
+    width : float, optional
+        Go on after the proof until upper and lower bound at the root are as close as this.
+    max_nodes, max_memory : int, optional
+        Bounds on the number of stored pairs (step, state) and on their bytes (a simulator's listed outcomes included);
+        reaching one ends the call of ``plan`` and is reported.
+    max_states : int, default 10_000
+        How many states of a simulator may be listed to find bounds, where none are given.
+
+    Raises
+    ------
+    ModelError
+        If the model does not list its outcomes, or lists wrong ones.
+    OptionError
+        If an option is out of range, or a simulator needs ``bounds``.
+
+    Examples
+    --------
+    >>> from tailwise import BoundedTrials, domains
+    >>> planner = BoundedTrials(domains.make("mdp-4"), beta=0.5, seed=0)
+    >>> plan = planner.plan(iterations=1000)
+    >>> plan.label, plan.proven, plan.lower <= 1.779207373 <= plan.upper
+    ('safe', True, True)
+    >>> planner.advance(plan.action, state=1)
+    >>> planner.plan(iterations=1000).proven
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        beta: float,
+        *,
+        seed: Seed = None,
+        bounds: Bounds | None = None,
+        terminal_bounds: tuple[float, float] | None = None,
+        tolerance: float = 0.0,
+        width: float | None = None,
+        max_nodes: int | None = None,
+        max_memory: int | None = None,
+        max_states: int = 10_000,
+    ) -> None:
+        self.model = model
+        self.beta = real(beta, "beta")
+        slack = real(tolerance, "tolerance", low=0.0)
+        closeness = math.inf if width is None else real(width, "width", low=0.0)
+        self._most_nodes = _UNLIMITED if max_nodes is None else integer(max_nodes, "max_nodes", low=1)
+        self._most_bytes = _UNLIMITED if max_memory is None else integer(max_memory, "max_memory", low=_NODE_BYTES)
+        self._bounds = bounds if callable(bounds) else None
+        self._max_states = integer(max_states, "max_states", low=1)
+        self._listing, start = starting_point(model, bounds, terminal_bounds)
+        self._looks_ahead = bounds is None and isinstance(self._listing, SimulatorListing)
+        horizon = int(model.horizon)
+        none = np.empty(0)
+        self._trial = kernels.Trial(
+            np.array([self.beta * float(model.discount) ** h for h in range(horizon)]), start.low, start.high,
+            np.array([float(model.discount), slack, closeness, start.scale]), np.zeros(horizon, np.int64),
+            np.zeros(kernels.BOOK_SIZE, np.int64), np.zeros(1, np.int64),
+            none, none, np.empty(0, np.int64), none, none, none, none,
+        )  # fmt: skip
+        self._nodes: kernels.Nodes
+        self._seed(seed)
+        self.reset()
+
+    def _seed(self, seed: Seed) -> None:
+        self._rng = generator(seed)
+        self._stream = stream_words(self._rng)
+
+    # -------------------------------------------------------------------- root
+
+    @property
+    def step(self) -> int:
+        """Step h of the root; equal to the horizon when no decision is left."""
+        return self._step
+
+    @property
+    def state(self) -> Any:
+        """State of the root."""
+        return self._listing.state(self._handle)
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return another planner of the same model with the same options, a new seed and no bounds learned."""
+        other = copy.copy(self)
+        if isinstance(self._listing, SimulatorListing):
+            other._listing = self._listing.copy()
+        other._trial = kernels.Trial._make(array.copy() for array in self._trial)
+        other._seed(seed)
+        other.reset()
+        return other
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Forget what was learned and root the planner anew.
+
+        Parameters
+        ----------
+        state : optional
+            Root state; the model's start if not given.
+        step : int, default 0
+            Step of the root, 0 to H - 1; the risk level there is ``beta * discount**step``.
+
+        Raises
+        ------
+        StateError
+            If the model has no such state.
+        OptionError
+            If ``step`` is out of range.
+        """
+        h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
+        handle = self._listing.handle(self.model.start if state is None else state)
+        self._resize(min(_FIRST_NODES, self._room), None)
+        self._root(handle, h)
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Re-root after ``action`` was taken and ``state`` was observed; all bounds are kept.
+
+        Raises
+        ------
+        StateError
+            If the action is not allowed here, or the model has no such state.
+        OptionError
+            If the horizon was reached already.
+        """
+        if self._step >= self.model.horizon:
+            raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
+        listing: Any = self._listing  # has what position_of asks of a binding
+        position_of(listing, self._handle, action)
+        self._root(self._listing.handle(state), self._step + 1)
+
+    def _root(self, handle: int, step: int) -> None:
+        self._step, self._handle = step, handle
+        if step == self.model.horizon:
+            return
+        if self._looks_ahead:
+            self._look_ahead(handle, step)
+        size = len(self._listing.actions(handle))
+        if size == 0:
+            self._listing.fail(handle, -1, step)
+        self._trial.book[:] = 0
+        self._trial.book[kernels.ROOT_STEP] = self._trial.book[kernels.STEP] = step
+        self._trial.book[kernels.NEXT_SWEEP] = self._nodes.store.used[0]
+        self._trial.path[step] = self._key(handle, step)
+        self._trial = self._trial._replace(
+            root_low=np.full(size, -np.inf), root_high=np.full(size, np.inf), root_visits=np.zeros(size, np.int64)
+        )
+        self._fit_scratch()
+
+    def _look_ahead(self, handle: int, step: int) -> None:
+        """Let the first bounds hold for all that a new root can reach; those that were learned hold already."""
+        assert isinstance(self._listing, SimulatorListing)
+        if self._listing.list_ahead(handle, int(self.model.horizon) - step, self._max_states):
+            start = ranges_of(self._listing.known(), self.model.horizon, self.model.discount)
+            self._trial = self._trial._replace(low=start.low, high=start.high)
+            self._trial.limits[kernels.SCALE] = start.scale
+
+    # ---------------------------------------------------------------- planning
+
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        until: Callable[[Plan], bool] | None = None,
+        progress: Callable[[int, float], None] | None = None,
+    ) -> BoundedPlan:
+        """Run trials until the action is proven best or a limit is reached. May be called again to continue.
+
+        Parameters
+        ----------
+        iterations : int, optional
+            Number of trials to run at most.
+        seconds : float, optional
+            Wall time to use at most.
+        until : callable, optional
+            Called with the plan so far about every 50 ms; a true result ends the call.
+        progress : callable, optional
+            Called with (trials done, seconds used) about every 50 ms.
+
+        Returns
+        -------
+        BoundedPlan
+            Ctrl-C ends the call early and still returns what is known. Without a limit the call ends with the proof.
+
+        Raises
+        ------
+        OptionError
+            If a limit is not positive, the horizon is reached, or ``bounds`` contradict the outcomes.
+        ModelError
+            If the simulator fails to list outcomes.
+        """
+        wanted = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
+        allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
+        if self._step >= self.model.horizon:
+            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+        begun, before = time.perf_counter(), self._trial.book.copy()
+        stopped, chunk = None, 1
+        try:
+            while stopped is None:
+                started = time.perf_counter()
+                done = int(self._trial.book[kernels.TRIALS] - before[kernels.TRIALS])
+                stopped = self._run(min(chunk, wanted - done), begun + allowed)
+                done = int(self._trial.book[kernels.TRIALS] - before[kernels.TRIALS])
+                now = time.perf_counter()
+                if progress is not None:
+                    progress(done, now - begun)
+                if stopped is None and done >= wanted:
+                    stopped = StopReason.ITERATIONS
+                if stopped is None and now - begun >= allowed:
+                    stopped = StopReason.SECONDS
+                if stopped is None and until is not None and until(self._report(before, begun, StopReason.UNTIL)):
+                    stopped = StopReason.UNTIL
+                chunk = int(max(1, chunk * min(4.0, _CHUNK_SECONDS / max(now - started, 1e-9))))
+        except KeyboardInterrupt:
+            if not np.isfinite(self._trial.root_low).all():
+                raise
+            stopped = StopReason.INTERRUPTED
+        return self._report(before, begun, stopped)
+
+    def _run(self, trials: int, deadline: float) -> StopReason | None:
+        """Run a chunk of trials, and fill in what it asks for; return a reason to stop, if there is one."""
+        target = self._trial.book[kernels.TRIALS] + trials
+        while True:
+            left = int(target - self._trial.book[kernels.TRIALS])
+            status = kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, left)
+            if status == kernels.PROVEN:
+                return StopReason.PROVEN
+            if status == kernels.ENOUGH:
+                return None
+            h, handle = int(self._trial.book[kernels.WHERE_STEP]), int(self._trial.book[kernels.WHERE_STATE])
+            if status == kernels.NEEDS_OUTCOMES:
+                self._listing.list_outcomes(handle)
+                self._fit_scratch()
+            elif status == kernels.NEEDS_TERMINAL:
+                self._listing.list_terminal_cost(handle)
+            elif status == kernels.NEEDS_BOUNDS:
+                status = self._ask_bounds(handle, h)
+            elif status == kernels.SWEEP_DUE:
+                self._sweep(deadline)
+            elif status == kernels.CONTRADICTION:
+                self._contradict(handle, h)
+            reason = self._make_room() if status == kernels.FULL else None
+            if reason is None and time.perf_counter() > deadline and np.isfinite(self._trial.root_low).all():
+                reason = StopReason.SECONDS
+            if reason is not None:
+                self._carry_back(self._trial.path, self._step + 1, int(self._trial.book[kernels.STEP]))
+                self._trial.book[kernels.STEP] = self._step
+                return reason
+
+    def _sweep(self, deadline: float) -> None:
+        """Back up every node after the root's step, last steps first, in slices that leave room for an interrupt."""
+        keys = self._nodes.store.words[: self._nodes.store.used[0], 0]
+        steps = keys % (int(self.model.horizon) + 1)
+        order = np.argsort(steps, kind="stable")[np.count_nonzero(steps <= self._step) :]
+        sorted_keys = keys[order]
+        for last in range(order.size, 0, -_SLICE):
+            self._carry_back(sorted_keys, max(0, last - _SLICE), last)
+            if time.perf_counter() > deadline:
+                break
+        self._trial.book[kernels.NEXT_SWEEP] = self._trial.book[kernels.VISITED] + order.size
+
+    def _carry_back(self, keys: Ints, first: int, last: int) -> None:
+        kernels.carry_back(self._listing.table, self._nodes, self._trial, keys, first, last)
+
+    def _key(self, handle: int, step: int) -> int:
+        return handle * (int(self.model.horizon) + 1) + step
+
+    def _ask_bounds(self, handle: int, h: int) -> int:
+        """Store the bounds that the user's function gives; return a status."""
+        assert self._bounds is not None
+        state = self._listing.state(handle)
+        answer = self._bounds(state, h)
+        low, high = cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
+        self._trial.key[0] = self._key(handle, h)
+        node = intern(self._nodes.store, self._trial.key)
+        if node < 0:
+            return kernels.FULL
+        self._nodes.low[node], self._nodes.high[node] = low, high
+        return kernels.ENOUGH
+
+    def _contradict(self, handle: int, h: int) -> None:
+        where = f"state {self._listing.state_name(self._listing.state(handle))} at step {h}"
+        raise OptionError(f"bounds contradict the outcomes: in {where} the lower bound exceeds the upper one")
+
+    # ------------------------------------------------------------------ memory
+
+    @property
+    def _room(self) -> int:
+        """How many nodes are allowed."""
+        return max(1, min(self._most_nodes, (self._most_bytes - self._listing.bytes) // _NODE_BYTES))
+
+    def _make_room(self) -> StopReason | None:
+        """Forget pairs before the root, or grow; return a reason to stop where neither is allowed."""
+        store = self._nodes.store
+        used = int(store.used[0])
+        kept = np.flatnonzero(store.words[:used, 0] % (int(self.model.horizon) + 1) >= self._step)
+        room = self._room
+        capacity = min(max(2 * kept.size, store.words.shape[0]), room)
+        if capacity <= kept.size:
+            if self._trial.book[kernels.TRIALS]:
+                return StopReason.MAX_NODES if room == self._most_nodes else StopReason.MAX_MEMORY
+            kept = kept[:0]  # what other roots left behind must not keep this one from its first trial
+        self._resize(capacity, kept)
+        return None
+
+    def _resize(self, capacity: int, kept: Ints | None) -> None:
+        """Move the nodes ``kept`` (none if not given) into new arrays of ``capacity``."""
+        nodes = kernels.Nodes(new_store(1, capacity), np.empty(capacity), np.empty(capacity))
+        if kept is not None:
+            intern_rows(nodes.store, self._nodes.store.words[kept])
+            nodes.low[: kept.size], nodes.high[: kept.size] = self._nodes.low[kept], self._nodes.high[kept]
+        self._nodes = nodes
+
+    def _fit_scratch(self) -> None:
+        """Let the trial's scratch hold the longest state and row of the table."""
+        actions, outcomes = self._listing.widths
+        if self._trial.q_low.size < actions:
+            self._trial = self._trial._replace(q_low=np.empty(2 * actions), q_high=np.empty(2 * actions))
+        if self._trial.x_low.size < outcomes:
+            self._trial = self._trial._replace(x_low=np.empty(2 * outcomes), x_high=np.empty(2 * outcomes))
+
+    # ------------------------------------------------------------------ report
+
+    def _report(self, before: np.ndarray[Any, Any], begun: float, stopped: StopReason) -> BoundedPlan:
+        trial, listing, sense = self._trial, self._listing, self.model.sense
+        low, high = trial.root_low, np.maximum(trial.root_low, trial.root_high)
+        best = int(np.lexsort((low, high))[0])  # of those with the least upper bound, the one of least lower bound
+        actions, visits = listing.actions(self._handle), trial.root_visits.tolist()
+        rows = tuple(
+            make_bounded_row(
+                action, listing.action_name(action), visits[k], sum(visits), in_sense(low[k], high[k], sense)
+            )
+            for k, action in enumerate(actions)
+        )
+        bounds = in_sense(low.min(), high.min(), sense)
+        return BoundedPlan(
+            action=rows[best].action,
+            label=rows[best].label,
+            value=middle(bounds),
+            rows=rows,
+            state=self.state,
+            step=self._step,
+            beta=self.beta,
+            root_beta=float(trial.betas[self._step]),
+            sense=sense,
+            iterations=int(trial.book[kernels.TRIALS] - before[kernels.TRIALS]),
+            simulator_steps=int(trial.book[kernels.VISITED] - before[kernels.VISITED]),
+            nodes=int(self._nodes.store.used[0]),
+            bytes=_NODE_BYTES * self._nodes.low.size + self._listing.bytes,
+            seconds=time.perf_counter() - begun,
+            stopped=stopped,
+            _samples=(np.empty(0),) * len(rows),
+            lower=bounds.low,
+            upper=bounds.high,
+            proven=bool(kernels.is_proven(trial)),
+        )
+
+
+register_planner(
+    "bounded", BoundedTrials, summary="certified bounds on the optimal risk, and an action proven best",
+    needs_outcomes=True,
+)  # fmt: skip

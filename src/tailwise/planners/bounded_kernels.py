@@ -1,0 +1,321 @@
+"""Compiled trials: exact backups of a lower and an upper bound along a sampled path. All values are costs.
+
+Notation: ``V_h(s)`` is the optimal risk-to-go; L and U bound it from below and above; x_L and x_U are the
+totals ``c + discount L`` and ``c + discount U`` of an outcome. The risk is monotone in the totals, so the ERM
+of the x_L of an action is a lower bound of Q_h(s, a), that of the x_U an upper one, and their
+minima over the actions bound V_h(s). A node is a pair (step, state) that a trial came through; nothing else is stored.
+A trial tells the nodes on its own path what it learned. Once the trials since the last sweep have come through as many
+nodes as there are, all are backed up, which costs no more than those trials and proves actions in a fraction of them.
+
+Rounding: the ERM of n totals up to M in size is computed to within ``(6 n + 24) 2^-52 M``; bounds are
+moved outward by that much, so that they hold for the real numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import borrowed, inlined, kernel
+from tailwise._random import next_double
+from tailwise.bindings.intern import InternStore, find, intern
+
+# What a call of ``run_trials`` ends with; below 0 it waits for something, and then goes on where it stood.
+ENOUGH, PROVEN, FULL, NEEDS_OUTCOMES, NEEDS_TERMINAL, NEEDS_BOUNDS = 0, 1, -1, -2, -3, -4
+SWEEP_DUE, CONTRADICTION = -5, -6
+
+# Entries of ``book``: the root's step; the step where the running trial stands; counts since the root was set;
+# the step and state that the status speaks of; the count of VISITED at which a sweep is due.
+ROOT_STEP, STEP, TRIALS, VISITED, WHERE_STEP, WHERE_STATE, NEXT_SWEEP = 0, 1, 2, 3, 4, 5, 6
+BOOK_SIZE = 7
+
+# Entries of ``limits``: discount; slack of a proof; width asked of the root's bounds; largest cost of a step.
+DISCOUNT, TOLERANCE, WIDTH, SCALE = 0, 1, 2, 3
+
+_EPSILON = 2.0**-52
+_TIE, _TIE_OF_SCALE = 1e-9, 1e-12  # relative to the values and to the largest cost of a step
+
+
+class OutcomeTable(NamedTuple):
+    """Outcomes by state, in arrays that kernels only read; those of a simulator are filled in as they are needed."""
+
+    first_rows: NDArray[np.int64]  # (S,) first row (action) of a state, -1 where its outcomes are not known yet
+    last_rows: NDArray[np.int64]  # (S,) one past its last row
+    offsets: NDArray[np.int64]  # (R + 1,) first outcome of a row
+    probabilities: NDArray[np.float64]  # (O,)
+    losses: NDArray[np.float64]  # (O,)
+    next_states: NDArray[np.int32]  # (O,)
+    done: NDArray[np.bool_]  # (O,) whether the episode ends there
+    step_losses: NDArray[np.float64]  # (H, R) or (0, 0)
+    terminal_losses: NDArray[np.float64]  # (S,) NaN where not known yet
+
+
+class Nodes(NamedTuple):
+    """Bounds of the pairs (step, state) that were visited; ``store`` holds ``state * (H + 1) + step``."""
+
+    store: InternStore
+    low: NDArray[np.float64]  # (capacity,)
+    high: NDArray[np.float64]  # (capacity,)
+
+
+class Trial(NamedTuple):
+    """What a trial reads and writes besides the nodes."""
+
+    betas: NDArray[np.float64]  # (H,)
+    low: NDArray[np.float64]  # (H + 1,) lower bound of every state at a step; empty: ask
+    high: NDArray[np.float64]  # (H + 1,)
+    limits: NDArray[np.float64]  # (4,)
+    path: NDArray[np.int64]  # (H,) keys of the nodes of the running trial, by step
+    book: NDArray[np.int64]  # (BOOK_SIZE,)
+    key: NDArray[np.int64]  # (1,) scratch
+    root_low: NDArray[np.float64]  # (A,) bounds of the root's actions; they never widen
+    root_high: NDArray[np.float64]  # (A,)
+    root_visits: NDArray[np.int64]  # (A,)
+    q_low: NDArray[np.float64]  # scratch, one per action of a state
+    q_high: NDArray[np.float64]
+    x_low: NDArray[np.float64]  # scratch, one per outcome of an action
+    x_high: NDArray[np.float64]
+
+
+@inlined
+def erm_of(totals, probabilities, first, count, level):  # type: ignore[no-untyped-def]
+    """ERM at ``level`` of ``totals[:count]`` whose probabilities, up to a factor, start at ``first``."""
+    low, high = math.inf, -math.inf
+    for k in range(count):
+        low, high = min(low, totals[k]), max(high, totals[k])
+    shift = high if level >= 0.0 else low
+    spread = abs(level) * (high - low)
+    mass, total = 0.0, 0.0
+    for k in range(count):
+        chance, gap = probabilities[first + k], totals[k] - shift
+        mass += chance
+        if spread < 1e-14:
+            total += chance * gap
+        elif spread < 1.0:
+            total += chance * math.expm1(level * gap)
+        else:
+            total += chance * math.exp(level * gap)
+    if spread < 1e-14:
+        return shift + total / mass
+    if spread < 1.0:
+        return shift + math.log1p(total / mass) / level
+    return shift + math.log(total / mass) / level
+
+
+@inlined
+def bounds_of(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
+    """Return (lower, upper) bound of ``V_h(state)``; NaN where they must be asked for."""
+    if h == trial.betas.size:
+        value = table.terminal_losses[state]
+        return value, value
+    trial.key[0] = state * (trial.betas.size + 1) + h
+    node, _ = find(nodes.store, trial.key)
+    if node >= 0:
+        return nodes.low[node], nodes.high[node]
+    if trial.low.size == 0:
+        return math.nan, math.nan
+    return trial.low[h], trial.high[h]
+
+
+@inlined
+def fill_totals(table, nodes, trial, h, row):  # type: ignore[no-untyped-def]
+    """Fill x_L and x_U of the outcomes of ``row`` at step ``h``; return the largest of them in size."""
+    largest = 0.0
+    first = table.offsets[row]
+    for k in range(first, table.offsets[row + 1]):
+        low = high = table.losses[k]
+        if not table.done[k]:
+            target = table.next_states[k]
+            below, above = bounds_of(table, nodes, trial, h + 1, target)
+            if math.isnan(below):
+                trial.book[WHERE_STEP], trial.book[WHERE_STATE] = h + 1, target
+                return math.nan
+            low += trial.limits[DISCOUNT] * below
+            high += trial.limits[DISCOUNT] * above
+        trial.x_low[k - first], trial.x_high[k - first] = low, high
+        largest = max(largest, abs(low), abs(high))
+    return largest
+
+
+@inlined
+def back_up(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
+    """Fill ``q_low`` and ``q_high`` of the actions of ``state`` at step ``h``; return a status."""
+    first_row = table.first_rows[state]
+    if first_row < 0:
+        trial.book[WHERE_STEP], trial.book[WHERE_STATE] = h, state
+        return NEEDS_OUTCOMES
+    for row in range(first_row, table.last_rows[state]):
+        largest = fill_totals(table, nodes, trial, h, row)
+        if math.isnan(largest):
+            return NEEDS_TERMINAL if h + 1 == trial.betas.size else NEEDS_BOUNDS
+        first = table.offsets[row]
+        count = table.offsets[row + 1] - first
+        low = erm_of(trial.x_low, table.probabilities, first, count, trial.betas[h])
+        high = erm_of(trial.x_high, table.probabilities, first, count, trial.betas[h])
+        if table.step_losses.size:
+            low += table.step_losses[h, row]
+            high += table.step_losses[h, row]
+            largest += abs(table.step_losses[h, row])
+        margin = (6 * count + 24) * _EPSILON * largest
+        trial.q_low[row - first_row], trial.q_high[row - first_row] = low - margin, high + margin
+    return ENOUGH
+
+
+@inlined
+def settle(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
+    """Store the bounds of a node that was just backed up; return a status."""
+    low, high = bounds_of(table, nodes, trial, h, state)  # leaves the node's key in ``trial.key``
+    trial.book[WHERE_STEP], trial.book[WHERE_STATE] = h, state
+    if math.isnan(low):
+        return NEEDS_BOUNDS
+    least_low, least_high = math.inf, math.inf
+    for a in range(table.last_rows[state] - table.first_rows[state]):
+        least_low, least_high = min(least_low, trial.q_low[a]), min(least_high, trial.q_high[a])
+    low, high = max(low, least_low), min(high, least_high)
+    if low > high + ties(low, high, trial):
+        return CONTRADICTION
+    node = intern(nodes.store, trial.key)
+    if node < 0:
+        return FULL
+    nodes.low[node], nodes.high[node] = low, high
+    return ENOUGH
+
+
+@inlined
+def ties(one, other, trial):  # type: ignore[no-untyped-def]
+    """Values that differ by less than this are equal up to rounding."""
+    return _TIE * max(abs(one), abs(other)) + _TIE_OF_SCALE * trial.limits[SCALE]
+
+
+@inlined
+def is_open(low, high, trial):  # type: ignore[no-untyped-def]
+    """Whether two bounds differ by more than rounding."""
+    return high - low > 0.01 * ties(low, high, trial)
+
+
+@inlined
+def least_row(lows, highs, count, skip):  # type: ignore[no-untyped-def]
+    """Index of the least of ``lows[:count]``, the lesser of ``highs`` where two tie; ``skip`` is left out."""
+    best = -1
+    for a in range(count):
+        if a != skip and (best < 0 or lows[a] < lows[best] or (lows[a] == lows[best] and highs[a] < highs[best])):
+            best = a
+    return best
+
+
+@inlined
+def draw_target(table, nodes, trial, h, row, stream):  # type: ignore[no-untyped-def]
+    """Draw the next state of ``row`` in proportion to what it adds to the gap; -1 if nothing is left to learn.
+
+    The weights are ``p |exp(beta x_U) - exp(beta x_L)|``, written relative to the largest term.
+    """
+    first = table.offsets[row]
+    count = table.offsets[row + 1] - first
+    fill_totals(table, nodes, trial, h, row)
+    level, low, high = trial.betas[h], math.inf, -math.inf
+    for k in range(count):
+        low, high = min(low, trial.x_low[k]), max(high, trial.x_high[k])
+    shift = high if level >= 0.0 else low
+    is_linear = abs(level) * (high - low) < 1e-9
+    total = 0.0
+    for k in range(count):
+        gap = trial.x_high[k] - trial.x_low[k]
+        weight = 0.0
+        if is_open(trial.x_low[k], trial.x_high[k], trial):
+            weight = table.probabilities[first + k]
+            if is_linear:
+                weight *= gap
+            elif level > 0.0:
+                weight *= math.exp(level * (trial.x_high[k] - shift)) * -math.expm1(-level * gap)
+            else:
+                weight *= math.exp(level * (trial.x_low[k] - shift)) * -math.expm1(level * gap)
+        total += weight
+        trial.x_low[k] = total  # from here on, running sums of the weights
+    if not total > 0.0:
+        return -1
+    draw = next_double(stream) * total
+    k = 0
+    while k + 1 < count and trial.x_low[k] <= draw:
+        k += 1
+    return np.int64(table.next_states[first + k])
+
+
+@kernel
+def is_proven(trial):  # type: ignore[no-untyped-def]
+    """Whether no action of the root can be better by more than the tolerance than the one of least upper bound."""
+    size = trial.root_low.size
+    best = least_row(trial.root_high, trial.root_low, size, -1)
+    other = least_row(trial.root_low, trial.root_high, size, best)
+    high = trial.root_high[best]
+    if other >= 0 and high > trial.root_low[other] + trial.limits[TOLERANCE] + ties(high, trial.root_low[other], trial):
+        return False
+    low = trial.root_low[best] if other < 0 else min(trial.root_low[best], trial.root_low[other])
+    return high - low <= trial.limits[WIDTH]
+
+
+@inlined
+def choose_at_root(trial):  # type: ignore[no-untyped-def]
+    """The action to try at the root."""
+    size = trial.root_low.size
+    best = least_row(trial.root_high, trial.root_low, size, -1)
+    other = least_row(trial.root_low, trial.root_high, size, best)
+    if other < 0 or trial.root_high[best] - trial.root_low[best] >= trial.root_high[other] - trial.root_low[other]:
+        return best
+    return other
+
+
+@kernel
+def carry_back(table, nodes, trial, keys, first, last):  # type: ignore[no-untyped-def]
+    """Back up the nodes of ``keys[first:last]``, sorted by step, from the last to the first."""
+    table, nodes, trial = borrowed(table), borrowed(nodes), borrowed(trial)
+    steps = trial.betas.size + 1
+    for k in range(last - 1, first - 1, -1):
+        h, state = keys[k] % steps, keys[k] // steps
+        low, high = bounds_of(table, nodes, trial, h, state)
+        if is_open(low, high, trial) and back_up(table, nodes, trial, h, state) == ENOUGH:
+            settle(table, nodes, trial, h, state)
+
+
+@kernel
+def run_trials(table, nodes, trial, stream, trials):  # type: ignore[no-untyped-def]
+    """Run ``trials`` more trials, or go on with one that waited; return a status."""
+    table, nodes, trial, stream = borrowed(table), borrowed(nodes), borrowed(trial), borrowed(stream)
+    book = trial.book
+    last = book[TRIALS] + trials
+    while True:
+        h = book[STEP]
+        state = trial.path[h] // (trial.betas.size + 1)
+        status = back_up(table, nodes, trial, h, state)
+        if status == ENOUGH:
+            status = settle(table, nodes, trial, h, state)
+        if status != ENOUGH:
+            return status
+        first_row = table.first_rows[state]
+        if h == book[ROOT_STEP]:
+            for a in range(trial.root_low.size):
+                trial.root_low[a] = max(trial.root_low[a], trial.q_low[a])
+                trial.root_high[a] = min(trial.root_high[a], trial.q_high[a])
+            if is_proven(trial):
+                return PROVEN
+            if book[TRIALS] >= last:
+                return ENOUGH
+            action = choose_at_root(trial)
+            trial.root_visits[action] += 1
+        else:
+            action = least_row(trial.q_low, trial.q_high, table.last_rows[state] - first_row, -1)
+        book[VISITED] += 1
+        target = -1
+        if h + 1 < trial.betas.size:
+            target = draw_target(table, nodes, trial, h, first_row + action, stream)
+        if target >= 0:
+            trial.path[h + 1] = target * (trial.betas.size + 1) + h + 1
+            book[STEP] = h + 1
+        else:
+            book[TRIALS] += 1
+            carry_back(table, nodes, trial, trial.path, book[ROOT_STEP] + 1, h)
+            book[STEP] = book[ROOT_STEP]
+            if book[VISITED] >= book[NEXT_SWEEP]:
+                return SWEEP_DUE

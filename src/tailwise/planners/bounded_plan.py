@@ -1,0 +1,82 @@
+"""What bounded trials found: a plan whose intervals are certain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tailwise.models.contract import Sense
+from tailwise.risk.intervals import Interval
+from tailwise.search.plan import ActionRow, Plan
+
+
+class BoundedRow(ActionRow):
+    """What is known of one action: the risk of taking it, and then optimal ones, lies in ``interval``, with certainty.
+
+    ``erm`` is the middle of the interval; ``visits`` counts the trials that began with the action; ``mean``, ``std``,
+    ``minimum`` and ``maximum`` are NaN, since no totals are sampled.
+    """
+
+    @property
+    def lower(self) -> float:
+        """Lower end of the interval."""
+        return self.interval.low
+
+    @property
+    def upper(self) -> float:
+        """Upper end of the interval."""
+        return self.interval.high
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedPlan(Plan):
+    """The outcome of one call of :meth:`tailwise.BoundedTrials.plan`.
+
+    Beside what every plan carries (``value`` is the middle of the bounds, ``iterations`` counts trials and
+    ``simulator_steps`` the states that they came through):
+
+    Attributes
+    ----------
+    rows : tuple of BoundedRow
+        One per action allowed at the root, in the model's order.
+    lower, upper : float
+        Bounds of the optimal risk at the root, in the model's sense.
+    proven : bool
+        Whether no other action is better by more than the planner's tolerance (and the bounds are as close as its
+        ``width`` asks).
+    """
+
+    rows: tuple[BoundedRow, ...]
+    lower: float
+    upper: float
+    proven: bool
+
+    def __str__(self) -> str:
+        better = "lower" if self.sense == "cost" else "higher"
+        state = "proven best" if self.proven else "not proven"
+        lines = [
+            f"take {self.label} ({state}): ERM in [{self.lower:.6g}, {self.upper:.6g}] at beta {self.root_beta:.6g} "
+            f"({self.sense}s, {better} is better)",
+            f"{self.iterations} trials, {self.simulator_steps} steps, {self.nodes} nodes, {self.seconds:.3g} s; "
+            f"{self.stopped.message}",
+        ]
+        for row in self.rows:
+            lines.append(f"  {row.label:>12}  trials {row.visits:>9}  ERM in [{row.lower:.6g}, {row.upper:.6g}]")
+        return "\n".join(lines)
+
+
+def make_bounded_row(action: Any, label: str, visits: int, total: int, bounds: Interval) -> BoundedRow:
+    """Assemble a row; ``bounds`` are in the model's sense."""
+    share = visits / total if total else 0.0
+    return BoundedRow(action, label, visits, share, middle(bounds), math.nan, math.nan, math.nan, math.nan, bounds)
+
+
+def in_sense(low: float, high: float, sense: Sense) -> Interval:
+    """Return bounds of a cost as bounds in the model's sense."""
+    return Interval(float(low), float(high)) if sense == "cost" else Interval(0.0 - float(high), 0.0 - float(low))
+
+
+def middle(bounds: Interval) -> float:
+    """Return the middle of an interval."""
+    return bounds.low + (bounds.high - bounds.low) / 2
