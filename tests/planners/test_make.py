@@ -45,7 +45,7 @@ def test_options_decide_too():
     assert planner.kind == "erm-mcts"
     assert planner.options.bonus.constant == 3.0
     with pytest.raises(OptionError, match="does not take these options"):
-        make_planner(mdp, 0.5, width=3)
+        make_planner(mdp, 0.5, nonsense=3)
     with pytest.raises(OptionError, match="beta"):
         make_planner(mdp, "much")
     with pytest.raises(AttributeError):
