@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
-    from tailwise.evaluation import Returns, evaluate
+    from tailwise.evaluation import Returns, evaluate, frontier
     from tailwise.formats import load, save
     from tailwise.models import (
         CompiledSimulator,
@@ -74,6 +74,7 @@ _HOMES = {
     "evaluate": "evaluation",
     "evar_planning": "planners",
     "exceedance_planning": "planners",
+    "frontier": "evaluation",
     "load": "formats",
     "make_planner": "planners",
     "register_planner": "planners",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tailwise.cli.output import number, print_json, say, show_table
 
 if TYPE_CHECKING:
-    from tailwise.evaluation import CostDistribution
     from tailwise.models import TabularMDP
 
 
@@ -26,6 +25,7 @@ def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, json: bool) -> None:
         Print one JSON object.
     """
     from tailwise.evaluation import CostDistribution
+    from tailwise.evaluation.risk_frontier import policy_law
     from tailwise.planners import backward_induction, cvar_planning, evar_planning, exceedance_planning
 
     plan: Any
@@ -70,18 +70,3 @@ def _measures(law: Any, level: float) -> dict[str, float]:
         "mean": law.mean, "std": law.std, f"VaR {level:g}": law.var(level), f"CVaR {level:g}": law.cvar(level),
         f"EVaR {level:g}": law.evar(level), "worst": worst,
     }  # fmt: skip
-
-
-def policy_law(mdp: TabularMDP, policy: Any) -> CostDistribution:
-    """Return the law of a policy's total: exact, or with totals merged that are as close as is needed to have few."""
-    from tailwise.errors import OptionError
-    from tailwise.evaluation import cost_distribution
-    from tailwise.models.accrued import total_bounds
-
-    low, high = total_bounds(mdp)
-    for share in (0.0, 1e-6, 1e-5, 1e-4):
-        try:
-            return cost_distribution(mdp, policy, tolerance=share * (high - low), max_atoms=50_000)
-        except OptionError:
-            continue
-    return cost_distribution(mdp, policy, tolerance=1e-3 * (high - low))

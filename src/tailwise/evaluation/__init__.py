@@ -6,12 +6,15 @@ from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
 from tailwise.evaluation.returns import Estimate, Returns, SampleInterval, Summary
+from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
 from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
     "Comparison",
     "CostDistribution",
     "Estimate",
+    "Frontier",
+    "FrontierPoint",
     "Returns",
     "SampleInterval",
     "Summary",
@@ -20,6 +23,7 @@ __all__ = [
     "compare",
     "cost_distribution",
     "evaluate",
+    "frontier",
     "policy_risk",
     "sampling_interval",
 ]

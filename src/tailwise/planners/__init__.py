@@ -11,6 +11,7 @@ from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
 from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.nlu_mcts import NluMcts
+from tailwise.planners.policy_intervals import PolicyInterval, policy_intervals
 from tailwise.planners.protocol import Decision, Planner
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
 from tailwise.planners.truncation import truncate
@@ -32,6 +33,7 @@ __all__ = [
     "NluMcts",
     "Planner",
     "PlannerKind",
+    "PolicyInterval",
     "Solution",
     "TotalPlan",
     "Uct",
@@ -44,6 +46,7 @@ __all__ = [
     "find_planner",
     "list_planners",
     "make_planner",
+    "policy_intervals",
     "register_planner",
     "truncate",
     "until",

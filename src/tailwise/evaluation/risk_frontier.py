@@ -1,0 +1,298 @@
+"""What each beta would do: the plans that the entropic risk finds best, from neutral to worst case, side by side.
+
+On a table the frontier is exact: every distinct optimal policy, the betas at which it is optimal
+(:mod:`tailwise.planners.policy_intervals`) and the law of its total. On a simulator each beta is searched closed loop,
+all on the same random numbers. It stands in ``evaluation`` since it needs both planners and laws.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tailwise._random import Seed
+from tailwise._validate import real
+from tailwise.errors import OptionError
+from tailwise.evaluation.distribution import CostDistribution, cost_distribution
+from tailwise.evaluation.episodes import evaluate
+from tailwise.evaluation.measures import Measures
+from tailwise.models import TabularMDP
+from tailwise.models.accrued import total_bounds
+from tailwise.models.contract import Sense
+from tailwise.planners import PolicyInterval, backward_induction, make_planner, policy_intervals
+
+LEVELS = (0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True, eq=False)
+class FrontierPoint:
+    """One plan of a frontier. All numbers are in the model's own sense.
+
+    Attributes
+    ----------
+    low, high : float
+        The betas at which it is optimal; equal where single betas were tried.
+    beta : float
+        The beta of ``erm``: inside the interval, so that another solve there finds the same policy.
+    action : int or None
+        First action id, from the start; None where it was searched.
+    label : str
+        Name of the first action.
+    law : CostDistribution or Returns
+        The plan's total: mean, std, erm, var, cvar, evar, exceedance and more.
+    mean, std, erm, worst : float
+        Mean and standard deviation of the total, its ERM at ``beta``, and the worst total.
+    var, cvar : tuple of float
+        At 90, 95 and 99 %.
+    exceedance : float or None
+        Probability of a total worse than the budget.
+    price : float
+        Mean given up per unit of 95 % CVaR saved, against the point before; NaN for the first, or where none is saved.
+    dominated : bool
+        Whether another point is no worse in mean and in 95 % CVaR, and better in one.
+    interval : tuple of (float, float) or None
+        90 % interval of ``erm`` where it was sampled.
+    """
+
+    low: float
+    high: float
+    beta: float
+    action: int | None
+    label: str
+    law: Measures
+    mean: float
+    std: float
+    erm: float
+    worst: float
+    var: tuple[float, ...]
+    cvar: tuple[float, ...]
+    exceedance: float | None
+    price: float = math.nan
+    dominated: bool = False
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """The plans for a range of betas, in order of beta.
+
+    Attributes
+    ----------
+    points : tuple of FrontierPoint
+        One per distinct plan.
+    sense : "cost" or "reward"
+        What the totals are.
+    budget : float or None
+        The total of ``exceedance``.
+    exact : bool
+        Whether laws and intervals of beta are exact; False for a simulator.
+    certified : bool
+        Whether no policy can have been missed between the betas that were solved.
+    """
+
+    points: tuple[FrontierPoint, ...]
+    sense: Sense
+    budget: float | None
+    exact: bool
+    certified: bool
+
+    @property
+    def switches(self) -> tuple[float, ...]:
+        """The betas at which the *first action* changes."""
+        pairs = zip(self.points, self.points[1:], strict=False)
+        return tuple(after.low for before, after in pairs if before.label != after.label)
+
+    def at(self, beta: float) -> FrontierPoint:
+        """Return the point for a beta: the one whose interval holds it, or the nearest."""
+        level = real(beta, "beta")
+        return min(self.points, key=lambda point: max(point.low - level, level - point.high, 0.0))
+
+
+def frontier(
+    model: Any,
+    betas: str | Sequence[float] = "auto",
+    *,
+    budget: float | None = None,
+    tolerance: float = 1e-8,
+    planner: str = "auto",
+    episodes: int = 200,
+    iterations: int = 1000,
+    seed: Seed = 0,
+    threads: int = 1,
+) -> Frontier:
+    """Lay out what each beta would do.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem.
+    betas : "auto" or sequence of float, default "auto"
+        Increasing betas. On a table the frontier runs from the first to the last and finds every change between; on a
+        simulator these are the betas that are searched. "auto" runs from 0 to where the risk is nearly that of the
+        worst case (tables), or to three over the standard deviation of the risk-neutral total (simulators).
+    budget : float, optional
+        A total; adds the probability of doing worse.
+    tolerance : float, default 1e-8
+        How exactly the betas of change are found, relative.
+    planner : str, default "auto"
+        On simulators, a name of :func:`tailwise.planners.list_planners`.
+    episodes, iterations, seed, threads
+        On simulators, as for :func:`tailwise.evaluate`. Every beta meets the same random numbers.
+
+    Returns
+    -------
+    Frontier
+        The distinct plans, in order of beta.
+
+    Raises
+    ------
+    OptionError
+        If betas do not increase.
+
+    Examples
+    --------
+    >>> from tailwise import domains, frontier
+    >>> found = frontier(domains.make("grid-mdp"), [0.0, 0.05])
+    >>> [point.label for point in found.points], [round(beta, 8) for beta in found.switches]
+    (['up', 'right'], [0.03402361])
+    """
+    wanted = None if isinstance(betas, str) else _checked(betas)
+    if wanted is None and betas != "auto":
+        raise OptionError(f"betas must be 'auto' or increasing numbers, not {betas!r}")
+    limit = None if budget is None else real(budget, "budget")
+    if isinstance(model, TabularMDP):
+        found, certified = _exact_points(model, wanted, tolerance, limit)
+        return Frontier(_compared(found, model.sense), model.sense, limit, True, certified)
+    options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
+    found = _sampled_points(model, wanted, planner, limit, options)
+    return Frontier(_compared(found, model.sense), model.sense, limit, False, False)
+
+
+def policy_law(mdp: TabularMDP, policy: Any) -> CostDistribution:
+    """Return the law of a policy's total: exact, or with totals merged no more than is needed to have few of them."""
+    low, high = total_bounds(mdp)
+    for share, most in ((0.0, 1_000_000), (1e-6, 200_000), (1e-5, 100_000), (1e-4, 100_000)):
+        try:
+            return cost_distribution(mdp, policy, tolerance=share * (high - low), max_atoms=most)
+        except OptionError:
+            continue
+    return cost_distribution(mdp, policy, tolerance=1e-3 * (high - low))
+
+
+def _checked(betas: Sequence[float]) -> list[float]:
+    """Return increasing betas, or raise."""
+    levels = [real(beta, f"betas[{k}]") for k, beta in enumerate(betas)]
+    if not levels:
+        raise OptionError("betas is empty; give at least one, or 'auto'")
+    for k in range(1, len(levels)):
+        if levels[k - 1] >= levels[k]:
+            raise OptionError(f"betas must increase: betas[{k}] = {levels[k]:g} comes after {levels[k - 1]:g}")
+    return levels
+
+
+def _exact_points(
+    mdp: TabularMDP, betas: list[float] | None, tolerance: float, budget: float | None
+) -> tuple[list[FrontierPoint], bool]:
+    if betas is None:
+        betas = [0.0, _largest_beta(mdp)]
+    if len(betas) == 1:
+        pieces = [PolicyInterval(betas[0], betas[0], backward_induction(mdp, betas[0]), True)]
+    else:
+        pieces = [
+            piece
+            for low, high in itertools.pairwise(betas)
+            for piece in policy_intervals(mdp, low, high, tolerance=tolerance)
+        ]
+    points: list[FrontierPoint] = []
+    for piece in pieces:
+        law = policy_law(mdp, piece.solution)
+        last = points[-1] if points else None
+        if last is not None and _same(last, law, mdp.action_name(piece.solution.action)):
+            points[-1] = replace(last, high=piece.high)
+            continue
+        solution = piece.solution
+        label = mdp.action_name(solution.action)
+        points.append(_point(law, piece.low, piece.high, solution.beta, solution.action, label, budget))
+    return points, all(piece.certified for piece in pieces)
+
+
+def _largest_beta(mdp: TabularMDP) -> float:
+    """Return a beta at which the optimal risk has come within 1 % of its way to the worst case."""
+    low, high = total_bounds(mdp)
+    if high <= low:
+        return 1.0
+    neutral, worst = (backward_induction(mdp, beta).value for beta in (0.0, 1e6 / (high - low)))
+    beta = 1.0 / (high - low)
+    while abs(backward_induction(mdp, beta).value - neutral) < 0.99 * abs(worst - neutral):
+        beta *= 2.0
+    return beta
+
+
+def _same(point: FrontierPoint, law: CostDistribution, label: str) -> bool:
+    """Whether a policy does what the point's does: the same first action and the same law."""
+    known = point.law
+    return (
+        isinstance(known, CostDistribution)
+        and point.label == label
+        and known.costs.size == law.costs.size
+        and np.allclose(known.costs, law.costs, rtol=1e-12, atol=1e-12)
+        and np.allclose(known.probabilities, law.probabilities, rtol=1e-9, atol=1e-15)
+    )
+
+
+def _sampled_points(
+    model: Any, betas: list[float] | None, planner: str, budget: float | None, options: dict[str, Any]
+) -> list[FrontierPoint]:
+    if betas is None:
+        spread = evaluate(model, make_planner(model, 0.0, kind=planner, seed=options["seed"]), **options).std
+        betas = [0.0, *((scale / spread for scale in (0.1, 0.3, 1.0, 3.0)) if spread > 0.0 else ())]
+    points = []
+    for beta in betas:
+        search = make_planner(model, beta, kind=planner, seed=options["seed"])
+        returns = evaluate(model, search, **options)
+        first = make_planner(model, beta, kind=planner, seed=options["seed"]).plan(iterations=options["iterations"])
+        ends = returns.interval("erm", beta=beta)
+        point = _point(returns, beta, beta, beta, None, first.label, budget)
+        points.append(replace(point, interval=(float(ends[0]), float(ends[1]))))
+    return points
+
+
+def _point(
+    law: Measures, low: float, high: float, beta: float, action: int | None, label: str, budget: float | None
+) -> FrontierPoint:
+    return FrontierPoint(
+        low=low,
+        high=high,
+        beta=beta,
+        action=action,
+        label=label,
+        law=law,
+        mean=law.mean,
+        std=law.std,
+        erm=law.erm(beta),
+        worst=law.maximum if law.sense == "cost" else law.minimum,
+        var=tuple(map(law.var, LEVELS)),
+        cvar=tuple(map(law.cvar, LEVELS)),
+        exceedance=None if budget is None else law.exceedance(budget),
+    )
+
+
+def _compared(points: list[FrontierPoint], sense: Sense) -> tuple[FrontierPoint, ...]:
+    """Add what the tail costs, and who is dominated."""
+    sign = 1.0 if sense == "cost" else -1.0
+    costs = [(sign * point.mean, sign * point.cvar[1]) for point in points]
+    slack = 1e-9 * max((abs(x) for pair in costs for x in pair), default=1.0)
+    compared = []
+    for k, (mean, tail) in enumerate(costs):
+        dominated = any(
+            m <= mean + slack and t <= tail + slack and (m < mean - slack or t < tail - slack) for m, t in costs
+        )
+        saved = costs[k - 1][1] - tail if k else 0.0
+        price = (mean - costs[k - 1][0]) / saved if saved > slack else math.nan
+        compared.append(replace(points[k], price=price, dominated=dominated))
+    return tuple(compared)

@@ -1,0 +1,180 @@
+r"""Every ERM-optimal policy of a table over a range of betas, with the betas at which it is optimal.
+
+As beta grows, the optimal policy changes at a handful of betas. Where two ends of an interval have different policies,
+it is bisected down to the tolerance. Where they have the same policy, another one could still be optimal in between
+(two curves of risk can cross twice), and that is excluded by monotonicity: optimal risks do not fall as beta grows, so
+that on [a, b]
+
+    Q_beta(s, action) >= Q_a(s, action)   and   V_beta(s) <= V_b(s),
+
+and if ``Q_a(s, action) > V_b(s)`` for every other action wherever the policy leads, it is optimal on the whole
+interval. An interval without that certificate is split too. Policies are told apart by what they do where they lead;
+actions that tie at both ends count as tied in between.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError
+from tailwise.models import TabularMDP
+from tailwise.planners.backward_induction import TIE_TOLERANCE, Solution, backward_induction
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyInterval:
+    """A policy and the betas at which it is optimal.
+
+    Attributes
+    ----------
+    low, high : float
+        The betas; its neighbours take over within the tolerance of these.
+    solution : Solution
+        The solution at one of them, ``solution.beta``.
+    certified : bool
+        Whether no other policy can be optimal in between.
+    """
+
+    low: float
+    high: float
+    solution: Solution
+    certified: bool
+
+
+def policy_intervals(
+    mdp: TabularMDP, low: float, high: float, *, tolerance: float = 1e-8, max_solves: int = 5000
+) -> tuple[PolicyInterval, ...]:
+    """Trace the ERM-optimal policies from one beta to another.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The problem.
+    low, high : float
+        First and last beta, finite, in order.
+    tolerance : float, default 1e-8
+        How exactly the betas of change are found, as a share of the beta. A policy that is optimal on a shorter
+        interval can be missed.
+    max_solves : int, default 5000
+        Most betas to solve; what is left uncertified then says so.
+
+    Returns
+    -------
+    tuple of PolicyInterval
+        In order of beta.
+
+    Raises
+    ------
+    OptionError
+        If the betas are not in order.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.planners import policy_intervals
+    >>> found = policy_intervals(domains.make("grid-mdp"), 0.0, 0.05)
+    >>> [(round(one.low, 7), domains.make("grid-mdp").action_name(one.solution.action)) for one in found]
+    [(0.0, 'up'), (0.0340236, 'right')]
+    """
+    first, last = real(low, "low"), real(high, "high")
+    if first >= last:
+        raise OptionError(f"betas must increase: {first:g} is not below {last:g}")
+    share = real(tolerance, "tolerance", low=1e-14, high=0.5)
+    limit = integer(max_solves, "max_solves", low=2)
+    points = {beta: _Point.at(mdp, beta) for beta in (first, last)}
+    pending, pieces = [(first, last)], []
+    while pending:
+        a, b = pending.pop()
+        left, right = points[a], points[b]
+        same = left.key == right.key
+        sure = same and _is_certified(mdp, left, right)
+        scale = max(abs(a), abs(b))
+        narrow = b - a <= share * scale
+        if sure or narrow or len(points) >= limit:
+            pieces.append((a, b, same, sure or narrow))
+            continue
+        middle = _between(a, b)
+        points[middle] = _Point.at(mdp, middle)
+        pending += [(middle, b), (a, middle)]
+    found: list[PolicyInterval] = []
+    for a, b, same, sure in pieces:
+        left, right = points[a], points[b]
+        if found and found[-1].high == a:
+            before = found.pop()
+            end = b if same else (a + b) / 2.0
+            found.append(PolicyInterval(before.low, end, before.solution, before.certified and sure))
+        else:
+            found.append(PolicyInterval(a, b if same else (a + b) / 2.0, left.solution, sure))
+        if not same:
+            found.append(PolicyInterval((a + b) / 2.0, b, right.solution, sure))
+    return tuple(found)
+
+
+def _between(a: float, b: float) -> float:
+    """Return the middle, in the logarithm where the two are far apart."""
+    if a > 0.0 and b > 4.0 * a:
+        return math.sqrt(a * b)
+    if b < 0.0 and a < 4.0 * b:
+        return -math.sqrt(a * b)
+    return (a + b) / 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """A solution, the states its policy leads to (H, S), and what it does there."""
+
+    solution: Solution
+    reached: NDArray[np.bool_]
+    key: bytes
+
+    @classmethod
+    def at(cls, mdp: TabularMDP, beta: float) -> _Point:
+        solution = backward_induction(mdp, beta)
+        reached = _reached(mdp, solution.policy)
+        return cls(solution, reached, np.where(reached, solution.policy, -1).tobytes())
+
+
+def _reached(mdp: TabularMDP, policy: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return where a policy leads: bool, shape (H, S)."""
+    owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
+    reached = np.zeros(policy.shape, dtype=np.bool_)
+    here = np.zeros(mdp.num_states, dtype=np.bool_)
+    here[mdp.start] = True
+    for h in range(mdp.horizon):
+        reached[h] = here
+        taken = here[mdp.row_states] & (policy[h][mdp.row_states] == mdp.action_ids)
+        going = taken[owners] & ~mdp.done
+        here = np.zeros(mdp.num_states, dtype=np.bool_)
+        here[mdp.next_states[going]] = True
+    return reached
+
+
+def _is_certified(mdp: TabularMDP, left: _Point, right: _Point) -> bool:
+    """Whether no action but the policy's (or one that ties with it) can be optimal between two betas."""
+    sign = 1.0 if mdp.sense == "cost" else -1.0
+    for h in range(mdp.horizon):
+        states = np.flatnonzero(left.reached[h])
+        if not states.size:
+            break
+        q_left = sign * left.solution.action_values(h)[states]
+        v_right = sign * right.solution.values[h, states][:, np.newaxis]
+        open_ = q_left <= v_right
+        open_[np.arange(states.size), left.solution.policy[h, states]] = False
+        if not open_.any():
+            continue
+        q_right = sign * right.solution.action_values(h)[states]
+        v_left = sign * left.solution.values[h, states][:, np.newaxis]
+        close = 10.0 * TIE_TOLERANCE
+        tied = (np.abs(q_left - v_left) <= close * np.maximum(1.0, np.abs(v_left))) & (
+            np.abs(q_right - v_right) <= close * np.maximum(1.0, np.abs(v_right))
+        )
+        if (open_ & ~tied).any():
+            return False
+    return True

@@ -1,0 +1,119 @@
+"""The frontier: each point reproduced by an independent solve, exact measures, and clear errors."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from small_tables import random_table
+from tailwise import TabularMDP, backward_induction, domains, frontier
+from tailwise.cli.app import app
+from tailwise.errors import OptionError
+from tailwise.evaluation import cost_distribution, evaluate
+
+
+@pytest.mark.compiled
+def test_every_point_of_grid_mdp_is_reproduced_by_an_independent_solve():
+    grid = domains.make("grid-mdp")
+    found = frontier(grid, budget=8.0)
+    assert found.exact
+    assert found.certified
+    assert found.switches == pytest.approx((0.03402361, 0.11028820), abs=6e-9)
+    for point in found.points:
+        inside = (point.low + point.high) / 2
+        solution = backward_induction(grid, inside)
+        law = cost_distribution(grid, solution)
+        assert grid.action_name(solution.action) == point.label
+        assert (law.mean, law.std, law.maximum) == pytest.approx((point.mean, point.std, point.worst), abs=1e-9)
+        assert tuple(law.cvar(level) for level in (0.9, 0.95, 0.99)) == pytest.approx(point.cvar)
+        assert tuple(law.var(level) for level in (0.9, 0.95, 0.99)) == pytest.approx(point.var)
+        assert point.exceedance == pytest.approx(law.probabilities[law.costs > 8.0].sum())
+        assert point.erm == pytest.approx(backward_induction(grid, point.beta).value, abs=1e-9)
+        assert found.at(inside) is point
+    means = [point.mean for point in found.points]
+    assert means == sorted(means)  # more aversion costs mean, never saves it
+
+
+@pytest.mark.compiled
+def test_prices_and_dominated_points():
+    found = frontier(domains.make("grid-mdp"))
+    assert math.isnan(found.points[0].price)
+    before, after = found.points[:2]
+    assert after.price == pytest.approx((after.mean - before.mean) / (before.cvar[1] - after.cvar[1]))
+    assert [point.dominated for point in found.points[:3]] == [False, False, True]  # waiting saves no 95 % tail
+    for point in found.points:
+        better = [
+            q for q in found.points if q.mean <= point.mean and q.cvar[1] <= point.cvar[1] + 1e-9 and q is not point
+        ]
+        assert point.dominated == any(q.mean < point.mean - 1e-9 or q.cvar[1] < point.cvar[1] - 1e-9 for q in better)
+
+
+@pytest.mark.compiled
+def test_rewards_are_shown_as_rewards():
+    costs, rewards = random_table(3), random_table(3, sense="reward")
+    mirrored = TabularMDP.from_outcomes(
+        rewards.row_states.repeat(np.diff(rewards.outcome_offsets)),
+        rewards.action_ids.repeat(np.diff(rewards.outcome_offsets)),
+        rewards.next_states, rewards.probabilities, rewards.losses, horizon=3, discount=0.9,
+        terminal_costs=rewards.terminal_losses,
+    )  # fmt: skip
+    shown, inner = frontier(rewards, [0.0, 2.0], budget=1.0), frontier(mirrored, [0.0, 2.0], budget=-1.0)
+    assert len(shown.points) == len(inner.points)
+    for point, other in zip(shown.points, inner.points, strict=True):
+        assert point.mean == pytest.approx(-other.mean)
+        assert point.cvar == pytest.approx([-x for x in other.cvar])
+        assert point.exceedance == pytest.approx(other.exceedance)
+        assert point.worst == pytest.approx(-other.worst)
+    assert costs.sense == "cost"
+
+
+@pytest.mark.compiled
+def test_a_simulator_is_searched_closed_loop_on_common_random_numbers():
+    model = domains.make("sailing")
+    found = frontier(model, [0.0, 0.05], planner="erm-mcts", episodes=6, iterations=50, seed=3)
+    again = frontier(model, [0.0, 0.05], planner="erm-mcts", episodes=6, iterations=50, seed=3)
+    assert not found.exact
+    assert [point.mean for point in found.points] == [point.mean for point in again.points]
+    from tailwise import make_planner
+
+    returns = evaluate(model, make_planner(model, 0.05, kind="erm-mcts", seed=3), episodes=6, iterations=50, seed=3)
+    assert found.points[1].law.costs.tolist() == returns.costs.tolist()
+    low, high = found.points[1].interval
+    assert low <= found.points[1].erm <= high
+
+
+def test_one_sure_plan_is_one_point():
+    sure = TabularMDP.from_outcomes([0], [0], [0], [1.0], [2.0], horizon=3)
+    found = frontier(sure)
+    assert len(found.points) == 1
+    assert (found.points[0].mean, found.points[0].std, found.switches) == (6.0, 0.0, ())
+
+
+def test_nonsense_is_explained():
+    mdp = random_table(0)
+    with pytest.raises(OptionError, match=r"betas must increase: betas\[1\] = 0 comes after 1"):
+        frontier(mdp, [1.0, 0.0])
+    with pytest.raises(OptionError, match="betas is empty"):
+        frontier(mdp, [])
+    with pytest.raises(OptionError, match="'auto' or increasing"):
+        frontier(mdp, "all")
+
+
+@pytest.mark.compiled
+def test_the_command(tmp_path):
+    runner = CliRunner()
+    picture = tmp_path / "frontier.svg"
+    result = runner.invoke(app, ["frontier", "grid-mdp", "--betas", "0,0.2", "--budget", "8", "--json"])
+    content = json.loads(result.stdout)
+    assert content["switches"][0] == pytest.approx(0.03402361, abs=6e-9)
+    assert content["points"][0]["label"] == "up"
+    assert content["points"][1]["exceedance"] == pytest.approx(0.01)
+    pytest.importorskip("matplotlib")
+    text = runner.invoke(app, ["frontier", "grid-mdp", "--betas", "0,0.2", "--plot", str(picture)]).output
+    assert "The first action changes at beta = 0.034023" in text
+    assert "(dominated)" in text
+    assert picture.stat().st_size > 1000
+    with pytest.raises(OptionError, match="--betas must be"):
+        runner.invoke(app, ["frontier", "grid-mdp", "--betas", "low"], catch_exceptions=False)
