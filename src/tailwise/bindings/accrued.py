@@ -35,6 +35,7 @@ from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, draw_
 from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
 from tailwise.models.table_data import TableData
+from tailwise.risk.oce import utility
 
 RAW, RESCALED, CUSTOM = 0, 1, 2
 
@@ -80,6 +81,9 @@ else:
         return types.float64(types.int64, types.float64), codegen
 
 
+_rescaled = inlined(utility)
+
+
 @inlined
 def _utility(model, total):  # type: ignore[no-untyped-def]
     """Return the utility of a total cost, to be minimised; NaN where it overflows or the function fails."""
@@ -90,9 +94,7 @@ def _utility(model, total):  # type: ignore[no-untyped-def]
         return math.nan
     if model.kind == RAW:
         return math.copysign(math.exp(exponent), model.beta)
-    if abs(exponent) < 1e-17:
-        return total - model.reference
-    return math.expm1(exponent) / model.beta
+    return _rescaled(total - model.reference, model.beta)
 
 
 def count_accrued_actions(model, state):  # type: ignore[no-untyped-def]

@@ -29,6 +29,7 @@ from tailwise._validate import choice, real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models.contract import Sense
 from tailwise.models.tabular import TabularMDP
+from tailwise.risk.oce import inverse_utility, utility
 
 EXP_LIMIT = 709.0  # exp overflows a little above
 
@@ -88,7 +89,7 @@ class ExponentialUtility:
         gap = total - self.reference
         if rate * gap > EXP_LIMIT:
             return math.copysign(math.inf, rate)
-        return gap if abs(rate * gap) < 1e-17 else math.expm1(rate * gap) / rate
+        return utility(gap, rate)
 
     def inverse(self, value: float) -> float:
         """Return the certainty equivalent: the total whose utility is ``value``.
@@ -100,10 +101,9 @@ class ExponentialUtility:
         if self.reference is None:
             size = value if rate > 0 else -value
             return math.log(size) / rate if size > 0 else math.nan
-        scaled = rate * value
-        if scaled <= -1.0:
-            return math.copysign(math.inf, -rate) if scaled == -1.0 else math.nan
-        return self.reference + (value if abs(scaled) < 1e-17 else math.log1p(scaled) / rate)
+        if rate * value <= -1.0:
+            return math.copysign(math.inf, -rate) if rate * value == -1.0 else math.nan
+        return self.reference + inverse_utility(value, rate)
 
     def overflow(self, where: str) -> OptionError:
         """Return the error for a total, named by ``where``, whose utility is too large for a number."""

@@ -66,7 +66,7 @@ def histogram_panels(panels: Sequence[Panel], *, xlabel: str, bins: int = 20, co
         Panels side by side.
     """
     rows = -(-len(panels) // columns)
-    figure = _figure(5.2 * columns, 2.9 * rows + 0.3)
+    figure = new_figure(5.2 * columns, 2.9 * rows + 0.3)
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
         every = np.concatenate([sample.totals for sample in panel.samples])
@@ -113,7 +113,7 @@ def risk_curves(
     band_label : str
         What the range is.
     """
-    figure = _figure(5.6, 4.3)
+    figure = new_figure(5.6, 4.3)
     axes = figure.add_subplot()
     if band is not None:
         axes.axhspan(*band, color="#999999", alpha=0.18, linewidth=0, label=band_label)
@@ -147,6 +147,7 @@ def save_figure(figure: Any, folder: Path, name: str) -> tuple[Path, Path]:
     return png, svg
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty matplotlib figure (sizes in inches), which touches no global state."""
     module = require("matplotlib.figure", "report", "drawing a figure")
     return module.Figure(figsize=(width, height), layout="constrained")

@@ -95,10 +95,8 @@ def convergence_rows(name: str, run: BanditRun, *, start: int, batches: int = 20
     tuple of ConvergenceRow
         Four rows.
     """
-    algorithm = run.algorithm
+    theory, algorithm = theorem_exponent(run), run.algorithm
     assert isinstance(algorithm, ErmUcb)
-    assert algorithm.exponent is not None
-    theory = algorithm.exponent / (1.0 - algorithm.eta) - 1.0
     middle = math.sqrt(start * float(run.checkpoints[-1]))
     shift = transient(algorithm, run.bandit.gap(algorithm.beta), middle)
     rows = []
@@ -109,6 +107,14 @@ def convergence_rows(name: str, run: BanditRun, *, start: int, batches: int = 20
             ends = (fit.slope, fit.low, fit.high, theory, shift, float(bias[-1]), float(error[-1]))
             rows.append(ConvergenceRow(name, algorithm.beta, estimator, measure, *ends))
     return tuple(rows)
+
+
+def theorem_exponent(run: BanditRun) -> float:
+    """Return the exponent of n that the theorems give for a run of :class:`ErmUcb`: eta' - 1."""
+    algorithm = run.algorithm
+    assert isinstance(algorithm, ErmUcb)
+    assert algorithm.exponent is not None
+    return algorithm.exponent / (1.0 - algorithm.eta) - 1.0
 
 
 def transient(algorithm: ErmUcb, gap: float, count: float) -> float:
