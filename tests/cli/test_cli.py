@@ -106,6 +106,8 @@ def test_solve_json(beta):
     assert content["value"] == solution.value
     assert content["optimal_actions"] == solution.optimal_actions(0, solution.mdp.start).tolist()
     assert content["q_values"]["up"] == solution.q_values[0, solution.mdp.start, 0]
+    assert content["q_values"][content["action"]] == content["value"]
+    assert solution.mdp.action_name(content["action_id"]) == content["action"]
 
 
 def test_solve_takes_simulators_that_list_their_outcomes():

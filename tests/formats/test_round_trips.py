@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from conftest import random_mdp
-from tailwise import TabularMDP, domains
-from tailwise.errors import FormatError, ModelError, UnknownNameError
+from formats.small_files import ONE_BASED, write
+from tailwise import TabularMDP, backward_induction, domains
+from tailwise.errors import FormatError, ModelError, OptionError, StateError, UnknownNameError
 from tailwise.formats import load, save
 
 
 def same(tmp_path, mdp, extension):
-    if extension == ".arrow":
+    if extension in (".arrow", ".parquet"):
         pytest.importorskip("pyarrow")
     found = load(save(mdp, tmp_path / f"saved{extension}"))
     assert found.equals(mdp)
@@ -32,24 +33,24 @@ def labelled():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".csv.gz", ".arrow", ".parquet"])
 @pytest.mark.parametrize("seed", range(5))
 def test_random_tables(tmp_path, extension, seed):
     same(tmp_path, random_mdp(seed, scale=10.0 ** (3 * seed - 6), done=seed % 2 == 1), extension)
 
 
-@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".csv.gz", ".arrow", ".parquet"])
 def test_names_notes_and_rewards(tmp_path, extension):
     same(tmp_path, labelled(), extension)
 
 
-@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".csv.gz", ".arrow", ".parquet"])
 @pytest.mark.parametrize("name", ["mdp-4", "grid-mdp"])
 def test_domains(tmp_path, extension, name):
     same(tmp_path, domains.make(name), extension)
 
 
-@pytest.mark.parametrize("extension", [".npz", ".csv", ".arrow"])
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".csv.gz", ".arrow", ".parquet"])
 def test_a_state_without_actions_at_the_end_keeps_its_terminal_cost(tmp_path, extension):
     mdp = TabularMDP.from_outcomes([0, 0], [0, 0], [1, 0], [0.5, 0.5], [1.0, 2.0], horizon=1, terminal_costs=[0.0, 7.0])
     assert not same(tmp_path, mdp, extension).done.any()
@@ -58,7 +59,7 @@ def test_a_state_without_actions_at_the_end_keeps_its_terminal_cost(tmp_path, ex
 def test_costs_that_depend_on_the_step_fit_npz_only(tmp_path):
     mdp = random_mdp(1, per_step=True)
     same(tmp_path, mdp, ".npz")
-    for extension in (".csv", ".arrow"):
+    for extension in (".csv", ".csv.gz", ".arrow", ".parquet"):
         target = tmp_path / f"unfit{extension}"
         with pytest.raises(FormatError, match=r"depend on the step.*save it as .npz") as caught:
             save(mdp, target)
@@ -71,19 +72,63 @@ def test_a_saved_csv_is_the_communitys_dialect(tmp_path):
     assert path.read_text().splitlines()[0] == "idstatefrom,idaction,idstateto,probability,cost"
 
 
-def test_a_list_changed_by_hand_says_so(tmp_path):
+@pytest.mark.parametrize("name", ["saved.csv", "saved.csv.gz"])
+def test_a_list_that_was_changed_needs_a_word(tmp_path, name):
+    """Horizon, start and names that were saved with one list must not be taken for those of another."""
+    path = save(labelled(), tmp_path / name)
+    path = save(random_mdp(1), tmp_path / "other.csv").replace(path)
+    with pytest.raises(FormatError, match=r"line 1: the list was changed after .*metadata=ignore"):
+        load(path)
+    alone = load(path, metadata="ignore", horizon=4, discount=0.9)
+    assert (alone.name, alone.state_labels, alone.start) == (name, (), 0)
+    assert np.array_equal(alone.losses, random_mdp(1).losses)
+    save(random_mdp(2), path)
+    assert load(path).equals(random_mdp(2))
+
+
+def test_a_list_that_says_the_same_in_another_way_is_not_changed(tmp_path):
     path = save(labelled(), tmp_path / "saved.csv")
-    path.write_text(path.read_text().rstrip("\n"))
-    found = load(path)
-    assert found.equals(labelled())
-    assert any("changed after it was saved" in note for note in found.notes)
+    path.write_text("# by hand\n\n" + path.read_text().rstrip("\n"))
+    assert load(path).equals(labelled())
+    path.write_text(path.read_text().replace("idaction", "IDACTION", 1))
+    assert load(path, metadata="keep").equals(labelled())
+
+
+def test_files_of_the_first_version_load(tmp_path):
+    """They have the size of their list, and no checksum."""
+    path = save(labelled(), tmp_path / "saved.csv")
+    beside = tmp_path / "saved.csv.json"
+    fields = json.loads(beside.read_text())
+    del fields["list_sha256"]
+    beside.write_text(json.dumps(fields))
+    assert load(path).equals(labelled())
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(FormatError, match="changed after"):
+        load(path)
+    assert load(path, metadata="keep").equals(labelled())
+
+
+@pytest.mark.parametrize("extension", [".npz", ".csv", ".csv.gz", ".arrow", ".parquet"])
+def test_a_start_means_the_same_state_before_and_after_saving(tmp_path, extension):
+    """A file that counts from 1 has a state 1, however it is named and wherever it was saved."""
+    if extension in (".arrow", ".parquet"):
+        pytest.importorskip("pyarrow")
+    path = write(tmp_path, model__csv=ONE_BASED)
+    saved = save(load(path, horizon=5), tmp_path / f"saved{extension}")
+    for start in (1, 2, "2", 3):
+        before, after = load(path, horizon=5, start=start), load(saved, start=start)
+        assert before.start == after.start == load(before, start=start).start == int(start) - 1
+        assert backward_induction(before, 0.5).value == backward_induction(after, 0.5).value
+    for start in (0, "0", 4):
+        with pytest.raises((OptionError, StateError), match="is not in"):
+            load(saved, start=start)
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
-    from tailwise.formats import csv_table
+    from tailwise.formats.kinds import csv
 
     path = save(random_mdp(0), tmp_path / "saved.csv")
-    monkeypatch.setattr(csv_table, "metadata_of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(csv, "metadata_of", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(random_mdp(1), path)
     assert load(path).equals(random_mdp(0))
@@ -135,7 +180,7 @@ def test_wrong_metadata_is_named_with_file_and_line(tmp_path, key, value, said):
 
 def rewrite(path, **changes):
     """Write an .npz file again with some members replaced by raw bytes or arrays, and a right checksum."""
-    from tailwise.formats import npz_table
+    from tailwise.formats.kinds import npz
 
     with zipfile.ZipFile(path) as archive:
         members = {name[:-4]: archive.read(name) for name in archive.namelist()}
@@ -153,7 +198,7 @@ def rewrite(path, **changes):
             continue
     if "sha256" not in changes:
         buffer = io.BytesIO()
-        digest = np.frombuffer(npz_table._checksum(arrays), dtype=np.uint8)
+        digest = np.frombuffer(npz._checksum(arrays), dtype=np.uint8)
         np.lib.format.write_array(buffer, digest)
         members["sha256"] = buffer.getvalue()
     with zipfile.ZipFile(path, "w") as archive:
@@ -184,10 +229,10 @@ HOSTILE = {
         {"costs": header_only("{'descr': '|V1000000000', 'fortran_order': False, 'shape': (9,), }")},
         "costs",
     ),
-    "code": ({"costs": header_only("__import__('os').getpid()")}, "header"),
-    "offsets": ({"outcome_offsets": np.array([0, 10**15])}, "member outcome_offsets"),
-    "targets": ({"next_states": np.full(3, 77, dtype=np.int32)}, "does not fit"),
-    "repeat": ({"action_offsets": np.array([0, 10**15, -5, 3, 4])}, "member action_offsets"),
+    "code": ({"costs": header_only("__import__('os').getpid()")}, "member costs: not a readable"),
+    "offsets": ({"outcome_offsets": np.array([0, 10**15])}, "outcome_offsets"),
+    "targets": ({"next_states": np.full(3, 77, dtype=np.int32)}, "next_states"),
+    "repeat": ({"action_offsets": np.array([0, 10**15, -5, 3, 4])}, "action_offsets are out of order"),
     "infinite": ({"terminal_costs": np.array([np.inf, 0, 0, 0])}, "terminal cost"),
     "checksum": ({"sha256": np.zeros(32, dtype=np.uint8)}, "checksum does not match"),
     "truth": ({"done": np.frombuffer(b"\x07" * 18, dtype=np.bool_)}, "member done"),
@@ -258,11 +303,11 @@ def test_arrow_files_of_others(tmp_path):
     feather.write_feather(arrow.table(columns), str(tmp_path / "model.feather"), compression="lz4")
     assert load(tmp_path / "model.feather", horizon=4).equals(mdp)
     for name, column, said in (
-        ("idaction", ["a", "b"], "schema: the column idaction cannot be read as int64"),
-        ("idaction", [1, None], "row 2: idaction is missing"),
+        ("idaction", [1.5, 1.0], "row 1: idaction is 1.5; expected a whole number"),
+        ("idaction", [1, None], "row 2: idaction is None"),
         ("probability", [1.0, 0.5], "row 2: the probabilities of state 2, action 1 sum to 0.5"),
         ("reward", [0.0, float("nan")], "row 2: reward is nan"),
-        ("reward", [True, False], "schema: the column reward holds bool"),
+        ("reward", [True, False], "row 1: reward is True; expected a finite number"),
     ):
         table = arrow.table({**columns, name: arrow.array(column)})
         feather.write_feather(table, str(path), compression="uncompressed")

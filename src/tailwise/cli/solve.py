@@ -56,7 +56,8 @@ def register(app: typer.Typer) -> None:
             print_json(
                 {
                     "model": problem.name, "horizon": problem.horizon, "discount": problem.discount,
-                    **found.to_dict(), "state": shown, "q_values": {row.label: row.erm for row in found.rows},
+                    **found.to_dict(), "state": shown, "action": found.label, "action_id": found.action,
+                    "q_values": {row.label: row.erm for row in found.rows},  # by label, as "action" is
                     "actions": [{"action": r.action, "label": r.label, "value": r.erm} for r in found.rows],
                 }
             )  # fmt: skip

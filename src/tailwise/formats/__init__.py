@@ -3,7 +3,18 @@
 from tailwise.formats.discrete_dp import from_discrete_dp
 from tailwise.formats.loading import load
 from tailwise.formats.mdptoolbox import from_mdptoolbox
+from tailwise.formats.registry import Format, list_formats, register_format
 from tailwise.formats.saving import save
 from tailwise.formats.summary import Summary, summarize
 
-__all__ = ["Summary", "from_discrete_dp", "from_mdptoolbox", "load", "save", "summarize"]
+__all__ = [
+    "Format",
+    "Summary",
+    "from_discrete_dp",
+    "from_mdptoolbox",
+    "list_formats",
+    "load",
+    "register_format",
+    "save",
+    "summarize",
+]

@@ -1,35 +1,53 @@
-"""From the columns of a transition list to a table: what CSV and Arrow files share.
+"""From the columns of a transition list to a table: what CSV, Arrow, Parquet and data frames share.
 
-Both hold one entry per outcome; :mod:`tailwise.formats.list_rules` says how ids and ``idoutcome`` are read.
-
-- **Ends.** Where the file does not say which outcomes end the episode, those that lead to a state without
+- **Base.** A list that names state 0 counts from 0; a list whose smallest state and action ids are
+  both 1 counts from 1. Anything else is ambiguous and needs ``base=``. In a list that counts from 1, state
+  1 has index 0 here, and keeps "1" as its label: ids given by the user are always the list's own.
+- **Outcomes.** ``idoutcome`` either numbers the outcomes of an action (all of them together sum to 1), or
+  it numbers *alternatives*, each of which sums to 1. Alternatives have no probabilities in the list:
+  they are mixed uniformly, with a note, or one is picked with ``outcomes=``.
+- **Ends.** Where the list does not say which outcomes end the episode, those that lead to a state without
   entries do; a note says so.
 - **Duplicates** are kept apart, always.
 """
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
 import numpy as np
 
+from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.columns import Bools, Columns, Ints
-from tailwise.formats.list_rules import SPARE_IDS, bases, check_entries, resolve_outcomes
+from tailwise.formats.domains_info import Info
+from tailwise.formats.list_columns import Bools, Columns, Floats, Ints
+from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
 from tailwise.formats.metadata import Metadata
-from tailwise.formats.settings import DEFAULT_HORIZON, Settings
+from tailwise.formats.start_state import find_named_start
 from tailwise.models import TabularMDP
 
+_EXACT = 1e-9  # sums this close to 1 are those of full precision
+_SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
+_SPARE_IDS = 1000  # ids may leave this many gaps, and 4 per entry more, before a list is refused
 
-def table_from_columns(columns: Columns, settings: Settings, metadata: Metadata | None, *, name: str) -> TabularMDP:
+
+def table_from_columns(
+    columns: Columns, options: ListOptions, *, metadata: Metadata | None = None, info: Info | None = None, name: str
+) -> TabularMDP:
     """Build the table that ``columns`` describe.
 
     Parameters
     ----------
     columns : Columns
-        The entries of the file.
-    settings : Settings
-        What the user asked for, and what a file beside this one says.
-    metadata : Metadata or None
-        What tailwise itself wrote with the file, if it wrote it.
+        The entries of the list.
+    options : ListOptions
+        What the user asked for.
+    metadata : Metadata, optional
+        What tailwise itself wrote with the list, if it wrote it.
+    info : Info, optional
+        What a ``domains_info.csv`` says about the list.
     name : str
         Name of the problem, for display.
 
@@ -44,47 +62,121 @@ def table_from_columns(columns: Columns, settings: Settings, metadata: Metadata 
     """
     if columns.size == 0:
         raise FormatError(f"{columns.source}, line 1: no transitions follow; expected at least one")
-    check_entries(columns)
-    notes = [] if metadata is None else list(metadata.notes)
-    state_base, action_base = bases(columns, settings, metadata, notes)
+    _check_entries(columns, options)
+    notes = [*(metadata.notes if metadata is not None else ()), *columns.notes]
+    state_base, action_base = _bases(columns, options, metadata, notes)
     origins, actions, targets = (
-        columns.origins - state_base,
-        columns.actions - action_base,
-        columns.targets - state_base,
-    )
+        columns.origins - state_base, columns.actions - action_base, columns.targets - state_base,
+    )  # fmt: skip
     num_states = int(max(origins.max(), targets.max())) + 1
     num_actions = int(actions.max()) + 1
     if metadata is not None:
         num_states = _declared_states(columns, metadata, num_states)
-    kept, probabilities = resolve_outcomes(columns, origins, actions, num_actions, settings, notes)
-    done = _ends(columns, origins, targets, num_states, notes)
-    start = _start(columns, settings, metadata, state_base, num_states, notes)
-    if metadata is None:
-        state_labels = tuple(map(str, range(1, num_states + 1))) if state_base else ()
-        action_labels = tuple(map(str, range(1, num_actions + 1))) if action_base else ()
-    else:
         state_labels, action_labels = metadata.state_labels, metadata.action_labels
-    horizon, discount = settings.horizon, settings.discount
+    else:
+        state_labels = columns.state_names or (tuple(map(str, range(1, num_states + 1))) if state_base else ())
+        action_labels = columns.action_names or (tuple(map(str, range(1, num_actions + 1))) if action_base else ())
+    kept, probabilities = _resolve_outcomes(columns, origins * num_actions + actions, options, notes)
+    can_start = np.zeros(num_states, dtype=np.bool_)
+    can_start[origins] = True
+    done = _ends(columns, targets, can_start, notes)
+    if options.start is not None:
+        start = _given_start(columns, options.start, state_labels, can_start, metadata is not None)
+    elif metadata is not None:
+        start = metadata.start
+    elif info is not None:
+        leaves = np.zeros(num_states, dtype=np.bool_)
+        leaves[origins[origins != targets]] = True
+        start, reading = info.start_index(state_base, can_start, leaves)
+        notes.append(f"start {info.start} from {Path(info.where).name} ({reading})")
+    else:
+        start = int(origins.min())
+        shown = state_labels[start] if state_labels else start
+        word = "first" if columns.state_names else "smallest"
+        notes.append(f"the file gives no start state; its {word}, {shown}, is assumed; say start=")
+    discount, horizon = options.discount, options.horizon
     if metadata is not None:
-        horizon, discount = horizon or metadata.horizon, discount or metadata.discount
+        discount, horizon = discount or metadata.discount, horizon or metadata.horizon
+    elif discount is None and info is not None:
+        discount = info.discount
+        notes.append(f"discount {discount:g} from {Path(info.where).name}")
+    if discount is None:
+        discount = 1.0
+        notes.append("the file gives no discount; 1 is assumed; say discount=")
     if horizon is None:
         horizon = DEFAULT_HORIZON
         notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
-    terminal = None if metadata is None or not metadata.terminal_values else metadata.terminal_values
+    terminal = metadata.terminal_values if metadata is not None and metadata.terminal_values else None
     is_cost = columns.sense == "cost"
     values = columns.values[kept]
     try:
         return TabularMDP.from_outcomes(
             origins[kept], actions[kept], targets[kept], probabilities,
             costs=values if is_cost else None, rewards=None if is_cost else values,
-            done=done[kept], num_states=num_states, horizon=horizon,
-            discount=1.0 if discount is None else discount, start=start,
+            done=done[kept], num_states=num_states, horizon=horizon, discount=discount, start=start,
             terminal_costs=terminal if is_cost else None, terminal_rewards=None if is_cost else terminal,
             state_labels=state_labels, action_labels=action_labels,
-            name=name if metadata is None else metadata.name, notes=(*settings.notes, *notes),
+            name=name if metadata is None else metadata.name, notes=notes,
         )  # fmt: skip
     except ModelError as error:
         raise FormatError(f"{columns.source}, line 1 and on: {error}") from None
+
+
+def _check_entries(columns: Columns, options: ListOptions) -> None:
+    """Every entry by itself: ids, probabilities and costs in range."""
+    limit = 4 * columns.size + _SPARE_IDS
+    ids = {"idstatefrom": columns.origins, "idaction": columns.actions, "idstateto": columns.targets}
+    if columns.alternatives is not None:
+        ids["idoutcome"] = columns.alternatives
+    for label, array in ids.items():
+        if array.min() < 0:
+            columns.fail(int(np.argmin(array)), f"{label} is {array.min()}; ids start at 0 or 1")
+        if array.max() > limit:
+            columns.fail(
+                int(np.argmax(array)),
+                f"{label} is {array.max()}, in a file of {columns.size} transitions; ids must be (nearly) "
+                f"consecutive, at most {limit} here: renumber them, or say ids=names",
+            )
+    chance = columns.probabilities
+    wrong = ~((chance >= 0.0) & (chance <= 1.0 + max(options.tolerance or 0.0, 1e-6)))
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        columns.fail(entry, f"probability is {chance[entry]:g}; it must lie in [0, 1]")
+    wrong = ~np.isfinite(columns.values)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        columns.fail(entry, f"{columns.sense} is {columns.values[entry]:g}; it must be a finite number")
+
+
+def _bases(columns: Columns, options: ListOptions, metadata: Metadata | None, notes: list[str]) -> tuple[int, int]:
+    """Return where the list's state ids and action ids start: 0 or 1 each."""
+    if metadata is not None:
+        return 0, 0
+    states, actions = columns.origins, columns.actions
+    low_state, low_action = int(min(states.min(), columns.targets.min())), int(actions.min())
+    base, action_base = options.base, options.action_base
+    if columns.action_names:
+        action_base = 0
+    if base is None:
+        is_clear = low_state == 0 or (low_state == 1 and (low_action > 0 or action_base is not None))
+        if not is_clear:
+            raise FormatError(
+                f"{columns.place(int(np.argmin(states)))}: the smallest state id is {low_state}, the "
+                f"smallest action id {low_action}: the ids may count from 0 or from 1; say base=0 or base=1"
+            )
+        base = low_state
+    elif low_state < base:
+        lowest = states if states.min() <= columns.targets.min() else columns.targets
+        columns.fail(int(np.argmin(lowest)), f"state id 0 in a file said to count from 1 (base={base})")
+    if action_base is None:
+        action_base = min(base, low_action)
+    elif low_action < action_base:
+        columns.fail(int(np.argmin(actions)), f"action id 0 in a file said to count from 1 ({action_base=})")
+    if base:
+        notes.append("ids in the file count from 1: its state 1 has index 0 here; labels and start= are the file's ids")
+    elif action_base == 0 and low_action > 0 and options.base is None:
+        notes.append(f"states count from 0, but the smallest action id is {low_action}; action ids are kept")
+    return base, action_base
 
 
 def _declared_states(columns: Columns, metadata: Metadata, found: int) -> int:
@@ -93,7 +185,7 @@ def _declared_states(columns: Columns, metadata: Metadata, found: int) -> int:
     if declared < found:
         largest = int(np.argmax(np.maximum(columns.origins, columns.targets)))
         columns.fail(largest, f"state {found - 1} in a file that declares {declared} states")
-    if declared > 4 * columns.size + SPARE_IDS:
+    if declared > 4 * columns.size + _SPARE_IDS:
         raise FormatError(f"{columns.source}, line 1: {declared} states are declared for {columns.size} transitions")
     for what, labels, count in (
         ("state_labels", metadata.state_labels, declared),
@@ -105,54 +197,118 @@ def _declared_states(columns: Columns, metadata: Metadata, found: int) -> int:
     return declared
 
 
-def _ends(columns: Columns, origins: Ints, targets: Ints, num_states: int, notes: list[str]) -> Bools:
+class _Sums(NamedTuple):
+    """Sums of probabilities by group."""
+
+    first: Ints  # (groups,) the first entry of each
+    totals: Floats  # (groups,)
+    wrong: int | None  # first entry of a group that misses 1 by too much
+    group_of: Ints  # (n,)
+
+    def rescaled(self, chance: Floats, notes: list[str]) -> Floats:
+        """Divide by the sums that are not quite 1, and note it."""
+        gaps = np.abs(self.totals - 1.0)
+        if gaps.max() <= _EXACT:
+            return chance
+        notes.append(
+            f"the probabilities of {int((gaps > _EXACT).sum())} actions miss a sum of 1, by up to {gaps.max():.2g}; "
+            "they are rescaled"
+        )
+        found: Floats = chance / np.where(gaps > _EXACT, self.totals, 1.0)[self.group_of]
+        return found
+
+
+def _sums(groups: Ints, chance: Floats, tolerance: float | None) -> _Sums:
+    """Sum probabilities by group; without a tolerance, a sum may miss 1 by what rounding to six digits explains."""
+    order = None if (groups[1:] >= groups[:-1]).all() else np.argsort(groups, kind="stable")
+    ordered = groups if order is None else groups[order]
+    starts = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    first = np.flatnonzero(starts)
+    totals = np.add.reduceat(chance if order is None else chance[order], first)
+    counts = np.diff(np.append(first, groups.size))
+    limit = np.maximum(1e-6, _SIX_DIGITS * counts) + _EXACT if tolerance is None else max(tolerance, _EXACT)
+    group_of = np.cumsum(starts) - 1
+    if order is not None:
+        first, unordered = order[first], np.empty_like(group_of)
+        unordered[order] = group_of
+        group_of = unordered
+    wrong = first[~(np.abs(totals - 1.0) <= limit)]
+    return _Sums(first, totals, int(wrong.min()) if wrong.size else None, group_of)
+
+
+def _resolve_outcomes(
+    columns: Columns, pairs: Ints, options: ListOptions, notes: list[str]
+) -> tuple[Bools | slice, Floats]:
+    """Entries to keep, and their probabilities, once ``idoutcome`` is understood; ``pairs`` are (state, action)."""
+    chance, everything, chosen = columns.probabilities, slice(None), options.outcomes
+    by_pair = _sums(pairs, chance, options.tolerance)
+    if columns.alternatives is None or (by_pair.wrong is None and chosen is None):
+        if by_pair.wrong is not None:
+            _fail_sum(columns, pairs, by_pair.wrong, "")
+        if chosen is not None:
+            raise OptionError(f"outcomes={chosen!r} needs a column idoutcome, which {columns.source} does not have")
+        if columns.alternatives is not None:
+            notes.append("idoutcome only numbers the outcomes: the probabilities of each action sum to 1 without it")
+        return everything, by_pair.rescaled(chance, notes)
+    triples = pairs * (int(columns.alternatives.max()) + 1) + columns.alternatives
+    by_triple = _sums(triples, chance, options.tolerance)
+    if by_triple.wrong is not None:
+        _fail_sum(columns, triples, by_triple.wrong, f", outcome {int(columns.alternatives[by_triple.wrong])}")
+    chance = by_triple.rescaled(chance, notes)
+    if chosen is None or chosen == "uniform":
+        per_pair = np.bincount(by_pair.group_of[by_triple.first])
+        notes.append(
+            f"idoutcome numbers {int(per_pair.max())} alternatives without probabilities; "
+            "they are mixed uniformly (outcomes='uniform'); pick one with outcomes=ID"
+        )
+        return everything, chance / per_pair[by_pair.group_of]
+    wanted = integer(chosen, "outcomes", low=0, hint="it is an id in the column idoutcome, or 'uniform'")
+    kept = columns.alternatives == wanted
+    lacking = np.bincount(by_pair.group_of[kept], minlength=by_pair.first.size)[by_pair.group_of] == 0
+    if lacking.any():
+        columns.fail(int(np.argmax(lacking)), f"this state and action have no outcome {wanted} (outcomes=)")
+    notes.append(f"only the alternative idoutcome={wanted} is used")
+    return kept, chance[kept]
+
+
+def _fail_sum(columns: Columns, groups: Ints, entry: int, alternative: str) -> NoReturn:
+    total = float(columns.probabilities[groups == groups[entry]].sum())
+    state, action = int(columns.origins[entry]), int(columns.actions[entry])
+    gap = abs(total - 1.0)
+    hint = f"; say tolerance={10.0 ** math.ceil(math.log10(gap)):g} to rescale them" if gap <= 0.01 else ""
+    columns.fail(
+        entry,
+        f"the probabilities of state {columns.state_names[state] if columns.state_names else state}, "
+        f"action {columns.action_names[action] if columns.action_names else action}{alternative} "
+        f"sum to {total:.9g}; they must sum to 1{hint}",
+    )
+
+
+def _ends(columns: Columns, targets: Ints, has_rows: Bools, notes: list[str]) -> Bools:
     """Which entries end the episode."""
     if columns.done is not None:
         return columns.done
-    has_rows = np.zeros(num_states, dtype=np.bool_)
-    has_rows[origins] = True
-    if has_rows.all():
-        return np.zeros(targets.size, dtype=np.bool_)
     done: Bools = ~has_rows[targets]
     entered = np.unique(columns.targets[done])
     if entered.size:
-        shown = ", ".join(map(str, entered[:5].tolist())) + (", ..." if entered.size > 5 else "")
+        names = [columns.state_names[k] if columns.state_names else str(k) for k in entered[:5].tolist()]
+        shown = ", ".join(names) + (", ..." if entered.size > 5 else "")
         notes.append(f"{entered.size} states have no outgoing transitions ({shown}): entering one ends the episode")
     return done
 
 
-def _start(
-    columns: Columns,
-    settings: Settings,
-    metadata: Metadata | None,
-    base: int,
-    num_states: int,
-    notes: list[str],
-) -> int:
-    """Index of the start state, which is given as an id of the file or as a label."""
-    given = settings.start
-    if given is None:
-        if metadata is not None:
-            return metadata.start
-        lowest = int(columns.origins.min())
-        notes.append(f"the file gives no start state; its smallest, {lowest}, is assumed; say start=")
-        return lowest - base
-    if isinstance(given, str) and metadata is not None and given in metadata.state_labels:
-        return metadata.state_labels.index(given)
-    number: int | None = None
-    if isinstance(given, str):
-        number = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
-    elif not isinstance(given, bool):
-        number = int(given)
-    kind = FormatError if settings.start_from else OptionError
-    if number is None or not base <= number < num_states + base:
-        raise kind(
-            f"{settings.start_from or 'start'}: start state {given!r} is not in {columns.source}; "
-            f"its ids are {base}..{num_states - 1 + base}"
+def _given_start(columns: Columns, start: int | str, labels: tuple[str, ...], can_start: Bools, is_saved: bool) -> int:
+    """Index of the start state that the user named."""
+    index = find_named_start(start, can_start.size, labels)
+    if index is None:
+        first = 1 if labels and labels[0] == "1" else 0
+        ids = f"its ids are {first}..{can_start.size - 1 + first}"
+        if labels and not all(map(str.isdigit, labels)):
+            ids = f"its states are {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}"
+        raise OptionError(f"start: start state {start!r} is not in {columns.source}; {ids}")
+    if not is_saved and not can_start[index]:
+        raise OptionError(
+            f"start: start state {start!r} has no transitions in {columns.source}; an episode must be able to start "
+            "there"
         )
-    if metadata is None and not (columns.origins == number).any():
-        raise kind(
-            f"{settings.start_from or 'start'}: start state {given!r} has no transitions in {columns.source}; "
-            "an episode must be able to start there"
-        )
-    return number - base
+    return index

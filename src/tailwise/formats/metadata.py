@@ -22,6 +22,7 @@ _KEYS = (
     "format", "version", "name", "sense", "horizon", "discount", "start", "num_states",
     "state_labels", "action_labels", "terminal_values", "list_bytes", "notes",
 )  # fmt: skip
+_DIGEST = "list_sha256"  # not in files of tailwise 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +40,11 @@ class Metadata:
     action_labels: tuple[str, ...]
     terminal_values: tuple[float, ...]  # in the sense of the model; empty if all are 0
     list_bytes: int  # size of the list that it was saved with; 0 where both are in one file
+    list_sha256: str  # what that list said; empty where both are in one file, and in old files
     notes: tuple[str, ...]
 
 
-def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0) -> str:
+def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0, list_sha256: str = "") -> str:
     """Return the metadata of a table as JSON text."""
     has_terminal = bool(mdp.terminal_losses.any())
     fields = {
@@ -58,6 +60,7 @@ def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0) -> str:
         "action_labels": list(mdp.action_labels),
         "terminal_values": mdp.signed(mdp.terminal_losses).tolist() if has_terminal else [],
         "list_bytes": list_bytes,
+        **({_DIGEST: list_sha256} if list_sha256 else {}),
         "notes": list(mdp.notes),
     }
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
@@ -99,7 +102,7 @@ def parse_metadata(text: str, source: str) -> Metadata:
     version = fields.get("version")
     if version != VERSION or isinstance(version, bool):
         fail("version", f"version {version!r} of {FORMAT}; this tailwise reads version {VERSION}: upgrade it")
-    unknown, missing = [k for k in fields if k not in _KEYS], [k for k in _KEYS if k not in fields]
+    unknown, missing = [k for k in fields if k not in (*_KEYS, _DIGEST)], [k for k in _KEYS if k not in fields]
     if unknown:
         fail(unknown[0], f"unknown key {unknown[0]!r} in version {VERSION}; known keys are {', '.join(_KEYS)}")
     if missing:
@@ -116,6 +119,7 @@ def parse_metadata(text: str, source: str) -> Metadata:
             fail(key, f"{key} holds a name more than once; labels must differ")
         return found
 
+    fields.setdefault(_DIGEST, "")
     num_states = need("num_states", lambda v: _is_whole(v, 1), "a whole number of at least 1")
     return Metadata(
         source=source,
@@ -138,6 +142,7 @@ def parse_metadata(text: str, source: str) -> Metadata:
             )
         ),
         list_bytes=need("list_bytes", _is_size, "a whole number of bytes"),
+        list_sha256=need(_DIGEST, lambda v: isinstance(v, str), "a text"),
         notes=texts("notes"),
     )
 

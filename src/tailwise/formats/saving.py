@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tailwise.errors import FormatError, ModelError, UnknownNameError
-from tailwise.formats.spec import EXTENSIONS
+from tailwise.formats.registry import format_of_file, list_formats
 from tailwise.models import TabularMDP
 
 
@@ -22,8 +20,9 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
         The table. Simulators have no finite description and cannot be saved.
     path : str or path
         Where to; the extension decides. ``.npz`` holds everything. ``.csv`` is the community's transition
-        list, with what a list cannot say in ``NAME.csv.json`` beside it; ``.arrow`` is the same in one file
-        (extra ``arrow``). Lists cannot hold costs that depend on the step.
+        list, with what a list cannot say in ``NAME.csv.json`` beside it (``.csv.gz`` is the same, compressed);
+        ``.arrow`` and ``.parquet`` are the same in one file (extra ``arrow``). Lists cannot hold costs that depend
+        on the step.
 
     Returns
     -------
@@ -35,7 +34,7 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     FormatError
         If the format cannot hold the table, or the file cannot be written.
     UnknownNameError
-        If the extension is none of the three.
+        If no format that is written has the extension.
     ModelError
         If ``model`` is no table.
 
@@ -48,13 +47,16 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     ...     tailwise.load(path).equals(mdp)
     True
     """
-    target = Path(path)
+    target = Path(path).expanduser()
     if not isinstance(model, TabularMDP):
         raise ModelError(f"only tables can be saved, and {type(model).__name__} is none")
-    kind = EXTENSIONS.get(target.suffix.lower())
-    write = _writer(kind)
-    if write is None:
-        raise UnknownNameError(f"{target}: tables are saved as .npz, .csv or .arrow, not {target.suffix!r}")
+    found = format_of_file(target.name)
+    if found is None or found.write is None:
+        endings = ", ".join(ending for item in list_formats() if item.write for ending in item.extensions)
+        raise UnknownNameError(
+            f"{target}: tables are saved as .npz, .csv or .arrow, not {target.suffix!r}; all: {endings}"
+        )
+    write = found.write
     try:
         with TemporaryDirectory(prefix=".tailwise-", dir=target.parent) as folder:  # whole files or none
             draft = Path(folder) / target.name
@@ -67,19 +69,3 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise FormatError(f"{target}: it cannot be written: {error.strerror}") from None
     return target
-
-
-def _writer(kind: str | None) -> Callable[[Any, Path], None] | None:
-    if kind == "csv":
-        from tailwise.formats.csv_table import write_csv
-
-        return write_csv
-    if kind == "arrow":
-        from tailwise.formats.arrow_table import write_arrow
-
-        return write_arrow
-    if kind == "npz":
-        from tailwise.formats.npz_table import write_npz
-
-        return write_npz
-    return None

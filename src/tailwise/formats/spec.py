@@ -7,25 +7,31 @@ characters its name has.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tailwise.errors import OptionError, UnknownNameError
+from tailwise.formats.registry import find_format, format_of_file, list_formats
 
-SCHEMES = ("csv", "arrow", "npz", "prism", "jani", "drn", "tra", "gym", "rddl", "domain")
-EXTENSIONS = {
-    ".csv": "csv",
-    ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow", ".arrows": "arrow",
-    ".npz": "npz",
-    ".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".ma": "prism", ".pomdp": "prism",
-    ".jani": "jani",
-    ".drn": "drn",
-    ".tra": "tra",
-}  # fmt: skip
-_SENTENCE = (
-    "expected a file (" + ", ".join(EXTENSIONS) + "), gym:ID, rddl:DOMAIN/INSTANCE, FORMAT:PATH or the name of a domain"
-)
+_FRAME = "or read it with pandas and give the frame to tailwise.load"
+_ADVICE = {  # endings of files that others use for such data: what to do with them
+    ".xlsx": f"Excel workbooks are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
+    ".xls": f"Excel workbooks are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
+    ".ods": f"spreadsheets are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
+    ".mdp": "Cassandra's .MDP format is not read: list the transitions as CSV (idstatefrom,idaction,idstateto,"
+    "probability,reward), or give the arrays to TabularMDP.from_arrays",
+    ".json": "JSON is read as a JANI model only, with jani:PATH; save a table of transitions as CSV",
+    ".jsonl": f"lines of JSON are not read: save them as CSV, {_FRAME}: load(pandas.read_json(path, lines=True))",
+    ".tsv": f"columns must be separated by commas: save it as CSV, {_FRAME}: load(pandas.read_csv(path, sep='\\t'))",
+    ".pkl": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
+    ".pickle": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
+    ".mat": "MATLAB files are not read: scipy.io.loadmat(path) gives P and R for tailwise.formats.from_mdptoolbox",
+    ".npy": "one array is no model: numpy.load(path) gives arrays for TabularMDP.from_arrays",
+    ".zip": "archives are not read: unpack it first",
+}
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Spec:
     Attributes
     ----------
     scheme : str
-        One of ``SCHEMES``.
+        Name of a format.
     target : str
         Path, id or name.
     options : tuple of (str, value)
@@ -53,7 +59,7 @@ def parse_spec(text: str) -> Spec:
     Parameters
     ----------
     text : str
-        The specification.
+        The specification; a path may start with ``~``.
 
     Returns
     -------
@@ -62,7 +68,7 @@ def parse_spec(text: str) -> Spec:
     Raises
     ------
     UnknownNameError
-        If it names a file of an unknown kind.
+        If it names a file of an unknown kind; the message says what to do about common ones.
     OptionError
         If an option is not ``name=value``.
 
@@ -73,23 +79,36 @@ def parse_spec(text: str) -> Spec:
     Spec(scheme='gym', target='FrozenLake-v1', options=(('is_slippery', False), ('map_name', '8x8')))
     """
     if not text.strip() or "\0" in text:
-        raise UnknownNameError(f"{text!r} names no model; {_SENTENCE}")
+        raise UnknownNameError(f"{text!r} names no model; {_expected()}")
+    if _ADDRESS.match(text):
+        raise UnknownNameError(
+            f"{text[:200]!r} is an address, and tailwise does not download: fetch the file first (curl -LO ADDRESS), "
+            "or give load an open file or a data frame"
+        )
     scheme, colon, rest = text.partition(":")
-    has_scheme = bool(colon) and scheme.lower() in SCHEMES
-    body = rest if has_scheme else text
+    named = find_format(scheme) if colon else None
+    body = rest if named else text
+    if body.startswith("~") and (named is None or named.is_file):
+        try:
+            body = str(Path(body).expanduser())
+        except RuntimeError:
+            raise UnknownNameError(f"{text!r}: there is no such home folder") from None
     options: tuple[tuple[str, Any], ...] = ()
     if is_file(body):
         target = body
     else:
         target, _, query = body.partition("?")
         options = tuple(_option(item, text) for item in query.split("&") if item)
-    if has_scheme:
-        return Spec(scheme.lower(), target, options)
-    kind = EXTENSIONS.get(Path(target).suffix.lower())
-    if kind is not None:
-        return Spec(kind, target, options)
+    if named:
+        return Spec(named.name, target, options)
+    by_ending = format_of_file(Path(target).name)
+    if by_ending is not None:
+        return Spec(by_ending.name, target, options)
+    advice = _ADVICE.get(Path(target).suffix.lower())
+    if advice is not None:
+        raise UnknownNameError(f"{text!r}: {advice}")
     if is_file(target) or "/" in target or "\\" in target or (colon and scheme.isalpha()):
-        raise UnknownNameError(f"{text!r} is not of a known kind; {_SENTENCE}")
+        raise UnknownNameError(f"{text!r} is not of a known kind; {_expected()}")
     return Spec("domain", target, options)
 
 
@@ -120,6 +139,13 @@ def value_of(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _expected() -> str:
+    formats = list_formats()
+    endings = ", ".join(ending for item in formats for ending in item.extensions)
+    schemes = ", ".join(f"{item.name}:NAME" for item in formats if not item.is_file and item.name != "domain")
+    return f"expected a file ({endings}), {schemes}, FORMAT:PATH or the name of a domain"
 
 
 def _option(item: str, text: str) -> tuple[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
-from tailwise.formats.settings import Settings, names
+from tailwise.formats.list_options import check_common, names
 from tailwise.formats.spec import value_of
 
 _CONSTANT = re.compile(r"true|false|-?[0-9]+/[0-9]+|-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -65,7 +65,7 @@ class StormOptions:
     transition_rewards: str | None = None
 
     def __post_init__(self) -> None:
-        Settings(horizon=self.horizon, discount=self.discount, start=self.start)
+        check_common(self.horizon, self.discount, self.start)
         choice(self.sense, "sense", ("cost", "reward"))
         real(self.step_cost, "step_cost")
         integer(self.max_states, "max_states", low=1)

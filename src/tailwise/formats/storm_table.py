@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.jani_rewards import averaged_rewards
+from tailwise.formats.list_options import DEFAULT_HORIZON
 from tailwise.formats.progress import ProgressLine
-from tailwise.formats.settings import DEFAULT_HORIZON
 from tailwise.formats.storm_build import build
 from tailwise.formats.storm_names import choice_names, find_start, state_names
 from tailwise.formats.storm_options import StormOptions

@@ -1,0 +1,209 @@
+"""Read CSV files: with pyarrow where it is installed and the file is plain, else row by row with the csv module.
+
+Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped. Both ways yield raw columns
+(numbers where all cells are numbers, else texts), so that whatever is wrong with a file is found in one place.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import FormatError
+from tailwise.formats.list_header import IDS, Header, check_header
+
+_LONGEST_LINE = 1_000_000
+_CHUNK = 20000  # rows; as texts they stay in memory
+_BLOCK = 1 << 20  # bytes; stays in the processor's cache
+
+Raw = dict[str, NDArray[Any]]
+
+
+def read_rows(path: Path, ignore_columns: tuple[str, ...]) -> tuple[Header, Raw]:
+    """Read a CSV file with a line of column names.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it may be compressed with gzip.
+    ignore_columns : tuple of str
+        Columns that may be there and are skipped.
+
+    Returns
+    -------
+    tuple of Header and dict of str to ndarray
+        The column names, checked, and the columns that are part of the format.
+
+    Raises
+    ------
+    FormatError
+        Naming file and line.
+    """
+    rows = csv_rows(path)
+    line, names = next(rows, (1, []))
+    if not names:
+        raise FormatError(f"{path}, line 1: expected column names, found an empty file")
+    header = check_header(names, ignore_columns, f"{path}, line {line}")
+    raw = _read_arrow(path, header, line)
+    return header, _read_rows(path, header) if raw is None else raw
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and fields of every row that holds something, the column names first.
+
+    Raises
+    ------
+    FormatError
+        Where the file is no CSV, not UTF-8, or a row has more or fewer fields than the first one.
+    """
+    line, width = 0, 0
+    try:
+        with open_text(path) as file:
+            reader = csv.reader(_lines(file, path), strict=True)
+            for fields in reader:
+                line = reader.line_num
+                if not fields:
+                    continue
+                width = width or len(fields)
+                if len(fields) != width:
+                    fields = fields[:width] if not any(map(str.strip, fields[width:])) else fields
+                    if len(fields) != width:
+                        problem = f"{len(fields)} fields, but the first line names {width} columns"
+                        raise FormatError(f"{path}, line {line}: {problem}")
+                yield line, fields
+    except csv.Error as error:
+        raise FormatError(f"{path}, line {line + 1}: not valid CSV: {error}") from None
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}, line {_line_of_bad_byte(path)}: not UTF-8 text: {error.reason}") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise FormatError(f"{path}, line {line + 1}: damaged gzip data: {error}") from None
+
+
+def open_text(path: Path) -> Any:
+    """Open a text file, compressed or not, for reading."""
+    with path.open("rb") as file:
+        mark = file.read(2)
+    if mark in (b"\xff\xfe", b"\xfe\xff"):
+        raise FormatError(f"{path}, line 1: the file is UTF-16; expected UTF-8: convert it")
+    if mark == b"\x1f\x8b":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+class LineFinder:
+    """A callable that names the file and line of an entry, by reading the file again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, entry: int) -> str:
+        """Return ``file, line`` of an entry."""
+        line, _ = next(islice(csv_rows(self._path), entry + 1, None))
+        return f"{self._path}, line {line}"
+
+
+def _lines(file: Any, path: Path) -> Iterator[str]:
+    """Lines of bounded length; those without content become empty."""
+    for number, line in enumerate(file, start=1):
+        if len(line) > _LONGEST_LINE:
+            raise FormatError(f"{path}, line {number}: longer than {_LONGEST_LINE} characters")
+        content = line.lstrip(" \t\r\n,")
+        yield line if content and content[0] != "#" else "\n"
+
+
+def _line_of_bad_byte(path: Path) -> int:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return 1
+
+
+def _read_rows(path: Path, header: Header, texts: frozenset[str] = frozenset(("done",))) -> Raw:
+    """Read with the csv module; the columns ``texts`` are known to hold more than numbers."""
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in header.used}
+    rows = csv_rows(path)
+    next(rows)
+    while chunk := [fields for _, fields in islice(rows, _CHUNK)]:
+        columns = list(zip(*chunk, strict=True))
+        for name, position in header.used.items():
+            if name in texts:
+                cells = np.empty(len(chunk), dtype=object)
+                cells[:] = columns[position]
+            else:
+                numbers = _numbers(columns[position], whole=name in IDS)
+                if numbers is None:
+                    return _read_rows(path, header, texts | {name})
+                cells = numbers
+            parts[name].append(cells)
+    return {name: np.concatenate(found) if found else np.zeros(0) for name, found in parts.items()}
+
+
+def _numbers(cells: tuple[str, ...], *, whole: bool) -> NDArray[Any] | None:
+    """Plain decimal numbers as an array, or None."""
+    text = "".join(cells)
+    if "_" in text or not text.isascii():  # Python reads 1_0 and other alphabets' digits as numbers
+        return None
+    if whole:
+        try:
+            return np.array(list(map(int, cells)), dtype=np.int64)
+        except (ValueError, OverflowError):
+            pass
+    try:
+        numbers = np.array(list(map(float, cells)))
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
+    """Read with pyarrow; None if it is not installed, or something but plain numbers stands in the file."""
+    try:
+        arrow, reader = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    types: dict[str, Any] = dict.fromkeys(("probability", "reward", "cost"), arrow.float64())
+    try:
+        table = reader.read_csv(
+            path,
+            read_options=reader.ReadOptions(
+                skip_rows=line, column_names=[name or f"#{k}" for k, name in enumerate(header.names)]
+            ),
+            convert_options=reader.ConvertOptions(
+                column_types=types | {"done": arrow.bool_()}, include_columns=list(header.used), null_values=[],
+                true_values=["1", "true", "True", "TRUE"], false_values=["0", "false", "False", "FALSE"],
+            ),
+        )  # fmt: skip
+    except (arrow.ArrowException, ValueError, OSError):
+        return None
+    kinds = (arrow.types.is_int64, arrow.types.is_float64, arrow.types.is_boolean)
+    if not all(any(kind(column.type) for kind in kinds) and not column.null_count for column in table.columns):
+        return None
+    if any(arrow.types.is_boolean(table[name].type) for name in header.used if name != "done"):
+        return None
+    raw: Raw = {name: table[name].to_numpy() for name in header.used}
+    if not all(np.isfinite(column).all() for column in raw.values()) or _holds_hexadecimals(path):
+        return None
+    return raw
+
+
+def _holds_hexadecimals(path: Path) -> bool:
+    """Whether an x stands behind the first line: pyarrow alone reads 0x10 as 16."""
+    block = bytearray(_BLOCK)
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        file.readline()
+        while size := file.readinto(block):
+            if block.find(b"x", 0, size) >= 0 or block.find(b"X", 0, size) >= 0:
+                return True
+    return False

@@ -1,0 +1,1 @@
+"""The built-in formats: every module here registers one when it is imported."""

@@ -1,0 +1,100 @@
+"""Arrow IPC and Parquet: the columns of the CSV dialect, typed, with metadata in the schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tailwise.errors import FormatError, require
+from tailwise.formats.domains_info import find_info
+from tailwise.formats.frames import frame_columns
+from tailwise.formats.list_columns import columns_of_table
+from tailwise.formats.list_options import ListOptions
+from tailwise.formats.list_table import table_from_columns
+from tailwise.formats.metadata import metadata_of, parse_metadata
+from tailwise.formats.registry import register_format
+from tailwise.models import TabularMDP
+
+_KEY = b"tailwise"
+
+
+def read_arrow(path: Path, **options: Any) -> TabularMDP:
+    """Transition list, Arrow IPC file or stream (extra ``arrow``).
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    **options
+        Those of :class:`ListOptions`.
+
+    Returns
+    -------
+    TabularMDP
+
+    Raises
+    ------
+    FormatError
+        Naming the file and the row that is wrong.
+    MissingExtraError
+        If pyarrow is not installed.
+    """
+    arrow: Any = require("pyarrow", "arrow", f"reading {path}")
+    ipc: Any = require("pyarrow.ipc", "arrow", f"reading {path}")
+    with path.open("rb") as file:
+        is_file = file.read(6) == b"ARROW1"
+
+    def read() -> Any:
+        with arrow.OSFile(str(path)) as source:
+            return (ipc.open_file(source) if is_file else ipc.open_stream(source)).read_all()
+
+    return _table(arrow, read, path, ListOptions(**options), "Arrow IPC")
+
+
+def read_parquet(path: Path, **options: Any) -> TabularMDP:
+    """Transition list, Parquet (extra ``arrow``); as :func:`read_arrow`."""
+    arrow: Any = require("pyarrow", "arrow", f"reading {path}")
+    parquet: Any = require("pyarrow.parquet", "arrow", f"reading {path}")
+    return _table(arrow, lambda: parquet.ParquetFile(path).read(), path, ListOptions(**options), "Parquet")
+
+
+def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -> TabularMDP:
+    try:
+        table = read()
+        table.validate(full=True)
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        raise FormatError(f"{path}, row 1: not a readable {what} file: {str(error)[:200]}") from None
+    index = [name for name in table.column_names if name.startswith("__index_level_")]  # what pandas adds
+    columns = frame_columns(table.drop_columns(index) if index else table, options, str(path))
+    stored = (table.schema.metadata or {}).get(_KEY)
+    if stored is None or options.metadata == "ignore":
+        return table_from_columns(columns, options, info=find_info(path), name=path.name)
+    metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
+    if metadata.sense != columns.sense:
+        raise FormatError(f"{path}, columns: {columns.sense}s, but metadata of {metadata.sense}s")
+    return table_from_columns(columns, options, metadata=metadata, name=path.name)
+
+
+def _arrow_table(mdp: TabularMDP, path: Path) -> Any:
+    arrow: Any = require("pyarrow", "arrow", f"writing {path}")
+    return arrow.table(columns_of_table(mdp, str(path))).replace_schema_metadata({_KEY: metadata_of(mdp).encode()})
+
+
+def write_arrow(mdp: TabularMDP, path: Path) -> None:
+    """Write a table as an Arrow IPC file (extra ``arrow``); see :func:`tailwise.save`."""
+    table = _arrow_table(mdp, path)
+    arrow, ipc = require("pyarrow", "arrow", "writing"), require("pyarrow.ipc", "arrow", "writing")
+    with arrow.OSFile(str(path), "wb") as sink, ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_parquet(mdp: TabularMDP, path: Path) -> None:
+    """Write a table as a Parquet file (extra ``arrow``); see :func:`tailwise.save`."""
+    table = _arrow_table(mdp, path)
+    require("pyarrow.parquet", "arrow", f"writing {path}").write_table(table, str(path))
+
+
+register_format(
+    "arrow", read_arrow, extensions=(".arrow", ".ipc", ".feather", ".arrows"), write=write_arrow, options=ListOptions
+)
+register_format("parquet", read_parquet, extensions=(".parquet", ".pq"), write=write_parquet, options=ListOptions)

@@ -1,0 +1,119 @@
+"""CSV: transition lists."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+from tailwise.errors import FormatError
+from tailwise.formats.csv_rows import LineFinder, read_rows
+from tailwise.formats.domains_info import find_info
+from tailwise.formats.list_columns import check_columns, columns_of_table
+from tailwise.formats.list_header import check_header
+from tailwise.formats.list_options import ListOptions
+from tailwise.formats.list_table import table_from_columns
+from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
+from tailwise.formats.registry import register_format
+from tailwise.models import TabularMDP
+
+_LARGEST_METADATA = 1_000_000_000
+
+
+def read_csv(path: Path, **options: Any) -> TabularMDP:
+    """Transition list, one line per outcome.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    **options
+        Those of :class:`ListOptions`.
+
+    Returns
+    -------
+    TabularMDP
+
+    Raises
+    ------
+    FormatError
+        Naming the file and the line that is wrong.
+    """
+    asked = ListOptions(**options)
+    header, raw = read_rows(path, asked.ignore_columns)
+    columns = check_columns(raw, header, str(path), LineFinder(path), ids=asked.ids)
+    metadata = None if asked.metadata == "ignore" else _read_metadata(path)
+    if metadata is None:
+        return table_from_columns(columns, asked, info=find_info(path), name=path.name)
+    same_size = metadata.list_bytes == path.stat().st_size
+    is_changed = metadata.list_sha256 != columns.digest() if metadata.list_sha256 else not same_size
+    if is_changed and asked.metadata != "keep":
+        raise FormatError(
+            f"{path}, line 1: the list was changed after tailwise saved it, so horizon, start and names in "
+            f"{metadata.source} may be another model's; delete that file or say metadata=ignore to read the list "
+            "by itself, or metadata=keep if they still hold"
+        )
+    if metadata.sense != header.sense:
+        raise FormatError(
+            f"{path}, line 1: the values are {header.sense}s, but {metadata.source} says {metadata.sense}s"
+        )
+    return table_from_columns(columns, asked, metadata=metadata, name=path.name)
+
+
+def write_csv(mdp: TabularMDP, path: Path) -> None:
+    """Write a transition list, and its metadata as JSON beside it (``NAME.csv.json``).
+
+    The list itself is the community's dialect (ids from 0; a column ``done`` only where needed), for any
+    reader; horizon, discount, start, labels and terminal costs are in the JSON file.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table; it must not have costs that depend on the step.
+    path : Path
+        The file to write; ``.gz`` compresses it.
+
+    Raises
+    ------
+    FormatError
+        If the format cannot hold the table.
+    """
+    raw = columns_of_table(mdp, str(path))
+    columns = check_columns(raw, check_header(list(raw), (), str(path)), str(path), str)
+    texts = [
+        map(repr, column.tolist())
+        if name in ("probability", "reward", "cost")
+        else map(str, column.astype("int64").tolist())
+        for name, column in raw.items()
+    ]
+    with path.open("wb") as binary:
+        packed = gzip.GzipFile("", "wb", fileobj=binary, mtime=0) if path.suffix == ".gz" else binary
+        packed.write((",".join(raw) + "\n").encode())
+        packed.writelines((",".join(fields) + "\n").encode() for fields in zip(*texts, strict=True))
+        if packed is not binary:
+            packed.close()
+    text = metadata_of(mdp, list_bytes=path.stat().st_size, list_sha256=columns.digest())
+    metadata_path(path).write_text(text, encoding="utf-8")
+
+
+def metadata_path(path: Path) -> Path:
+    """Return where the metadata of a CSV file stands."""
+    return path.with_name(path.name + ".json")
+
+
+def _read_metadata(path: Path) -> Metadata | None:
+    beside = metadata_path(path)
+    if not beside.is_file():
+        return None
+    if beside.stat().st_size > _LARGEST_METADATA:
+        raise FormatError(f"{beside}, line 1: the file is larger than {_LARGEST_METADATA} bytes")
+    content = beside.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FormatError(f"{beside}, line {line}: not UTF-8 text: {error.reason}") from None
+    return parse_metadata(text, str(beside))
+
+
+register_format("csv", read_csv, extensions=(".csv", ".csv.gz"), write=write_csv, options=ListOptions)

@@ -1,0 +1,57 @@
+"""Gymnasium environments: tables where they have one, simulators else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailwise._validate import integer
+from tailwise.errors import OptionError
+from tailwise.formats.registry import register_format
+from tailwise.formats.spec import value_of
+
+
+def read_gym(
+    target: str,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+    levels: Any = None,
+    **options: Any,
+) -> Any:
+    """Gymnasium environment by its id.
+
+    Parameters
+    ----------
+    target : str
+        The id.
+    horizon, discount, start
+        As in :func:`tailwise.load`; a start is for environments with a table.
+    levels : int, optional
+        Levels that continuous actions are split into.
+    **options
+        Those of the environment.
+
+    Returns
+    -------
+    TabularMDP or GymnasiumSimulator
+    """
+    from tailwise.models import Discretized, GymnasiumSimulator, TabularMDP
+    from tailwise.models.gymnasium_table import make_environment
+
+    factor = 1.0 if discount is None else discount
+    env = make_environment(target, **options)
+    try:
+        if getattr(env.unwrapped, "P", None) is not None and levels is None:
+            if isinstance(start, str):
+                start = integer(value_of(start), "start", low=0, hint=f"gym:{target} numbers its states")
+            return TabularMDP.from_gymnasium(env, horizon=horizon, discount=factor, start=start)
+    finally:
+        env.close()
+    if start is not None:
+        raise OptionError(f"gym:{target} starts where its reset() puts it; start= is for tables")
+    actions = None if levels is None else Discretized(levels=levels)
+    return GymnasiumSimulator(target, horizon=horizon, discount=factor, actions=actions, **options)
+
+
+register_format("gym", read_gym, is_file=False)

@@ -1,0 +1,148 @@
+"""Our own file: every array of a table, as NumPy ``.npz``, versioned and checksummed.
+
+The members are plain, uncompressed ``.npy`` arrays, so that reading never needs more memory than the file
+has bytes; nothing is ever unpickled; a SHA-256 over names, types, shapes and bytes guards the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import FormatError
+from tailwise.formats.metadata import metadata_of, parse_metadata
+from tailwise.formats.registry import register_format
+from tailwise.models import TabularMDP
+
+_FIELDS = {
+    "action_offsets": ("<i8", 1), "action_ids": ("<i8", 1), "outcome_offsets": ("<i8", 1),
+    "probabilities": ("<f8", 1), "next_states": ("<i4", 1), "costs": ("<f8", 1), "done": ("|b1", 1),
+    "step_costs": ("<f8", 2), "terminal_costs": ("<f8", 1),
+}  # fmt: skip
+_LOSSES = {"costs": "losses", "step_costs": "step_losses", "terminal_costs": "terminal_losses"}  # field of each member
+_TEXTS = {"metadata": ("|u1", 1), "sha256": ("|u1", 1)}
+_MOST_ACTIONS = 2**31
+
+
+def write_npz(mdp: TabularMDP, path: Path) -> None:
+    """Write a table with all that it has; reading it back gives an equal table."""
+    arrays: dict[str, NDArray[Any]] = {
+        name: np.ascontiguousarray(getattr(mdp, _LOSSES.get(name, name)), dtype=kind)
+        for name, (kind, _) in _FIELDS.items()
+    }
+    arrays["metadata"] = np.frombuffer(metadata_of(mdp).encode(), dtype=np.uint8)
+    arrays["sha256"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_npz(path: Path) -> TabularMDP:
+    """Read a table with all that it has, as tailwise saved it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    TabularMDP
+
+    Raises
+    ------
+    FormatError
+        If the file is not ours, of another version, damaged, or does not describe a table.
+    """
+    arrays = _arrays(path)
+    if _checksum(arrays) != arrays["sha256"].tobytes():
+        raise FormatError(f"{path}: the checksum does not match: the file is damaged; save it again")
+    metadata = parse_metadata(arrays["metadata"].tobytes().decode("utf-8", "replace"), f"{path}, member metadata")
+    fields: dict[str, Any] = {_LOSSES.get(name, name): arrays[name] for name in _FIELDS}
+    for array in fields.values():
+        array.setflags(write=False)
+    mdp = TabularMDP(
+        **fields,
+        horizon=metadata.horizon,
+        discount=metadata.discount,
+        start=metadata.start,
+        sense=metadata.sense,
+        state_labels=metadata.state_labels,
+        action_labels=metadata.action_labels,
+        name=metadata.name,
+        notes=metadata.notes,
+    )
+    if arrays["action_offsets"].size != metadata.num_states + 1:
+        raise FormatError(f"{path}, member action_offsets: it does not fit the {metadata.num_states} states declared")
+    if not (arrays["done"].view(np.uint8) <= 1).all():
+        raise FormatError(f"{path}, member done: it holds something else than truth values")
+    report = mdp.check()
+    if not report.ok:
+        raise FormatError(f"{path}: {report.violations[0]}")
+    ids, is_first = mdp.action_ids, np.zeros(mdp.num_rows, dtype=np.bool_)
+    is_first[mdp.action_offsets[:-1][np.diff(mdp.action_offsets) > 0]] = True
+    if ids.min() < 0 or ids.max() >= _MOST_ACTIONS or not (is_first[1:] | (np.diff(ids) > 0)).all():
+        raise FormatError(f"{path}, member action_ids: they must increase within a state, from 0 on")
+    labels = len(mdp.state_labels), len(mdp.action_labels)
+    if labels[0] not in (0, mdp.num_states) or not (labels[1] == 0 or labels[1] > int(ids.max())):
+        raise FormatError(f"{path}, member metadata: {labels[0]} state labels and {labels[1]} action labels do not fit")
+    return mdp
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read all members, none of which may promise more than the file holds."""
+    found: dict[str, NDArray[Any]] = {}
+    name = ""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FormatError(f"{path}: it holds one array; expected a table that tailwise saved")
+            for name, (kind, dimensions) in (_FIELDS | _TEXTS).items():
+                where = f"{path}, member {name}"
+                if name not in archive.files:
+                    raise FormatError(f"{where}: it is missing; expected a table that tailwise saved")
+                assert archive.zip is not None
+                info = archive.zip.getinfo(f"{name}.npy")
+                if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
+                    raise FormatError(f"{where}: it is compressed or its size is wrong; tailwise saves plain members")
+                with archive.zip.open(info) as member:
+                    _check_size(member, info.file_size, where)
+                found[name] = array = archive[name]
+                if array.dtype.str != kind or array.ndim != dimensions:
+                    raise FormatError(f"{where}: it holds {array.dtype.str!r}; expected {kind!r} of shape {dimensions}")
+    except FormatError:
+        raise
+    except (zipfile.BadZipFile, OSError, struct.error, ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {str(error)[:200]}") from None
+    except (NotImplementedError, RuntimeError, EOFError, MemoryError, SyntaxError, OverflowError) as error:
+        raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {str(error)[:200]}") from None
+    return found
+
+
+def _check_size(member: Any, size: int, where: str) -> None:
+    """Whether the header of an array promises what the archive has, before memory is set aside for it."""
+    version = np.lib.format.read_magic(member)
+    if version != (1, 0):
+        raise FormatError(f"{where}: not a version 1.0 .npy array")
+    shape, _, kind = np.lib.format.read_array_header_1_0(member)
+    promised = np.prod([float(n) for n in shape]) * kind.itemsize
+    if kind.hasobject or promised != size - member.tell():
+        raise FormatError(f"{where}: its shape {shape} of {kind.str} does not fit its size")
+
+
+def _checksum(arrays: dict[str, NDArray[Any]]) -> bytes:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        if name != "sha256":
+            array = arrays[name]
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.tobytes())
+    return digest.digest()
+
+
+register_format("npz", read_npz, extensions=(".npz",), write=write_npz)

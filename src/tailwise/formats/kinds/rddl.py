@@ -1,0 +1,36 @@
+"""RDDL instances, through pyRDDLGym."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailwise.errors import OptionError
+from tailwise.formats.registry import register_format
+
+
+def read_rddl(
+    target: str,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+    max_actions: int = 1000,
+    max_concurrent: int | None = None,
+    integer_bound: int | None = None,
+) -> Any:
+    """RDDL instance of rddlrepository, or two files (extra ``rddl``); see :func:`load_rddl` for the options.
+
+    Returns
+    -------
+    RddlSimulator
+    """
+    from tailwise.formats.rddl_actions import ActionLimits
+    from tailwise.formats.rddl_load import load_rddl
+
+    limits = ActionLimits(max_actions=max_actions, max_concurrent=max_concurrent, integer_bound=integer_bound)
+    if start is not None:
+        raise OptionError(f"rddl:{target} starts in its instance's initial state; start= is for tables")
+    return load_rddl(target, horizon=horizon, discount=discount, limits=limits)
+
+
+register_format("rddl", read_rddl, is_file=False)

@@ -1,0 +1,79 @@
+"""What the user asks of a transition list, and the checks that all loaders share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tailwise._validate import choice, integer, real
+from tailwise.errors import OptionError
+
+DEFAULT_HORIZON = 100
+"""Number of decisions where neither the source nor the user gives one (a note says so)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """Options of transition lists (CSV, Arrow, Parquet, data frames), checked.
+
+    Attributes
+    ----------
+    horizon, discount, start
+        As in :func:`tailwise.load`.
+    base, action_base : 0 or 1, optional
+        Where the list's state ids (and action ids) start; told from the list if not given.
+    ids : "auto" or "names"
+        "names" takes every id literally, as a name; by default ids are numbers, unless all of them are names.
+    outcomes : int or "uniform", optional
+        What to do with alternatives in a column ``idoutcome``.
+    ignore_columns : str or sequence of str
+        Columns that are not part of the format and may be skipped.
+    tolerance : float, optional
+        How much the probabilities of an action may miss a sum of 1; they are rescaled. By default as much as
+        rounding to six digits explains.
+    metadata : "auto", "keep" or "ignore"
+        Whether horizon, start and names that tailwise saved with the list still hold once it was changed.
+    """
+
+    horizon: int | None = None
+    discount: float | None = None
+    start: int | str | None = None
+    base: int | None = None
+    action_base: int | None = None
+    ids: str = "auto"
+    outcomes: int | Literal["uniform"] | None = None
+    ignore_columns: Any = ()
+    tolerance: float | None = None
+    metadata: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_common(self.horizon, self.discount, self.start)
+        for name, value in (("base", self.base), ("action_base", self.action_base)):
+            if value is not None:
+                integer(value, name, low=0, high=1)
+        if self.outcomes is not None and self.outcomes != "uniform":
+            integer(self.outcomes, "outcomes", low=0, hint="give an idoutcome of the list, or 'uniform'")
+        if self.tolerance is not None:
+            real(self.tolerance, "tolerance", low=0.0, high=0.5)
+        choice(self.ids, "ids", ("auto", "names"))
+        choice(self.metadata, "metadata", ("auto", "keep", "ignore"))
+        object.__setattr__(self, "ignore_columns", names(self.ignore_columns, "ignore_columns"))
+
+
+def check_common(horizon: Any = None, discount: Any = None, start: Any = None) -> None:
+    """Raise ``OptionError`` unless the three options that every source takes are in range (or None)."""
+    if horizon is not None:
+        integer(horizon, "horizon", low=1, hint="it is the number of decisions")
+    if discount is not None:
+        real(discount, "discount", low=0.0, high=1.0, low_open=True)
+    if start is not None and not isinstance(start, str):
+        integer(start, "start", low=0, hint="give a state's id or its label")
+
+
+def names(value: Any, option: str) -> tuple[str, ...]:
+    """Return a comma-separated text, or a sequence of texts, as a tuple; an empty text is no name."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise OptionError(f"{option} must be a name, or a sequence of names, not {value!r}")

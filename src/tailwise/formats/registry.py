@@ -1,0 +1,167 @@
+"""The list of formats. A format is one function that reads it; :func:`register_format` makes it known.
+
+The built-in ones are the modules of :mod:`tailwise.formats.kinds`, one each; those of other packages are found
+through the entry point group ``tailwise.formats`` (each names a module that registers its format when imported).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailwise.errors import OptionError
+from tailwise.models import TabularMDP
+
+COMMON = ("horizon", "discount", "start")
+"""Options that every source takes."""
+
+_ENTRY_POINTS = "tailwise.formats"
+
+
+@dataclass(frozen=True)
+class Format:
+    """One entry of the list; see :func:`register_format`.
+
+    Attributes
+    ----------
+    name : str
+        What stands before the colon in ``NAME:TARGET``.
+    read : callable
+        Returns the model.
+    write : callable or None
+        Writes a table to a path.
+    extensions : tuple of str
+        Endings of file names.
+    options : tuple of str or None
+        Names of the reader's options; None if it takes any.
+    is_file : bool
+        Whether the target is a file.
+    summary : str
+        One line on what it is.
+    """
+
+    name: str
+    read: Callable[..., Any]
+    write: Callable[[TabularMDP, Path], None] | None
+    extensions: tuple[str, ...]
+    options: tuple[str, ...] | None
+    is_file: bool
+    summary: str
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def register_format(
+    name: str,
+    read: Callable[..., Any],
+    *,
+    extensions: Sequence[str] = (),
+    write: Callable[[TabularMDP, Path], None] | None = None,
+    options: Callable[..., Any] | None = None,
+    is_file: bool = True,
+) -> Format:
+    """Make a format known to :func:`tailwise.load`, :func:`tailwise.save` and the command line.
+
+    Parameters
+    ----------
+    name : str
+        Its name, for ``NAME:TARGET``; one that is taken is replaced.
+    read : callable
+        ``read(target, **options)`` returns a model: a :class:`tailwise.TabularMDP` or a simulator. The target is a
+        ``Path`` to an existing file, or a text if ``is_file`` is False. Its keyword parameters are the options; if
+        ``horizon``, ``discount`` and ``start`` are not among them, they are applied to the model that it returns.
+        The first line of its docstring is the summary.
+    extensions : sequence of str
+        Endings of file names, such as ``".mdl"``.
+    write : callable, optional
+        ``write(mdp, path)`` saves a table.
+    options : callable, optional
+        Whose keyword parameters are the options, where those of ``read`` are ``**options``.
+    is_file : bool, default True
+        Whether the target is a file.
+
+    Returns
+    -------
+    Format
+
+    Raises
+    ------
+    OptionError
+        If the name or an extension cannot be one.
+
+    Examples
+    --------
+    >>> import tailwise
+    >>> from tailwise.formats import register_format
+    >>> def read_coin(target, *, stake=1.0):
+    ...     "A coin that pays its stake or takes it; the target is the probability."
+    ...     p = float(target)
+    ...     return tailwise.TabularMDP.from_outcomes([0, 0], [0, 0], [0, 0], [p, 1 - p], [-stake, stake], horizon=3)
+    >>> register_format("coin", read_coin, is_file=False).summary
+    'A coin that pays its stake or takes it; the target is the probability.'
+    >>> tailwise.load("coin:0.5?stake=2&horizon=5").horizon
+    5
+    """
+    if not (isinstance(name, str) and name.isidentifier() and len(name) > 1):
+        raise OptionError(f"the name of a format must be an identifier of at least two letters, not {name!r}")
+    for extension in extensions:
+        if not isinstance(extension, str) or not extension.startswith(".") or len(extension) < 2:
+            raise OptionError(f"the extension {extension!r} of format {name!r} must start with a point")
+    parameters = list(inspect.signature(options or read).parameters.values())[0 if options else 1 :]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    known = tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD)
+    summary = (inspect.getdoc(read) or "").partition("\n")[0]
+    found = Format(
+        name.lower(), read, write, tuple(extension.lower() for extension in extensions),
+        None if takes_any else known, is_file, summary,
+    )  # fmt: skip
+    _FORMATS[found.name] = found
+    return found
+
+
+def list_formats() -> list[Format]:
+    """Return all formats, by name.
+
+    Examples
+    --------
+    >>> from tailwise.formats import list_formats
+    >>> "csv" in [item.name for item in list_formats()]
+    True
+    """
+    all_formats = _all()
+    return [all_formats[name] for name in sorted(all_formats)]
+
+
+def find_format(name: str) -> Format | None:
+    """Return the format of that name, or None."""
+    return _all().get(name.lower())
+
+
+def format_of_file(name: str) -> Format | None:
+    """Return the format whose extension ``name`` has, the longest first, or None."""
+    fitting = [
+        (len(ending), item)
+        for item in _all().values()
+        for ending in item.extensions
+        if name.lower().endswith(ending) and len(name) > len(ending)
+    ]
+    return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
+
+
+def _all() -> dict[str, Format]:
+    if "csv" not in _FORMATS:
+        given = dict(_FORMATS)  # what users registered before wins
+        kinds = importlib.import_module("tailwise.formats.kinds")
+        for module in pkgutil.iter_modules(kinds.__path__, f"{kinds.__name__}."):
+            importlib.import_module(module.name)
+        for point in importlib.metadata.entry_points(group=_ENTRY_POINTS):
+            point.load()
+        _FORMATS.update(given)
+    return _FORMATS
