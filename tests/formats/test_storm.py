@@ -201,9 +201,9 @@ def test_wrong_models_are_named_with_file_and_line(tmp_path, capfd):
 
 
 def test_a_progress_line_appears_on_demand_only(model, capfd, monkeypatch):
-    from tailwise.formats import progress, storm_table
+    from tailwise.formats import progress, storm_build
 
-    slow = storm_table.build
+    slow = storm_build.build
 
     def slower(*arguments):
         import time
@@ -212,7 +212,7 @@ def test_a_progress_line_appears_on_demand_only(model, capfd, monkeypatch):
         return slow(*arguments)
 
     monkeypatch.setattr(progress, "_DELAY", 0.01)
-    monkeypatch.setattr(storm_table, "build", slower)
+    monkeypatch.setattr(storm_build, "build", slower)
     load(model, constants="N=3", reward="time", progress=True)
     assert "building model.prism with Storm ..." in capfd.readouterr().err
     load(model, constants="N=3", reward="time")
@@ -381,3 +381,165 @@ def test_storm_models_round_trip(tmp_path, model):
     mdp = load(model, constants="N=5", reward="energy", label_costs={"goal": -2}, until="goal")
     for extension in (".npz", ".csv"):
         assert load(save(mdp, tmp_path / f"saved{extension}")).equals(mdp)
+
+
+GOALS = [  # file, constants, expression
+    ("mdp/two_dice.nm", "", "s1=7 & s2=7 & d1+d2=7"),
+    ("mdp/two_dice.nm", "", '"seven" & d1=1'),
+    ("mdp/coin2.nm", "K=3", "counter=12 | counter=0"),
+    ("mdp/firewire.nm", "delay=3,fast=0.5", "s1=7 | s2=8"),
+    ("mdp/wlan0-2-2.nm", "", "c1=1"),
+    ("dtmc/die.pm", "", "s=7 & d>4"),
+    ("dtmc/die.jani", "", "s=7 & d=6"),
+    ("mdp/slipgrid.nm", "", "deadlock"),
+]
+
+
+@pytest.mark.parametrize(("name", "constants", "goal"), GOALS)
+@pytest.mark.parametrize("steps", [3, 20])
+def test_goals_are_expressions(name, constants, goal, steps):
+    """Reaching is a reward of 1, missing a cost of 1: Storm's largest step-bounded probability, and its rest."""
+    path = shipped(name)
+    is_jani = path.suffix == ".jani"
+    source = storm.parse_jani_model(str(path))[0] if is_jani else storm.parse_prism_program(str(path))
+    if constants:
+        source = storm.instantiate_constants(source, constants)[0]
+    text = f'"{goal}"' if goal == "deadlock" else goal
+    formula = storm.parse_property(f"P{'max' if '/mdp/' in str(path) else ''}=? [F<={steps} ({text})]", source)
+    options = storm.BuilderOptions([formula.get_raw_formula()] * 2)
+    options.set_build_all_labels()
+    limits = storm.developer.ExplicitModelBuilderOptions[float]()
+    described = storm.developer.SymbolicModelDescription(source)
+    model = storm.developer.make_explicit_model_builder[float](described, options, None, limits).build()
+    expected = storm.model_checking(model, formula).get_value(model.initial_states[0])
+    common = {"constants": constants, "goal": goal, "horizon": steps}
+    for options in ({"sense": "reward", "goal_cost": 1.0}, {"miss_cost": 1.0}):
+        mdp = load(path, **common, **options)
+        assert mdp.num_states == model.nr_states
+        value = backward_induction(mdp, 0.0).value
+        assert (value if "sense" in options else 1.0 - value) == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_goal_alone_costs_what_missing_it_costs(model):
+    """Nothing else costs anything in a model without rewards; a reward structure is counted until the goal."""
+    bare = model.with_name("bare.prism")
+    bare.write_text(model.read_text().partition("rewards")[0])
+    mdp = load(bare, constants="N=3", goal="x=3", horizon=2)
+    assert any("missing the goal within the horizon costs 1" in note for note in mdp.notes)
+    assert backward_induction(mdp, 0.0).value == pytest.approx(0.5)  # fast, then slow
+    assert load(f"{bare}?goal=x=3&constants=N=3&horizon=2").equals(mdp)
+    walk = load(model, constants="N=3", reward="time", goal="x=3", horizon=50)
+    assert backward_induction(walk, 0.0).value == pytest.approx(3.0)  # slow three times
+    with pytest.raises(OptionError, match="goal='x=' is no expression of the model"):
+        load(model, constants="N=3", goal="x=")
+    with pytest.raises(OptionError, match="the start state is a goal state already"):
+        load(model, constants="N=3", goal="x=0", reward="time")
+    mdp = load(model, constants="N=3", goal="x=0 & x=1", horizon=2, miss_cost=1)
+    assert any("holds in none of the 4 states" in note for note in mdp.notes)
+
+
+TYPES = {
+    "no type": ("", "names no model type: read as an MDP"),
+    "constants first": ("// dtmc\nconst int M = 1;\nmdp\n", "its model type, mdp, is read as if it stood first"),
+    "old word": ("nondeterministic\n", "its model type, nondeterministic"),
+    "formula first": ("formula f = 1;\nglobal g : [0..3] init 0;\nmdp ", "its model type, mdp"),
+}
+
+
+@pytest.mark.parametrize("case", TYPES)
+def test_the_model_type_may_be_missing_or_elsewhere(tmp_path, model, case):
+    front, note = TYPES[case]
+    path = write(tmp_path, other__nm=front + PRISM_MODEL.removeprefix("mdp\n"))
+    mdp = load(path, constants="N=3", reward="time")
+    assert any(note in text for text in mdp.notes)
+    expected = load(model, constants="N=3", reward="time")
+    assert np.array_equal(mdp.next_states, expected.next_states)
+    assert np.array_equal(mdp.losses, expected.losses)
+
+
+def test_lines_are_those_of_the_file_when_the_type_is_put_in_front(tmp_path):
+    path = write(tmp_path, other__nm="const int N = 2;\nmodule m\n x:[0..N];\n [] x<N -> (x'=x+);\nendmodule\n")
+    with pytest.raises(FormatError, match="other.nm, line 4: Storm cannot build it"):
+        load(path)
+
+
+def test_files_of_cassandras_format_say_what_to_do(tmp_path):
+    tiger = "# tiger\ndiscount: 0.95\nvalues: reward\nstates: left right\nactions: listen\nobservations: a b\n"
+    with pytest.raises(
+        FormatError, match=r"tiger.POMDP, line 1: it is Cassandra's .POMDP format.*list the transitions"
+    ):
+        load(write(tmp_path, tiger__POMDP=tiger))
+
+
+def variable_rewards(path, assign):
+    """Two destinations of one half each that leave s at 1 and 2; ``assign(i)`` says what else they assign."""
+    content = json.loads(jani([10, 10]))
+    kind = {"kind": "bounded", "base": "int", "lower-bound": 0, "upper-bound": 20}
+    content["variables"].append({"name": "x", "type": kind, "initial-value": 1})
+    for i, destination in enumerate(content["automata"][0]["edges"][0]["destinations"]):
+        destination["assignments"] = [{"ref": "s", "value": i + 1}, *assign(i)]
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_rewards_that_differ_by_what_was_assigned_before_are_refused(tmp_path):
+    """r := x says the same at both destinations, but x was assigned there, and earlier: 0 or 10, not 5 twice."""
+    path = tmp_path / "model.jani"
+
+    def assigned(first, second, order=(0, 1)):
+        return lambda i: [
+            {"ref": "r", "value": "x", "index": order[1]},
+            {"ref": "x", "value": (first, second)[i], "index": order[0]},
+        ]
+
+    with pytest.raises(OptionError, match="reward 'r' differs between destinations"):
+        load(variable_rewards(path, assigned(0, 10)))
+    averaged = load(path, average_rewards=True)
+    assert [o.cost for o in averaged.outcomes(averaged.start, 0)] == [5.0, 5.0]
+    for order, cost in (((0, 1), 10.0), ((0, 0), 1.0), ((1, 0), 1.0)):  # after, at once, before
+        mdp = load(variable_rewards(path, assigned(10, 10, order)))
+        assert [o.cost for o in mdp.outcomes(mdp.start, 0)] == [cost, cost]
+    mdp = load(variable_rewards(path, assigned(0, 10, (1, 0))))  # x is read before it differs
+    assert [o.cost for o in mdp.outcomes(mdp.start, 0)] == [1.0, 1.0]
+
+
+def test_rewards_that_another_automaton_makes_random_are_refused(tmp_path):
+    content = json.loads(variable_rewards(tmp_path / "model.jani", lambda i: [{"ref": "r", "value": 1}]).read_text())
+    edges = content["automata"][0]["edges"]
+    for edge in edges:
+        edge["action"] = "go"
+    reads = [{"ref": "s", "value": 1}, {"ref": "r", "value": "x", "index": 1}]
+    edges[0]["destinations"] = [{"location": "l", "assignments": reads}]
+    tosses = [
+        {"location": "l", "probability": {"exp": 0.5}, "assignments": [{"ref": "x", "value": x}]} for x in (0, 10)
+    ]
+    other = [{"location": "l", "action": "go", "destinations": tosses}]
+    content["actions"] = [{"name": "go"}]
+    content["automata"].append({"name": "b", "locations": [{"name": "l"}], "initial-locations": ["l"], "edges": other})
+    sync = [{"synchronise": ["go", "go"], "result": "go"}]
+    content["system"] = {"elements": [{"automaton": "a"}, {"automaton": "b"}], "syncs": sync}
+    (tmp_path / "model.jani").write_text(json.dumps(content))
+    with pytest.raises(OptionError, match="reward 'r' differs between destinations"):
+        load(tmp_path / "model.jani")
+    assert load(tmp_path / "model.jani", goal="s=1", miss_cost=1).num_states == 3  # the reward is not used
+
+
+def test_truth_values_are_in_the_names_of_states():
+    mdp = load(shipped("dtmc/leader-3-5.pm"), reward="num_rounds")
+    assert any(name.startswith("u1,u2,u3,c=1") for name in mdp.state_labels)
+    assert any(name.startswith("!u1,") for name in mdp.state_labels)
+
+
+def test_a_umb_archive_that_storm_wrote_is_the_model(tmp_path, model):
+    source = storm.instantiate_constants(storm.parse_prism_program(str(model)), "N=3")[0]
+    options = storm.BuilderOptions()
+    options.set_build_all_labels()
+    options.set_build_all_reward_models()
+    options.set_build_state_valuations()
+    options.set_build_choice_labels()
+    limits = storm.developer.ExplicitModelBuilderOptions[float]()
+    described = storm.developer.SymbolicModelDescription(source)
+    built = storm.developer.make_explicit_model_builder[float](described, options, None, limits).build()
+    __import__("stormpy.io").io.export_to_umb(built, str(tmp_path / "model.umb"))
+    for reward in ("time", "energy"):
+        assert load(tmp_path / "model.umb", reward=reward).equals(load(model, constants="N=3", reward=reward))

@@ -1,182 +1,355 @@
-"""Explicit files (.tra, .lab, rewards) in both dialects, tidied for Storm's parser.
+"""Explicit files (.tra with .lab, .sta and rewards beside it, or all of them in one .pexp file), in both dialects.
 
-Storm's dialect opens a ``.tra`` file with ``dtmc`` or ``mdp``; PRISM's opens it with the numbers of states,
-(choices) and transitions, may end a line with the action's name, and numbers its labels
-(``0="init"``, then ``3: 0``). Both are checked line by line and handed to Storm in its own dialect.
+Storm's dialect opens a ``.tra`` file with ``dtmc`` or ``mdp``, and its labels with ``#DECLARATION``. PRISM's opens it
+with the numbers of states, (choices) and transitions, (observations), may end a line with the action's name, numbers
+its labels (``0="init"``, then ``3: 0``) and opens its rewards with numbers as well; other lines that start with ``#``
+are comments, and PRISM 4.10 says in them what follows. Numbers may be fractions. Every line is checked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NoReturn
 
-from tailwise.errors import FormatError
-from tailwise.formats.explicit_labels import NAME, storm_labels
-from tailwise.formats.explicit_lines import Lines, is_id, read_id, read_lines, read_number
+import numpy as np
+
+from tailwise.errors import FormatError, OptionError
+from tailwise.formats.explicit_model import Bools, ExplicitModel, Floats, Rewards
 from tailwise.formats.storm_options import StormOptions
 
-_TOLERANCE = 1e-6  # rows that miss 1 by less are rounding of the source
-
-_Entry: TypeAlias = tuple[tuple[int, ...], str]  # numbers of states and choices, and the value as text
-
-
-@dataclass(frozen=True)
-class ExplicitFiles:
-    """The files for Storm, and what the user should know of them."""
-
-    transitions: Path
-    labels: Path
-    state_rewards: Path | None
-    transition_rewards: Path | None
-    choices: Path | None
-    notes: tuple[str, ...]
+_TOLERANCE = 1e-6  # rows that miss 1 by less, or by what rounding to six digits explains, are rescaled
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LABEL = re.compile(r'([0-9]{1,9})="([^"]*)"')
+_TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\b\s*(?:\((\w+)\))?")
+_STRUCTURE = re.compile(r'#\s*Reward structure\s*(?:"([^"]*)")?')
+_KINDS = ("DTMC", "MDP", "POMDP")
+_LONGEST_LINE = 100_000
 
 
-def explicit_files(path: Path, options: StormOptions, folder: Path) -> ExplicitFiles:
-    """Find, check and tidy the files that belong to a ``.tra`` file.
+@dataclass
+class _Section:
+    """Lines of one kind that hold something: number and text of each."""
+
+    path: Path
+    title: str = ""
+    structure: str = ""  # of rewards
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    first: int = 1
+
+    def fail(self, line: int, problem: str) -> NoReturn:
+        """Raise ``FormatError`` about one line."""
+        raise FormatError(f"{self.path}, line {line}: {problem}")
+
+
+def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
+    """Read a model from its explicit files.
 
     Parameters
     ----------
     path : Path
-        The ``.tra`` file.
+        The ``.tra`` file, or a ``.pexp`` file.
     options : StormOptions
-        ``labels``, ``state_rewards`` and ``transition_rewards``: names of its companions, relative to it.
-    folder : Path
-        Where to write what Storm reads.
+        ``labels``, ``state_rewards`` and ``transition_rewards``: names of a ``.tra`` file's companions, relative to it.
 
     Returns
     -------
-    ExplicitFiles
+    ExplicitModel
 
     Raises
     ------
     FormatError
         Naming the file and the line that is wrong.
     """
+    if options.constants:
+        raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
     notes: list[str] = []
-    source = read_lines(path)
-    is_prism, width = _dialect(source)
-    entries, actions = _transitions(source, width)
-    num_states = max(max(ids[0], ids[-1]) for ids, _ in entries) + 1
-    loops = _loops(entries, num_states, width)
-    if loops:
-        notes.append(f"{len(loops)} states without transitions loop on themselves, as in Storm's other languages")
-        entries = sorted(entries + loops, key=lambda entry: entry[0])
-    kind = "dtmc" if width == 3 else "mdp"
-    transitions = folder / "model.tra"
-    transitions.write_text(f"{kind}\n" + _text(entries), encoding="ascii")
-    labels_path = _companion(path, options.labels, (".lab",), notes)
-    if labels_path is None:
-        raise FormatError(f"{path}: its labels are needed; expected {path.with_suffix('.lab')}, or say labels=")
-    labels = folder / "model.lab"
-    labels.write_text(storm_labels(read_lines(labels_path), num_states), encoding="utf-8")
-    choices = None
-    if actions:
-        choices = folder / "model.clab"
-        declared = " ".join(sorted(set(actions.values())))
-        body = "".join(f"{state} {index} {name}\n" for (state, index), name in actions.items())
-        choices.write_text(f"#DECLARATION\n{declared}\n#END\n{body}", encoding="ascii")
-    known = {ids for ids, _ in entries}
-    written: dict[str, Path | None] = {"state_rewards": None, "transition_rewards": None}
-    for option, endings, fields in (
-        ("state_rewards", (".srew", ".state.rew"), 2),
-        ("transition_rewards", (".trew", ".trans.rew"), width),
+    sections = _sections(path)
+    if path.suffix.lower() != ".pexp":
+        sections = [_only(sections, "Transitions", path), *_companions(path, options, notes)]
+        names = {section.structure for section in sections if section.structure}
+        for section in sections if len(names) == 1 else ():  # rewards of states and of transitions belong together
+            section.structure = next(iter(names))
+    by_title = {section.title: section for section in sections}
+    if "Transitions" not in by_title:
+        raise FormatError(f"{path}, line 1: it has no section '# Transitions'")
+    transitions = _Transitions(by_title["Transitions"])
+    if transitions.looped:
+        notes.append(f"{transitions.looped} states without transitions loop on themselves, as in Storm's languages")
+    if transitions.gap > 1e-9:
+        notes.append(f"the probabilities of some choices miss a sum of 1, by up to {transitions.gap:.2g}; rescaled")
+    count = transitions.num_states
+    labels: dict[str, Bools] = _labels(by_title["Labels"], count) if "Labels" in by_title else {}
+    if not labels and options.start is None:
+        raise FormatError(
+            f"{path}: its labels are needed; expected {path.with_suffix('.lab')}, or say labels= or start="
+        )
+    rewards: dict[str, dict[str, Floats]] = {}
+    for section in sections:
+        if section.title.endswith("rewards"):
+            part = "states" if section.title.startswith("State") else "branches"
+            rewards.setdefault(section.structure, {})[part] = transitions.rewards(section)
+    return ExplicitModel(
+        **transitions.arrays(), initial=np.flatnonzero(labels.get("init", np.zeros(0))), labels=labels,
+        rewards={name: Rewards(**parts) for name, parts in rewards.items()},
+        variables=_variables(by_title["States"], count) if "States" in by_title else {},
+        is_partial=transitions.is_partial, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _sections(path: Path) -> list[_Section]:
+    """Cut a file at the comments in which PRISM says what follows."""
+    found = [_Section(path)]
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if len(line) > _LONGEST_LINE:
+                    found[-1].fail(number, f"longer than {_LONGEST_LINE} characters")
+                text = line.strip()
+                title, structure = _TITLE.match(text), _STRUCTURE.match(text)
+                if title or structure:
+                    if found[-1].lines or found[-1].title:
+                        found.append(_Section(path, first=number))
+                    if structure:
+                        found[-1].structure = structure[1] or ""
+                    elif title:
+                        found[-1].title = title[1]
+                        if title[1] == "Transitions" and title[2] and title[2] not in _KINDS:
+                            expected = ", ".join(_KINDS)
+                            found[-1].fail(number, f"it is a {title[2]}; expected one of {expected} (discrete time)")
+                elif text and (text[0] != "#" or text in ("#DECLARATION", "#END")):
+                    found[-1].lines.append((number, text))
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}, line {number + 1}: not UTF-8 text: {error.reason}") from None
+    if not any(section.lines for section in found):
+        raise FormatError(f"{path}, line 1: the file is empty")
+    return found
+
+
+def _only(sections: list[_Section], title: str, path: Path) -> _Section:
+    """Take a file that has one section, of the title that is expected if it has one."""
+    section = sections[0]
+    if len(sections) > 1:
+        section.fail(sections[1].first, "another section starts here; a file of several sections is a .pexp file")
+    if section.title not in ("", title):
+        section.fail(section.first, f"{path.name} holds '# {section.title}'; expected '# {title}'")
+    section.title = title
+    return section
+
+
+def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator[_Section]:
+    for title, given, endings in (
+        ("Labels", options.labels, (".lab",)),
+        ("States", None, (".sta",)),
+        ("State rewards", options.state_rewards, (".srew", ".state.rew")),
+        ("Transition rewards", options.transition_rewards, (".trew", ".trans.rew")),
     ):
-        found = _companion(path, getattr(options, option), endings, notes)
+        if given is not None:
+            found: Path | None = path.parent / given
+            if not path.parent.joinpath(given).is_file():
+                raise FormatError(f"{found}: there is no such file; {path.name} was said to need it")
+        else:
+            found = next((p for p in map(path.with_suffix, endings) if p.is_file()), None)
+            if found is not None:
+                notes.append(f"read together with {found.name}")
         if found is not None:
-            rewards = _rewards(read_lines(found), fields, num_states, is_prism, known)
-            written[option] = folder / f"model.{option}"
-            (folder / f"model.{option}").write_text(rewards, encoding="ascii")
-    return ExplicitFiles(
-        transitions, labels, written["state_rewards"], written["transition_rewards"], choices, tuple(notes)
-    )
+            yield _only(_sections(found), title, found)
 
 
-def _companion(path: Path, given: str | None, endings: tuple[str, ...], notes: list[str]) -> Path | None:
-    if given is not None:
-        found = path.parent / given
-        if not found.is_file():
-            raise FormatError(f"{found}: there is no such file; {path.name} was said to need it")
-        return found
-    for ending in endings:
-        found = path.with_suffix(ending)
-        if found.is_file():
-            notes.append(f"read together with {found.name}")
-            return found
-    return None
+class _Transitions:
+    """The transitions, in order of states and choices; a deadlock loops on itself."""
+
+    def __init__(self, section: _Section) -> None:
+        self._section = section
+        line, text = section.lines[0] if section.lines else (section.first, "")
+        first = text.split()
+        self.is_prism = len(first) in (2, 3, 4) and all(map(_is_id, first))
+        self._has_choices = len(first) > 2 if self.is_prism else first[:1] == ["mdp"]
+        self.is_partial = self.is_prism and len(first) == 4
+        if not self.is_prism and [word.lower() for word in first] not in (["dtmc"], ["mdp"]):
+            section.fail(
+                line,
+                f"{text[:40]!r} opens no transition file; expected 'dtmc' or 'mdp' (Storm's dialect), or the numbers "
+                "of states and transitions, or of states, choices and transitions (PRISM's)",
+            )
+        if not self.is_prism:
+            self._has_choices = first[0].lower() == "mdp"
+        rows = self._read(section, int(first[0]) - 1 if self.is_prism else 4 * len(section.lines) + 1000)
+        if not rows:
+            section.fail(line, "no transitions follow")
+        self._check_choices(rows)
+        if self.is_prism and len(rows) != int(first[-2 if self.is_partial else -1]):
+            section.fail(line, f"{first[-2 if self.is_partial else -1]} transitions are declared, {len(rows)} follow")
+        largest = max(max(row[0], row[2]) for row in rows)
+        self.num_states = int(first[0]) if self.is_prism else largest + 1
+        missing = sorted(set(range(self.num_states)) - {row[0] for row in rows})
+        self.looped = len(missing)
+        rows += [(state, 0, state, 1.0, "", 0) for state in missing]
+        rows.sort(key=lambda row: row[:3])
+        self._states, self._choices, self._targets = (np.array([row[k] for row in rows]) for k in range(3))
+        starts = np.ones(len(rows), dtype=np.bool_)
+        starts[1:] = (np.diff(self._states) != 0) | (np.diff(self._choices) != 0)
+        self._first = np.flatnonzero(starts)
+        chances = np.array([row[3] for row in rows])
+        sums = np.add.reduceat(chances, self._first)
+        self.gap = float(np.abs(sums - 1.0).max())
+        exact = np.abs(sums - 1.0) <= 1e-9
+        self._chances = chances / np.where(exact, 1.0, sums)[np.cumsum(starts) - 1]
+        names = {name: k for k, name in enumerate(dict.fromkeys(row[4] for row in rows))}
+        self._action_names = tuple(names)
+        self._actions = np.array([names[rows[k][4]] for k in self._first.tolist()])
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the fields of an :class:`ExplicitModel` that say where choices lead."""
+        per_state = np.bincount(self._states[self._first], minlength=self.num_states)
+        return {
+            "choice_offsets": np.concatenate(([0], np.cumsum(per_state))),
+            "branch_offsets": np.append(self._first, self._states.size),
+            "targets": self._targets, "chances": self._chances,
+            "actions": self._actions, "action_names": self._action_names,
+        }  # fmt: skip
+
+    def rewards(self, section: _Section) -> Floats:
+        """Read rewards of states, or of transitions."""
+        of_states = section.title == "State rewards"
+        lines, width = section.lines, 2 if of_states else 4 if self._has_choices else 3
+        if self.is_prism:
+            if not lines or not all(map(_is_id, lines[0][1].split())):
+                section.fail(
+                    lines[0][0] if lines else section.first, "expected the numbers of states and rewards first"
+                )
+            declared, lines = int(lines[0][1].split()[-1]), lines[1:]
+            if declared != len(lines):
+                section.fail(section.lines[0][0], f"{declared} rewards are declared, {len(lines)} follow")
+        values = np.zeros(self.num_states if of_states else self._targets.size)
+        places: dict[tuple[int, ...], list[int]] = {}
+        keys = (self._states, self._choices, self._targets) if self._has_choices else (self._states, self._targets)
+        if not of_states:
+            for k, key in enumerate(zip(*(column.tolist() for column in keys), strict=True)):
+                places.setdefault(key, []).append(k)
+        for line, text in lines:
+            fields = text.split()
+            if len(fields) != width:
+                section.fail(line, f"{len(fields)} fields; expected {width}")
+            ids = tuple(_id(section, line, item, self.num_states + 1_000_000) for item in fields[:-1])
+            number = _number(section, line, fields[-1])
+            if ids[0] >= self.num_states or (not of_states and ids not in places):
+                section.fail(line, "a reward for a state or transition that the model does not have")
+            values[ids[0] if of_states else places[ids]] = number
+        return values
+
+    def _read(self, section: _Section, limit: int) -> list[tuple[int, int, int, float, str, int]]:
+        """State, choice, target, probability, action and line of every transition."""
+        width = 3 + self._has_choices + self.is_partial
+        rows: list[tuple[int, int, int, float, str, int]] = []
+        for line, text in section.lines[1:]:
+            fields = text.split()
+            if self.is_partial and fields[0] == "-":  # the observation of the start
+                continue
+            if ":" in text or "[" in text:
+                what = "intervals" if "[" in text else "the rows format"
+                section.fail(line, f"{what}: it is not read; export the model with plain probabilities, line by line")
+            if len(fields) not in (width, width + 1):
+                section.fail(line, f"{len(fields)} fields; expected {width}, and perhaps an action")
+            state = _id(section, line, fields[0], limit)
+            choice = _id(section, line, fields[1], limit) if self._has_choices else 0
+            target = _id(section, line, fields[1 + self._has_choices], limit)
+            number = _number(section, line, fields[2 + self._has_choices])
+            action = fields[width] if len(fields) > width and self._has_choices else ""
+            if action and not _NAME.fullmatch(action):
+                section.fail(line, f"{action[:40]!r} is no name of an action")
+            rows.append((state, choice, target, number, action, line))
+        return rows
+
+    def _check_choices(self, rows: list[tuple[int, int, int, float, str, int]]) -> None:
+        """Check that probabilities sum to 1, and that each state numbers its choices from 0 without a gap."""
+        sums: dict[tuple[int, int], list[float]] = {}
+        lines: dict[tuple[int, int], int] = {}
+        for state, choice, _, number, _, line in rows:
+            sums.setdefault((state, choice), []).append(number)
+            lines.setdefault((state, choice), line)
+        for (state, choice), numbers in sums.items():
+            where = f"state {state}" + (f", choice {choice}" if self._has_choices else "")
+            total = sum(numbers)
+            if min(numbers) < 0 or not abs(total - 1.0) <= max(_TOLERANCE, 0.5e-6 * len(numbers)) + 1e-9:
+                problem = f"the probabilities of {where} sum to {total:.9g}; they must be positive and sum to 1"
+                self._section.fail(lines[state, choice], problem)
+            if choice > 0 and (state, choice - 1) not in sums:
+                problem = f"state {state} has choice {choice}, but no choice {choice - 1}"
+                self._section.fail(lines[state, choice], problem)
 
 
-def _dialect(source: Lines) -> tuple[bool, int]:
-    """Whether the dialect is PRISM's, and the number of fields of a transition (3 or 4)."""
-    line, first = source.lines[0]
-    if len(first) == 1 and first[0].lower() in ("dtmc", "mdp"):
-        return False, 3 if first[0].lower() == "dtmc" else 4
-    if len(first) in (2, 3) and all(is_id(field) for field in first):
-        return True, len(first) + 1
-    raise FormatError(
-        f"{source.path}, line {line}: {' '.join(first)[:40]!r} opens no transition file; expected "
-        "'dtmc' or 'mdp' (Storm's dialect), or the numbers of states and transitions, or of states, "
-        "choices and transitions (PRISM's)"
-    )
+def _labels(section: _Section, num_states: int) -> dict[str, Bools]:
+    """Read the labels of either dialect."""
+    lines = section.lines or [(section.first, "")]
+    line, text = lines[0]
+    names: dict[str, str] = {}
+    if text == "#DECLARATION":
+        end = next((k for k, (_, text) in enumerate(lines) if text == "#END"), None)
+        if end is None:
+            section.fail(lines[-1][0], "#DECLARATION has no #END")
+        names = {name: name for _, text in lines[1:end] for name in text.split()}
+        lines, colon = lines[end + 1 :], ""
+    else:
+        for item in text.split():
+            match = _LABEL.fullmatch(item)
+            if match is None or not _NAME.fullmatch(match[2]):
+                section.fail(line, f'{item[:40]!r} declares no label; expected #DECLARATION, or such as 0="init"')
+            names[match[1]] = match[2]
+        lines, colon = lines[1:], ":"
+    found = {name: np.zeros(num_states, dtype=np.bool_) for name in names.values()}
+    for line, text in lines:
+        state, *items = text.split()
+        if not state.endswith(colon):
+            section.fail(line, f"{state[:40]!r} names no state; expected its number and a colon")
+        index = _id(section, line, state.removesuffix(":") if colon else state, num_states - 1)
+        for item in items:
+            if item not in names:
+                section.fail(line, f"the label {item[:40]!r} is not declared")
+            found[names[item]][index] = True
+    return found
 
 
-def _transitions(source: Lines, width: int) -> tuple[list[_Entry], dict[tuple[int, int], str]]:
-    """All transitions in order, and the names of the choices, where the file gives them."""
-    limit = 4 * len(source.lines) + 1000
-    entries: list[_Entry] = []
-    actions: dict[tuple[int, int], str] = {}
-    lines: dict[tuple[int, ...], int] = {}
-    sums: dict[tuple[int, ...], float] = {}
-    for line, fields in source.lines[1:]:
-        if len(fields) not in (width, width + 1):
-            source.fail(line, f"{len(fields)} fields; expected {width}, and perhaps an action")
-        ids = tuple(read_id(source, line, field, limit) for field in fields[: width - 1])
-        number = read_number(source, line, fields[width - 1])
-        entries.append((ids, number))
-        lines.setdefault(ids[:-1], line)
-        sums[ids[:-1]] = sums.get(ids[:-1], 0.0) + float(number)
-        if len(fields) > width and width == 4:
-            if not NAME.fullmatch(fields[width]):
-                source.fail(line, f"{fields[width][:40]!r} is no name of an action")
-            actions[ids[0], ids[1]] = fields[width]
-    if not entries:
-        source.fail(source.lines[0][0], "no transitions follow")
-    _check_choices(source, lines, sums)
-    entries.sort(key=lambda entry: entry[0])
-    return entries, actions
+def _variables(section: _Section, num_states: int) -> dict[str, Any]:
+    """Read the values of variables: ``(x,b)``, then ``0:(3,true)``."""
+    if len(section.lines) != num_states + 1:
+        section.fail(section.first, f"{len(section.lines) - 1} states; the model has {num_states}")
+    line, text = section.lines[0]
+    names = text.strip("()").split(",")
+    rows = []
+    for number, (line, text) in enumerate(section.lines[1:]):
+        state, _, values = text.partition(":")
+        row = values.strip("()").split(",")
+        if state != str(number) or len(row) != len(names):
+            section.fail(line, f"{text[:40]!r} does not give the {len(names)} variables of state {number}")
+        rows.append(row)
+    columns = (np.array(column) for column in zip(*rows, strict=True))
+    return {
+        name: column == "true" if np.isin(column, ("true", "false")).all() else column
+        for name, column in zip(names, columns, strict=True)
+    }
 
 
-def _loops(entries: list[_Entry], num_states: int, width: int) -> list[_Entry]:
-    """Self-loops for the states that have no transitions."""
-    missing = sorted(set(range(num_states)) - {ids[0] for ids, _ in entries})
-    return [((state, state) if width == 3 else (state, 0, state), "1") for state in missing]
+def _is_id(text: str) -> bool:
+    """Whether ``text`` is a whole number that is not negative."""
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
-def _check_choices(source: Lines, lines: dict[tuple[int, ...], int], sums: dict[tuple[int, ...], float]) -> None:
-    """Check that probabilities sum to 1, and that each state numbers its choices from 0 without a gap."""
-    for choice, total in sums.items():
-        if not abs(total - 1.0) <= _TOLERANCE:
-            where = f"state {choice[0]}" + (f", choice {choice[1]}" if len(choice) > 1 else "")
-            source.fail(lines[choice], f"the probabilities of {where} sum to {total:.9g}; they must sum to 1")
-        if len(choice) > 1 and choice[1] > 0 and (choice[0], choice[1] - 1) not in sums:
-            source.fail(lines[choice], f"state {choice[0]} has choice {choice[1]}, but no choice {choice[1] - 1}")
+def _id(section: _Section, line: int, text: str, limit: int) -> int:
+    if not _is_id(text) or int(text) > limit:
+        section.fail(line, f"{text[:40]!r} is no number of a state or choice (0 to {limit} in this file)")
+    return int(text)
 
 
-def _rewards(source: Lines, width: int, num_states: int, is_prism: bool, known: set[tuple[int, ...]]) -> str:
-    rows = [(line, fields) for line, fields in source.lines if not fields[0].startswith("#")]
-    if is_prism:
-        rows = rows[1:]  # the numbers of states and rewards
-    entries: list[_Entry] = []
-    for line, fields in rows:
-        if len(fields) != width:
-            source.fail(line, f"{len(fields)} fields; expected {width}")
-        ids = tuple(read_id(source, line, field, num_states + 1_000_000) for field in fields[:-1])
-        if ids[0] >= num_states or (width > 2 and ids not in known):
-            source.fail(line, "a reward for a state or transition that the model does not have")
-        entries.append((ids, read_number(source, line, fields[-1])))
-    return _text(sorted(entries, key=lambda entry: entry[0]))
-
-
-def _text(entries: list[_Entry]) -> str:
-    return "".join(f"{' '.join(map(str, ids))} {number}\n" for ids, number in entries)
+def _number(section: _Section, line: int, text: str) -> float:
+    if len(text) > 600 or not _NUMBER.fullmatch(text):
+        section.fail(line, f"{text[:40]!r} is not a finite number")
+    above, slash, below = text.partition("/")
+    number = int(above) / int(below) if slash else float(text)
+    if number in (float("inf"), -float("inf")):
+        section.fail(line, f"{text[:40]!r} is not a finite number")
+    return number

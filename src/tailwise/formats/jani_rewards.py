@@ -6,6 +6,7 @@ destinations: right for expectations, wrong for every other risk. Such reward st
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,32 +39,63 @@ def averaged_rewards(path: Path) -> frozenset[str]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}, line 1: not valid JSON: {error}") from None
     found: set[str] = set()
-    for edge in _edges(content):
-        destinations = [_assigned(destination) for destination in _items(edge, "destinations")]
-        names = {name for values in destinations for name in values}
-        found |= {name for name in names if len({values.get(name) for values in destinations}) > 1}
+    automata = _items(content, "automata")
+    for automaton in automata:
+        elsewhere = [item for other in automata if other is not automaton for item in _assignments(other)]
+        for item in _assignments(automaton):  # what another automaton assigns before, in the same step, may be random
+            read = set(_names(item.get("value")))
+            if any(_index(before) < _index(item) and str(before["ref"]) in read for before in elsewhere):
+                found.add(str(item["ref"]))
+        for edge in _items(automaton, "edges"):
+            destinations = [_assigned(destination) for destination in _items(edge, "destinations")]
+            names = {name for values in destinations for name in values}
+            found |= {name for name in names if len({values.get(name) for values in destinations}) > 1}
     return frozenset(found)
 
 
-def _edges(content: Any) -> Iterator[Any]:
-    for automaton in _items(content, "automata"):
-        yield from _items(automaton, "edges")
+def _assignments(automaton: Any) -> Iterator[dict[str, Any]]:
+    for edge in _items(automaton, "edges"):
+        for destination in _items(edge, "destinations"):
+            yield from _valid(destination)
+
+
+def _valid(destination: Any) -> list[dict[str, Any]]:
+    """Assignments of a destination, in order of their indices."""
+    items = [item for item in _items(destination, "assignments") if isinstance(item, dict) and "ref" in item]
+    return sorted(items, key=_index)
+
+
+def _index(item: dict[str, Any]) -> int:
+    index = item.get("index", 0)
+    return index if isinstance(index, int) else 0
 
 
 def _assigned(destination: Any) -> dict[str, str]:
-    """What a destination assigns, by variable; values as JSON text."""
-    return {
-        str(item["ref"]): json.dumps(_value(item.get("value")), sort_keys=True)
-        for item in _items(destination, "assignments")
-        if isinstance(item, dict) and "ref" in item
-    }
+    """What a destination assigns, by variable, as JSON text in terms of the values before the step.
+
+    Assignments of one index happen at once; those of a higher index read what lower ones assigned.
+    """
+    known: dict[str, Any] = {}
+    for _, group in itertools.groupby(_valid(destination), key=_index):
+        known |= {str(item["ref"]): _value(item.get("value"), known) for item in list(group)}
+    return {name: json.dumps(value, sort_keys=True) for name, value in known.items()}
 
 
-def _value(value: Any) -> Any:
-    """Drop comments, which tools add to expressions."""
+def _value(value: Any, known: dict[str, Any]) -> Any:
+    """Put in what was assigned before, and drop comments, which tools add to expressions."""
     if isinstance(value, dict):
-        return {key: _value(item) for key, item in value.items() if key != "comment"}
-    return [_value(item) for item in value] if isinstance(value, list) else value
+        return {k: v if k == "op" else _value(v, known) for k, v in value.items() if k != "comment"}
+    if isinstance(value, str):
+        return known.get(value, value)
+    return [_value(item, known) for item in value] if isinstance(value, list) else value
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Every name that an expression may refer to."""
+    if isinstance(value, str):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _names(item)
 
 
 def _items(owner: Any, key: str) -> list[Any]:

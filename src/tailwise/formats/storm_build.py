@@ -1,11 +1,12 @@
-"""Have Storm parse and build a model: PRISM, JANI, DRN and explicit files.
+"""Have Storm parse and build a model: PRISM, JANI and DRN files.
 
 Everything that understands these languages is Storm's; here are its calls, and its complaints turned
-into errors that name the file.
+into errors that name the file. What it built comes over as a UMB archive, whole arrays at a time.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 from collections.abc import Iterator
@@ -14,69 +15,88 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from tailwise.errors import FormatError, OptionError, require
-from tailwise.formats.explicit_files import explicit_files
+from tailwise.formats.explicit_model import Bools, ExplicitModel
+from tailwise.formats.prism_text import tidy_program
 from tailwise.formats.storm_options import StormOptions
+from tailwise.formats.umb_archive import read_umb
 
-_BY_ZERO = re.compile(r"/\s*0(?:\.0*)?(?![\w.])")
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
+_KINDS = ("DTMC", "MDP", "POMDP")
 
 
-def build(kind: str, path: Path, options: StormOptions) -> tuple[Any, tuple[str, ...]]:
-    """Build a sparse model.
+def build(kind: str, path: Path, options: StormOptions) -> ExplicitModel:
+    """Build a model.
 
     Parameters
     ----------
-    kind : "prism", "jani", "drn" or "tra"
+    kind : "prism", "jani" or "drn"
         The language.
     path : Path
         The file.
     options : StormOptions
-        Constants, bounds, and companions of explicit files.
+        Constants, bounds and the goal.
 
     Returns
     -------
-    tuple
-        Storm's sparse model, and notes.
+    ExplicitModel
 
     Raises
     ------
     FormatError
-        If Storm cannot read or build it, or it has too many states.
+        If Storm cannot read or build it, it is of another kind, or it has too many states.
     OptionError
-        If constants are missing or unknown.
+        If constants are missing or unknown, or the goal is no expression of the model.
     MissingExtraError
         If stormpy is not installed.
     """
-    storm = require("stormpy", "prism", f"reading {path}")
-    if not hasattr(storm, "model_checking"):
+    storm: Any = require("stormpy", "prism", f"reading {path}")
+    if not hasattr(storm, "build_model_from_umb"):
         raise FormatError(f"{path}: stormpy {storm.__version__} is too old; expected version 2 or later")
-    if options.constants and kind in ("drn", "tra"):
+    if options.constants and kind == "drn":
         raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
-    if kind != "tra" and (options.labels or options.state_rewards or options.transition_rewards):
+    if options.labels or options.state_rewards or options.transition_rewards:
         raise OptionError(f"{path}: labels, state_rewards and transition_rewards belong to .tra files")
+    notes: tuple[str, ...] = ()
     with _complaints(path):
-        if kind == "tra":
-            return _build_explicit(storm, path, options)
         if kind == "drn":
             drn_options = storm.developer.DirectEncodingParserOptions()
             drn_options.build_choice_labeling = b"@nr_choices" in path.read_bytes()  # Storm needs it for names
-            return storm.build_model_from_drn(str(path), options=drn_options), ()
-        if kind == "prism":
-            _refuse_division_by_zero(path)
-            source = storm.parse_prism_program(str(path))
+            model, goal = storm.build_model_from_drn(str(path), options=drn_options), None
+        elif kind == "prism":
+            source, notes = _parse_prism(storm, path)
         else:
             source = storm.parse_jani_model(str(path), property_filter=[])[0]
-    source = _define_constants(storm, source, path, options)
-    with _complaints(path):
-        return _build_symbolic(storm, source, path, options)
+    if kind != "drn":
+        source = _define_constants(storm, source, path, options)
+        with _complaints(path):
+            model, goal = _build_symbolic(storm, source, path, options)
+    if model.model_type.name not in _KINDS:
+        kinds = ", ".join(_KINDS)
+        raise FormatError(f"{path}: it is a {model.model_type.name}; expected one of {kinds} (discrete time)")
+    if not model.supports_parameters and model.has_parameters:
+        raise FormatError(f"{path}: it has parameters; give them values")
+    with _complaints(path), TemporaryDirectory(prefix="tailwise-") as folder:
+        exporting = importlib.import_module("stormpy.io")
+        wanted = exporting.UmbExportOptions()
+        wanted.compression, wanted.canonicize_pomdp = exporting.CompressionMode.NO_COMPRESSION, False
+        archive = Path(folder) / "model.umb"
+        exporting.export_to_umb(model, str(archive), options=wanted)
+        del model  # before there is a second copy of it in memory
+        return dataclasses.replace(read_umb(archive), goal=goal, notes=notes)
 
 
-def _refuse_division_by_zero(path: Path) -> None:
-    """Raise where a number is divided by a zero that stands there: Storm's arithmetic would end the whole process."""
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-        if _BY_ZERO.search(line.partition("//")[0]):
-            raise FormatError(f"{path}, line {number}: it divides by 0")
+def _parse_prism(storm: Any, path: Path) -> tuple[Any, tuple[str, ...]]:
+    """Parse a program, in the form in which Storm takes it."""
+    text, notes = tidy_program(path)
+    if not notes:
+        return storm.parse_prism_program(str(path)), ()
+    with TemporaryDirectory(prefix="tailwise-") as folder:
+        tidied = Path(folder) / path.name
+        tidied.write_text(text, encoding="utf-8")
+        return storm.parse_prism_program(str(tidied)), notes
 
 
 def _define_constants(storm: Any, source: Any, path: Path, options: StormOptions) -> Any:
@@ -95,9 +115,11 @@ def _define_constants(storm: Any, source: Any, path: Path, options: StormOptions
         return storm.instantiate_constants(source, str(options.constants))[0] if given else source
 
 
-def _build_symbolic(storm: Any, source: Any, path: Path, options: StormOptions) -> tuple[Any, tuple[str, ...]]:
+def _build_symbolic(storm: Any, source: Any, path: Path, options: StormOptions) -> tuple[Any, Bools | None]:
     developer = storm.developer
-    wanted = storm.BuilderOptions()
+    goal = _goal(storm, source, path, options.goal)
+    # one formula alone would make Storm cut the model off where it holds
+    wanted = storm.BuilderOptions() if goal is None else storm.BuilderOptions([goal.get_raw_formula()] * 2)
     wanted.set_build_all_labels()
     wanted.set_build_all_reward_models()
     wanted.set_build_state_valuations()
@@ -110,24 +132,25 @@ def _build_symbolic(storm: Any, source: Any, path: Path, options: StormOptions) 
         raise FormatError(
             f"{path}: the model has more than max_states={options.max_states} states; raise it, or bound the model"
         )
-    return model, ()
+    if goal is None:
+        return model, None
+    holds = np.zeros(model.nr_states, dtype=np.bool_)
+    holds[list(storm.model_checking(model, goal).get_truth_values_vector())] = True
+    return model, holds
 
 
-def _build_explicit(storm: Any, path: Path, options: StormOptions) -> tuple[Any, tuple[str, ...]]:
-    with TemporaryDirectory(prefix="tailwise-") as folder:
-        files = explicit_files(path, options, Path(folder))
-        model = storm.build_model_from_explicit(
-            str(files.transitions),
-            str(files.labels),
-            state_rewards=_text(files.state_rewards),
-            transition_rewards=_text(files.transition_rewards),
-            choice_labeling=_text(files.choices),
-        )
-    return model, files.notes
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+def _goal(storm: Any, source: Any, path: Path, text: str | None) -> Any:
+    if text is None:
+        return None
+    labels = {label.name for label in getattr(source, "labels", ())}
+    text = f'"{text}"' if text in labels or text in ("init", "deadlock") else text
+    try:
+        return storm.parse_property(text, source)
+    except RuntimeError as error:
+        said = " ".join(str(error).split())[:200]
+        raise OptionError(
+            f"{path}: goal={text!r} is no expression of the model, such as 'x=3 & !b' or '\"label\"': {said}"
+        ) from None
 
 
 @contextmanager

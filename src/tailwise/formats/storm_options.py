@@ -17,7 +17,7 @@ _CONSTANT = re.compile(r"true|false|-?[0-9]+/[0-9]+|-?([0-9]+(\.[0-9]*)?|\.[0-9]
 
 @dataclass(frozen=True, kw_only=True)
 class StormOptions:
-    """Options of PRISM, JANI, DRN and explicit (.tra) files.
+    """Options of PRISM, JANI, DRN, UMB and explicit (.tra) files.
 
     The cost of a step is the sum of what is asked for: the reward structure, ``step_cost``, and
     ``label_costs`` of the state entered.
@@ -38,6 +38,11 @@ class StormOptions:
         Cost of every step.
     until : str or sequence of str
         Labels: entering a state with one of them ends the episode.
+    goal : str, optional
+        A label, or an expression over the model's variables (``"x=3 & !b"``): entering a state where it holds ends
+        the episode. If nothing else costs anything, missing it costs 1 (reaching it earns 1, if ``sense`` is reward).
+    goal_cost, miss_cost : float, optional
+        Cost of reaching the goal, and of not having reached it when the horizon is over.
     average_rewards : bool, default False
         Accept a JANI reward that differs between destinations of an edge, though only its mean is known.
     max_states : int, default 10,000,000
@@ -57,6 +62,9 @@ class StormOptions:
     label_costs: str | Mapping[str, float] = field(default_factory=dict)
     step_cost: float = 0.0
     until: Any = ()
+    goal: str | None = None
+    goal_cost: float | None = None
+    miss_cost: float | None = None
     average_rewards: bool = False
     max_states: int = 10_000_000
     progress: bool | None = None
@@ -69,7 +77,12 @@ class StormOptions:
         choice(self.sense, "sense", ("cost", "reward"))
         real(self.step_cost, "step_cost")
         integer(self.max_states, "max_states", low=1)
-        for name in ("reward", "labels", "state_rewards", "transition_rewards"):
+        for name in ("goal_cost", "miss_cost"):
+            if getattr(self, name) is not None:
+                real(getattr(self, name), name)
+                if self.goal is None:
+                    raise OptionError(f"{name} needs goal=, the label or expression that it is about")
+        for name in ("reward", "goal", "labels", "state_rewards", "transition_rewards"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise OptionError(f"{name} must be a text, not {value!r}")
@@ -80,6 +93,11 @@ class StormOptions:
         object.__setattr__(self, "until", names(self.until, "until"))
         object.__setattr__(self, "constants", _constants(self.constants))
         object.__setattr__(self, "label_costs", _label_costs(self.label_costs))
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether some cost is asked for, beside a reward structure."""
+        return bool(self.label_costs or self.step_cost or self.goal_cost is not None or self.miss_cost is not None)
 
     @property
     def costs_by_label(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""PRISM, JANI, DRN and explicit files, through Storm."""
+"""PRISM, JANI and DRN files, which Storm parses and builds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,37 @@ from tailwise.models import TabularMDP
 
 
 def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
-    """Model that Storm parses and builds (extra ``prism``)."""
-    from tailwise.formats.storm_table import read_storm
+    """Model that Storm builds (extra ``prism``).
 
-    return read_storm(kind, path, StormOptions(**options))
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : "prism", "jani" or "drn"
+        The language.
+    **options
+        Those of :class:`StormOptions`.
+
+    Returns
+    -------
+    TabularMDP
+    """
+    from tailwise.formats.jani_rewards import averaged_rewards
+    from tailwise.formats.model_table import table_of_model
+    from tailwise.formats.progress import ProgressLine
+    from tailwise.formats.storm_build import build
+
+    asked = StormOptions(**options)
+    with ProgressLine(f"building {path.name} with Storm", show=asked.progress) as line:
+        model = build(kind, path, asked)
+        line.say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")
+        averaged = averaged_rewards(path) if kind == "jani" else frozenset()
+        return table_of_model(model, path, asked, averaged)
 
 
 for _name, _extensions in {
     "prism": (".prism", ".nm", ".pm", ".sm", ".ma", ".pomdp"),
     "jani": (".jani",),
     "drn": (".drn",),
-    "tra": (".tra",),
 }.items():
     register_format(_name, functools.partial(read_symbolic, kind=_name), extensions=_extensions, options=StormOptions)

@@ -1,0 +1,80 @@
+"""The text of a PRISM program, in the form in which Storm takes it.
+
+PRISM lets the model type stand anywhere, takes a program without one for an MDP, and still knows the old words for
+it. Storm wants it first: it is put there, on the first line, so that Storm's line numbers stay those of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tailwise.errors import FormatError
+
+_TYPES = {
+    "dtmc": "dtmc", "mdp": "mdp", "ctmc": "ctmc", "pomdp": "pomdp", "pta": "pta", "popta": "popta", "ma": "ma",
+    "smg": "smg", "csg": "csg", "idtmc": "idtmc", "imdp": "imdp", "probabilistic": "dtmc", "nondeterministic": "mdp",
+    "stochastic": "ctmc",
+}  # fmt: skip
+_CASSANDRA = re.compile(r"^\s*(discount|values|states|actions|observations)\s*:", re.MULTILINE)
+_SKIPPED = re.compile(r'//[^\n]*|"[^"\n]*"')
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\sA-Za-z0-9_]")
+_BY_ZERO = re.compile(r"/\s*0(?:\.0*)?(?![\w.])")
+_BODIES = {
+    "module": "endmodule", "rewards": "endrewards", "init": "endinit", "system": "endsystem",
+    "observables": "endobservables", "player": "endplayer", "invariant": "endinvariant",
+}  # fmt: skip
+
+
+def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return a program's text with its model type in front, and a note if that changed it.
+
+    Parameters
+    ----------
+    path : Path
+        The program.
+
+    Returns
+    -------
+    tuple of str and tuple of str
+
+    Raises
+    ------
+    FormatError
+        If it is a file of Cassandra's format, or divides by a zero that stands there (Storm's arithmetic would
+        end the whole process).
+    """
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    plain = _SKIPPED.sub(lambda match: " " * len(match[0]), text)
+    for number, line in enumerate(plain.splitlines(), 1):
+        if _BY_ZERO.search(line):
+            raise FormatError(f"{path}, line {number}: it divides by 0")
+    if "module" not in plain and len(set(_CASSANDRA.findall(plain))) > 1:
+        raise FormatError(
+            f"{path}, line 1: it is Cassandra's .POMDP format, which is not read; list the transitions as CSV "
+            "(idstatefrom,idaction,idstateto,probability,reward), or write it as a PRISM program (pomdp)"
+        )
+    found = _model_type(plain)
+    if found is None:
+        return f"mdp {text}", ("it names no model type: read as an MDP, as PRISM does; write dtmc or mdp in line 1",)
+    start, word = found
+    if not plain[:start].strip() and _TYPES[word] == word:
+        return text, ()
+    rest = text[:start] + " " * len(word) + text[start + len(word) :]
+    return f"{_TYPES[word]} {rest}", (f"its model type, {word}, is read as if it stood first",)
+
+
+def _model_type(plain: str) -> tuple[int, str] | None:
+    """Place and word of the model type, which stands outside of modules and is a statement of its own."""
+    closing, is_statement = "", True
+    for match in _WORD.finditer(plain):
+        word = match[0]
+        if closing:
+            is_statement = word == closing
+            closing = "" if is_statement else closing
+        elif is_statement and word in _TYPES:
+            return match.start(), word
+        else:
+            closing = _BODIES.get(word, "") if is_statement else ""
+            is_statement = word == ";"
+    return None

@@ -1,0 +1,177 @@
+"""Read UMB archives, the exchange format of probabilistic model checkers: a tar of plain binary arrays and an index.
+
+Storm hands the models that it builds over in this form; its files, and those of other tools, are read without it.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import FormatError
+from tailwise.formats.explicit_model import MOST_NAMES, Bools, ExplicitModel, Ints, Rewards
+
+_VERSION = 1
+
+
+def read_umb(path: Path) -> ExplicitModel:
+    """Read a discrete-time model with at most one player.
+
+    Parameters
+    ----------
+    path : Path
+        The archive, compressed or not.
+
+    Returns
+    -------
+    ExplicitModel
+
+    Raises
+    ------
+    FormatError
+        Naming the member that is missing, damaged or of another kind.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            return _Reader(path, archive).model()
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise FormatError(f"{path}: not a readable UMB archive: {error}") from None
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(f"{path}, member index.json: it does not describe a model: {error!r}") from None
+
+
+class _Reader:
+    def __init__(self, path: Path, archive: tarfile.TarFile) -> None:
+        self._path, self._archive = path, archive
+        self._members = {member.name: member for member in archive if member.isfile()}
+        try:
+            index = json.loads(self._bytes("index.json"))
+        except ValueError as error:
+            self._fail("index.json", f"not valid JSON: {error}")
+        self._index: dict[str, Any] = index
+        self._system: dict[str, Any] = index["transition-system"]
+
+    def model(self) -> ExplicitModel:
+        """Return the model."""
+        system = self._system
+        if self._index.get("format-version") != _VERSION:
+            self._fail("index.json", f"version {self._index.get('format-version')!r}; expected {_VERSION}")
+        if system.get("time", "discrete") != "discrete" or system.get("#players", 1) > 1:
+            kind = f"{system.get('time')} time, {system.get('#players')} players"
+            self._fail("index.json", f"{kind}; expected discrete time, and one player at most")
+        if "branch-probability-type" in system and system["branch-probability-type"] != {"type": "double", "size": 64}:
+            self._fail(
+                "index.json", f"probabilities of type {system['branch-probability-type']}; export it with doubles"
+            )
+        states, choices, branches = (self._count(name) for name in ("#states", "#choices", "#branches"))
+        choice_offsets = self._offsets("state-to-choices.bin", states, choices)
+        branch_offsets = self._offsets("choice-to-branches.bin", choices, branches)
+        targets = self._array("branch-to-target.bin", "<u8", branches)
+        if branches and int(targets.max()) >= states:
+            self._fail("branch-to-target.bin", f"it names state {targets.max()} of {states}")
+        name = "branch-to-probability.bin"
+        chances = self._array(name, "<f8", branches) if name in self._members else np.ones(branches)
+        action_names, actions = self._actions(choices)
+        initial = np.flatnonzero(self._bits("state-is-initial.bin", states))
+        labels = {"init": self._bits("state-is-initial.bin", states)} if initial.size else {}
+        notes = self._index.get("annotations", {})
+        for key, entry in notes.get("aps", {}).items():
+            if "states" in entry.get("applies-to", ()):
+                labels[entry.get("alias", key)] = self._bits(f"annotations/aps/{key}/states/values.bin", states)
+        sizes = {"states": states, "choices": choices, "branches": branches}
+        rewards = {}
+        for key, entry in notes.get("rewards", {}).items():
+            parts = {
+                part: self._array(f"annotations/rewards/{key}/{part}/values.bin", "<f8", sizes[part])
+                for part in entry["applies-to"]
+            }
+            rewards[entry.get("alias", "" if key == "default" else key)] = Rewards(**parts)
+        return ExplicitModel(
+            choice_offsets=choice_offsets, branch_offsets=branch_offsets, targets=targets.astype(np.int64),
+            chances=chances, initial=initial, labels=labels, rewards=rewards, actions=actions,
+            action_names=action_names, variables=self._variables(states), is_partial=system.get("#observations", 0) > 0,
+        )  # fmt: skip
+
+    def _fail(self, member: str, problem: str) -> NoReturn:
+        raise FormatError(f"{self._path}, member {member}: {problem}")
+
+    def _count(self, name: str) -> int:
+        count = self._system[name]
+        if not isinstance(count, int) or not 0 < count < 2**40:
+            self._fail("index.json", f"{name} is {count!r}; expected a whole number of at least 1")
+        return count
+
+    def _bytes(self, name: str) -> bytes:
+        member = self._members.get(name)
+        file = None if member is None else self._archive.extractfile(member)
+        if file is None:
+            self._fail(name, "it is missing")
+        return file.read()
+
+    def _array(self, name: str, kind: str, count: int) -> NDArray[Any]:
+        content, size = self._bytes(name), count * np.dtype(kind).itemsize
+        if len(content) != size:
+            self._fail(name, f"it has {len(content)} bytes; expected {size}")
+        return np.frombuffer(content, dtype=kind)
+
+    def _bits(self, name: str, count: int) -> Bools:
+        content = np.frombuffer(self._bytes(name), dtype=np.uint8)
+        if content.size * 8 < count:
+            self._fail(name, f"it has {content.size * 8} bits; expected {count}")
+        return np.unpackbits(content, bitorder="little", count=count).astype(np.bool_)
+
+    def _offsets(self, name: str, count: int, total: int) -> Ints:
+        if name not in self._members and count == total:  # one each
+            return np.arange(count + 1, dtype=np.int64)
+        offsets = self._array(name, "<u8", count + 1).astype(np.int64)
+        if offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 1).any():
+            self._fail(name, f"it does not cut {total} items into {count} runs of at least one")
+        return offsets
+
+    def _actions(self, choices: int) -> tuple[tuple[str, ...], Ints | None]:
+        count = self._system.get("#choice-actions", 0)
+        if not count or "actions/choices/values.bin" not in self._members:
+            return (), None
+        actions = self._array("actions/choices/values.bin", "<u4", choices).astype(np.int64)
+        if int(actions.max()) >= count:
+            self._fail("actions/choices/values.bin", f"it names action {actions.max()} of {count}")
+        if "actions/choices/string-mapping.bin" not in self._members:
+            return tuple(f"action {k}" for k in range(count)), actions
+        ends = self._array("actions/choices/string-mapping.bin", "<u8", count + 1).tolist()
+        text = self._bytes("actions/choices/strings.bin")
+        return tuple(text[a:b].decode("utf-8", "replace") for a, b in zip(ends, ends[1:], strict=False)), actions
+
+    def _variables(self, states: int) -> dict[str, NDArray[Any]]:
+        """Decode the states' variables, packed into as few bits as they need; {} where they are of other kinds."""
+        classes = self._index.get("valuations", {}).get("states", {}).get("classes", ())
+        if len(classes) != 1 or states > MOST_NAMES:
+            return {}
+        fields = classes[0]["variables"]
+        sizes = [field["padding"] if "padding" in field else field["type"].get("size", 64) for field in fields]
+        content = self._array("valuations/states/valuations.bin", "|u1", states * (sum(sizes) // 8))
+        bits = np.unpackbits(content.reshape(states, -1), axis=1, bitorder="little")
+        found: dict[str, NDArray[Any]] = {}
+        first = 0
+        for field, size in zip(fields, sizes, strict=True):
+            part, first = bits[:, first : first + size], first + size
+            if "padding" in field:
+                continue
+            kind = field["type"]["type"]
+            if kind == "double" and size == 64:
+                found[field["name"]] = np.packbits(part, axis=1, bitorder="little").view("<f8").reshape(-1)
+                continue
+            if field.get("is-optional") or size > 62 or kind not in ("bool", "uint", "int"):
+                return {}
+            number = part.astype(np.int64) @ (np.int64(1) << np.arange(size, dtype=np.int64))
+            if kind == "int" and size:
+                number -= (part[:, -1].astype(np.int64)) << size
+            number += int(field.get("offset", 0))
+            found[field["name"]] = number.astype(np.bool_) if kind == "bool" else number
+        return found
