@@ -13,6 +13,7 @@ TOKENS = (
     "", "-1", "0", "1", "2", "nan", "inf", "-inf", "1e999", "1e-999", "999999999999", "1000000", "9" * 40,
     "9" * 5000, "\0", '"', "'", ",", ";", "\n", "\r", "\r\n", "\t", " ", "0x10", "1_0", "0.5", "1.0000001",
     "é", "\u0663", "\ufeff", "__import__('os')._exit(7)", "!!python/object/apply:os._exit [7]", "{", "}",
+    "1/3", "1/0", "# Labels", "# Transitions (CTMC)",
     "[" * 3000, "]", ":", "null", "true", "#", "#END", "#DECLARATION", "mdp", "dtmc", "init",
 )  # fmt: skip
 
@@ -89,6 +90,14 @@ def subjects(folder):
         "domains_info": Subject(info, "domains_info__csv", _load),
         "metadata": Subject(meta, "model__csv__json", _load),
     }
+    prism |= {"model__sta": "(x,b)\n0:(0,true)\n1:(5,false)\n2:(7,true)\n"}
+    sections = {
+        "tra": "# Transitions (MDP)", "sta": "# States", "lab": "# Labels",
+        "srew": '# Reward structure "r"\n# State rewards', "trew": '# Reward structure "r"\n# Transition rewards',
+    }  # fmt: skip
+    whole = "\n".join(f"{title}\n{prism[f'model__{ending}']}" for ending, title in sections.items())
+    found["prism pexp"] = Subject({"model__pexp": whole}, "model__pexp", _explicit)
+    found["csv names"] = Subject({"model__csv": small.NAMED}, "model__csv", _load)
     for name, files in (("storm", storm), ("prism", prism)):
         for damaged in files:
             found[f"{name} {damaged.partition('__')[2]}"] = Subject(files, damaged, _explicit)

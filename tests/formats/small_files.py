@@ -12,6 +12,12 @@ ONE_BASED = '"idstatefrom","idaction","idstateto","probability","reward"\n' + (
     "1,1,1,0.25,1.5\n1,1,1,0.25,-2\n1,1,2,0.5,0\n1,2,2,1,-0.125\n2,1,3,0.75,3\n2,1,1,0.25,0\n3,1,3,1,0\n"
 )
 
+# The same, with names.
+NAMED = HEADER + (
+    "home,go,home,0.25,1.5\nhome,go,home,0.25,-2\nhome,go,away,0.5,0\nhome,fly,away,1,-0.125\n"
+    "away,go,end,0.75,3\naway,go,home,0.25,0\nend,go,end,1,0\n"
+)
+
 # idoutcome as alternatives: each sums to 1 by itself.
 ALTERNATIVES = "idstatefrom,idaction,idstateto,idoutcome,probability,reward\n" + (
     "0,0,1,0,1,-1\n0,0,1,1,1,1\n0,0,0,2,0.5,0\n0,0,1,2,0.5,0\n1,0,1,0,1,0\n"

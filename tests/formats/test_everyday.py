@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tailwise
-from formats.small_files import HEADER, ONE_BASED, ZERO_BASED, write
+from formats.small_files import HEADER, NAMED, ONE_BASED, ZERO_BASED, write
 from tailwise import TabularMDP, backward_induction
 from tailwise.errors import FormatError, OptionError, UnknownNameError
 from tailwise.formats import load
@@ -145,13 +145,6 @@ def test_lines_are_counted_past_comments(tmp_path):
     path = write(tmp_path, model__csv=HEADER + "0,0,0,1,0\n\n0,1,0,1,0,7\n")
     with pytest.raises(FormatError, match=r"model.csv, line 4: 6 fields, but the first line names 5 columns"):
         load(path)
-
-
-NAMED = (
-    HEADER
-    + "home,go,home,0.25,1.5\nhome,go,home,0.25,-2\nhome,go,away,0.5,0\nhome,fly,away,1,-0.125\n"
-    + ("away,go,end,0.75,3\naway,go,home,0.25,0\nend,go,end,1,0\n")
-)
 
 
 def test_ids_may_be_names(tmp_path, expected):

@@ -103,7 +103,7 @@ def test_a_goal_of_explicit_files_is_a_label(tmp_path):
     assert backward_induction(mdp, 0.0).value == pytest.approx(0.2, rel=1e-12)
     averse = backward_induction(mdp, 2.0).value
     assert averse == pytest.approx(np.log(0.8 + 0.2 * np.exp(2.0)) / 2.0, rel=1e-12)
-    with pytest.raises(OptionError, match="no state label 's=3'; labels are .*goal= takes one here"):
+    with pytest.raises(OptionError, match=r"no state label 's=3'; labels are .*goal= takes one here"):
         load(path, goal="s=3", miss_cost=1)
     with pytest.raises(OptionError, match="the start state is a goal state already"):
         load(path, goal="init", miss_cost=1)

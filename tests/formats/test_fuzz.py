@@ -14,7 +14,7 @@ from tailwise.formats import csv_rows, load
 NAMES = [
     "csv from 0", "csv from 1", "csv alternatives", "csv numbered", "csv saved", "domains_info", "metadata",
     "storm tra", "storm lab", "storm srew", "storm trew", "prism tra", "prism lab", "prism srew",
-    "prism trew",
+    "prism trew", "prism sta", "prism pexp", "csv names",
 ]  # fmt: skip
 _WHERE = re.compile(r"(model|domains_info)\.[a-z.]+, line \d+")
 

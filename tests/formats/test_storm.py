@@ -459,7 +459,7 @@ def test_the_model_type_may_be_missing_or_elsewhere(tmp_path, model, case):
 
 def test_lines_are_those_of_the_file_when_the_type_is_put_in_front(tmp_path):
     path = write(tmp_path, other__nm="const int N = 2;\nmodule m\n x:[0..N];\n [] x<N -> (x'=x+);\nendmodule\n")
-    with pytest.raises(FormatError, match="other.nm, line 4: Storm cannot build it"):
+    with pytest.raises(FormatError, match=r"other.nm, line 4: Storm cannot build it"):
         load(path)
 
 

@@ -5,6 +5,7 @@ Storm hands the models that it builds over in this form; its files, and those of
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 import tarfile
@@ -146,7 +147,7 @@ class _Reader:
             return tuple(f"action {k}" for k in range(count)), actions
         ends = self._array("actions/choices/string-mapping.bin", "<u8", count + 1).tolist()
         text = self._bytes("actions/choices/strings.bin")
-        return tuple(text[a:b].decode("utf-8", "replace") for a, b in zip(ends, ends[1:], strict=False)), actions
+        return tuple(text[a:b].decode("utf-8", "replace") for a, b in itertools.pairwise(ends)), actions
 
     def _variables(self, states: int) -> dict[str, NDArray[Any]]:
         """Decode the states' variables, packed into as few bits as they need; {} where they are of other kinds."""
