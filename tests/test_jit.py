@@ -55,9 +55,9 @@ def test_seeds():
 def test_the_search_is_cached_across_processes(tmp_path):
     """The second process loads the kernel: its dispatcher counts a hit and no miss."""
     code = (
-        "from tailwise import ErmMcts, domains; from tailwise.search import kernels;"
-        "ErmMcts(domains.make('mdp-4'), 0.5, seed=0).plan(iterations=10);"
-        "stats = kernels.search_chunk.stats; print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
+        "from tailwise import ErmMcts, domains; search = ErmMcts(domains.make('mdp-4'), 0.5, seed=0);"
+        "search.plan(iterations=10); stats = search._compiled().stats;"
+        "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     runs = [

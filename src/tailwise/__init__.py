@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
+    from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
     from tailwise.evaluation import Returns, evaluate, frontier
     from tailwise.formats import load, save
     from tailwise.models import (
@@ -41,7 +42,16 @@ if TYPE_CHECKING:
         truncate,
     )
     from tailwise.risk import EntropicAccumulator, erm
-    from tailwise.search import LogBonus, Plan, PolynomialBonus, SearchOptions, TreeSearch
+    from tailwise.search import (
+        BellmanBackup,
+        NodeView,
+        OffPolicyBackup,
+        Plan,
+        Rollout,
+        SampledBackup,
+        SearchOptions,
+        TreeSearch,
+    )
 
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
@@ -53,11 +63,18 @@ _HOMES = {
     "ErmMcts": "planners",
     "ExactPlanner": "planners",
     "GymnasiumSimulator": "models",
-    "LogBonus": "search",
+    "LogBonus": "bonuses",
     "NluMcts": "planners",
     "Plan": "search",
     "Planner": "planners",
-    "PolynomialBonus": "search",
+    "PolynomialBonus": "bonuses",
+    "Bonus": "bonuses",
+    "RangeBonus": "bonuses",
+    "BellmanBackup": "search",
+    "NodeView": "search",
+    "OffPolicyBackup": "search",
+    "Rollout": "search",
+    "SampledBackup": "search",
     "Returns": "evaluation",
     "SearchOptions": "search",
     "Simulator": "models",
@@ -82,7 +99,7 @@ _HOMES = {
     "truncate": "planners",
 }
 _LAYERS = (
-    *("bandits", "bindings", "domains", "errors", "evaluation", "formats", "models", "planners"),
+    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "formats", "models", "planners"),
     *("report", "reproduction", "risk", "search", "theory"),
 )
 

@@ -7,12 +7,16 @@ zero give inf or NaN, as in NumPy, and spares a branch per division.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
+import numpy as np
 from numba import config, njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
@@ -34,6 +38,103 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
     except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
         compiled = njit(nogil=True, **options)(function)
     return compiled
+
+
+class ChosenByKind:
+    """A function of kernels whose body is chosen by the type of its first argument, a NamedTuple.
+
+    The decorated function says what it does and, with its own body, what holds where a kind registered nothing.
+    numba resolves the choice while it compiles, so that a plug-in costs no more than code written in place.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> @ChosenByKind
+    ... def area(shape):
+    ...     return 0.0
+    >>> class Square(NamedTuple):
+    ...     side: float
+    >>> def area_of_square(shape):
+    ...     return shape.side * shape.side
+    >>> area.register(Square, area_of_square)
+    >>> area(Square(3.0))
+    9.0
+    """
+
+    def __init__(self, default: Kernel) -> None:
+        self._bodies: dict[type, Kernel] = {}
+        self._default = default
+        functools.update_wrapper(self, default)
+        bodies = self._bodies
+
+        def choose(kind: Any, *rest: Any) -> Kernel:
+            return bodies.get(kind.instance_class, default)
+
+        options = {"nogil": True, "error_model": "numpy", "forceinline": True}
+        overload(self, jit_options=options, strict=False)(choose)
+
+    def register(self, kind: type, body: Kernel) -> None:
+        """Use ``body`` where the first argument is a ``kind`` (a NamedTuple class)."""
+        self._bodies[kind] = body
+
+    def body(self, kind: type) -> Kernel:
+        """Return what runs for a kind."""
+        return self._bodies.get(kind, self._default)
+
+    def __call__(self, kind: Any, *rest: Any) -> Any:
+        """Call the body for ``kind``'s type: what runs where nothing is compiled."""
+        return self.body(type(kind))(kind, *rest)
+
+
+@functools.cache
+def kernel_for(function: Kernel, *kinds: type) -> Kernel:
+    """Compile ``function`` for one combination of plugged-in kinds, with a cache file of its own on disk.
+
+    numba's cache knows neither an edit in another file nor that a kind's module may be missing in another process. So
+    the name of the cache file holds a fingerprint of all the code that goes into the kernel.
+
+    Parameters
+    ----------
+    function : callable
+        Plain function, to be compiled as :func:`kernel` does.
+    *kinds : type
+        The NamedTuple classes that it will be called with.
+    """
+    if config.DISABLE_JIT:
+        return function
+    marks: dict[Any, Any] = {}
+    _collect(function, kinds, marks)
+    names = [(kind.__module__, kind.__qualname__, getattr(kind, "__annotations__", None)) for kind in kinds]
+    digest = hashlib.sha256(repr((names, list(marks.values()))).encode()).hexdigest()[:16]
+    plain: Any = function
+    copy = FunctionType(plain.__code__, plain.__globals__, plain.__name__)
+    copy.__module__, copy.__qualname__ = plain.__module__, f"{plain.__qualname__}_{digest}"
+    return kernel(copy)
+
+
+def _collect(function: Any, kinds: tuple[type, ...], marks: dict[Any, Any]) -> None:
+    """Put down the bytecode of ``function`` and of all that it calls by name, and the constants that it names."""
+    if isinstance(function, ChosenByKind):
+        for kind in kinds:
+            _collect(function.body(kind), kinds, marks)
+        return
+    plain = getattr(function, "py_func", None) or getattr(function, "_defn", function)
+    if plain in marks or not isinstance(plain, FunctionType):
+        return
+    codes: list[CodeType] = [plain.__code__]
+    names: set[str] = set()
+    marks[plain] = []
+    for code in codes:
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+        constants = [part for part in code.co_consts if not isinstance(part, CodeType)]
+        marks[plain].append((code.co_name, code.co_code, repr(constants), code.co_names, code.co_varnames))
+        names.update(code.co_names)
+    for name in sorted(names & plain.__globals__.keys()):
+        value = plain.__globals__[name]
+        if isinstance(value, (bool, int, float, str, tuple, list, np.generic)):
+            marks[plain].append((name, repr(value)))
+        elif callable(value):
+            _collect(value, kinds, marks)
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:

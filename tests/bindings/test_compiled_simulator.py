@@ -312,7 +312,6 @@ def test_the_kernel_is_compiled_once_and_cached_across_processes(tmp_path):
     program = textwrap.dedent(
         """
         from tailwise import CompiledSimulator, ErmMcts, Simulator
-        from tailwise.search import kernels
         def one(s, a, rng): return s + 1, rng.random(), False
         def two(s, a, rng): return (s[0] + a, rng.normal()), s[1], False
         class Three(Simulator):
@@ -321,9 +320,10 @@ def test_the_kernel_is_compiled_once_and_cached_across_processes(tmp_path):
             def step(self, state, action, rng): return state, 1.0, False
         for model in (CompiledSimulator(one, start=0, horizon=4, actions=2),
                       CompiledSimulator(two, start=(0, 1.0), horizon=4, actions=3, sense="reward"), Three()):
-            ErmMcts(model, 0.5, seed=0).plan(iterations=50)
-        print(len(kernels.search_chunk.signatures), sum(kernels.search_chunk.stats.cache_hits.values()),
-              sum(kernels.search_chunk.stats.cache_misses.values()))
+            search = ErmMcts(model, 0.5, seed=0)
+            search.plan(iterations=50)
+        kernel = search._compiled()
+        print(len(kernel.signatures), sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
         """
     )
     script = tmp_path / "program.py"

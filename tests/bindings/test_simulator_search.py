@@ -424,26 +424,11 @@ def test_widening_makes_continuous_outcomes_a_tree():
     flat = ErmMcts(Normal(), 0.0, seed=0)
     deep = ErmMcts(Normal(), 0.0, seed=0, widening=Widening(k=1.0, alpha=0.4))
     plans = [search.plan(iterations=3000) for search in (flat, deep)]
-    arena = deep._arena
-    children = count_children(arena, 0)
+    children = len(deep.root.actions[0].children)
     n = plans[1].rows[0].visits
     assert children <= np.ceil(n**0.4)
     assert children >= 0.8 * n**0.4
-    assert count_children(flat._arena, 0) == plans[0].rows[0].visits
-
-
-def count_children(arena, position):
-    """Number of decision nodes right below an action of the root."""
-    from tailwise.search import arena as tree
-
-    pending = [int(arena.ints[4 * (int(arena.book[tree.ROOT]) + 1 + position) + tree.CHILD])]
-    count = 0
-    while pending:
-        unit = pending.pop()
-        if unit:
-            count += 1
-            pending += [int(arena.ints[4 * unit + side]) for side in (tree.LEFT, tree.RIGHT)]
-    return count
+    assert len(flat.root.actions[0].children) == plans[0].rows[0].visits
 
 
 class OneAction(Normal):

@@ -32,7 +32,7 @@ def test_plan_shows_the_action_and_the_risk_table():
     result = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0")
     assert result.exit_code == 0
     assert "Take right" in result.output
-    for word in ("episodes", "exact ERM", "up", "down", "left", "99 %", "is solved at once", "proven best"):
+    for word in ("visits", "exact ERM", "up", "down", "left", "99 %", "is solved at once", "proven best"):
         assert word in result.output
     output = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0", "--planner", "erm-mcts", "-n", "5e3").output
     for word in ("Take right", "90 % of luck", "5,000 iterations", "--bonus", "covers neither the optimum"):

@@ -255,12 +255,12 @@ def test_a_forgetful_tree_differs_only_after_a_rebuild():
         for planner in (forgetful, plain):
             planner.plan(iterations=200 if seen else 2)
             planner.advance(1, 1) if seen else planner.advance(0, 3)
-        assert plain._rules.betas == pytest.approx(0.9 ** np.arange(20))
+        assert plain.risk_levels(0) == pytest.approx(0.9 ** np.arange(20))
         shift = 0 if seen else 1
-        assert forgetful._rules.betas == pytest.approx(0.9 ** (np.arange(20) - shift))
+        assert forgetful._settings.betas == pytest.approx(0.9 ** (np.arange(20) - shift))
         assert forgetful.step == 1
         assert forgetful.plan(iterations=50).iterations == 50
-        assert forgetful.fresh(3)._rules.betas == pytest.approx(plain._rules.betas)
+        assert forgetful.fresh(3)._settings.betas == pytest.approx(plain.risk_levels(0))
 
 
 @pytest.mark.compiled

@@ -7,7 +7,6 @@ import pytest
 from conftest import random_mdp
 from search.reference import ReferenceSearch, list_erm
 from tailwise import ErmMcts, LogBonus, PolynomialBonus, backward_induction, domains
-from tailwise.search import arena as tree
 
 CASES = [
     # beta, discount, per-step costs, done flags, whole path
@@ -20,26 +19,22 @@ CASES = [
 ]
 
 
-def compare_nodes(arena, unit, node, mdp, level):
+def compare_nodes(view, node, level):
     """Walk both trees; every count and every estimate must agree."""
-    actions = mdp.actions(node.state).tolist()
-    assert arena.ints[4 * unit] == node.state
-    if arena.ints[4 * unit + tree.NUM_ACTIONS] == 0:
+    assert (view.state, view.step) == (node.state, node.h)
+    if view.is_leaf:
         assert not node.costs
         return 1
     seen = 1
-    for position, action in enumerate(actions):
-        costs = node.costs.get(action, [])
-        action_unit = unit + 1 + position
-        assert arena.ints[4 * action_unit + tree.COUNT] == len(costs)
+    for action in view.actions:
+        costs = node.costs.get(action.action, [])
+        assert action.visits == len(costs)
         if costs:
             expected = list_erm(costs, level(node.h))
-            assert arena.floats[2 * action_unit] == pytest.approx(expected, rel=1e-11, abs=1e-11)
+            assert action.erm == pytest.approx(expected, rel=1e-11, abs=1e-11)
         for (through, state), child in node.children.items():
-            if through == action:
-                child_unit, _ = tree.find_child(arena.ints, action_unit, state)
-                assert child_unit != 0
-                seen += compare_nodes(arena, child_unit, child, mdp, level)
+            if through == action.action:
+                seen += compare_nodes(action.child(state), child, level)
     return seen
 
 
@@ -65,7 +60,7 @@ def test_every_estimate_is_the_references(seed, beta, discount, per_step, done, 
     plan = search.plan(iterations=400)
     totals = slow.run(400)
     assert plan.value == pytest.approx(list_erm(totals, beta), rel=1e-11, abs=1e-11)
-    seen = compare_nodes(search._arena, int(search._arena.book[tree.ROOT]), slow.root, mdp, slow.level)
+    seen = compare_nodes(search.root, slow.root, slow.level)
     assert seen == slow.num_nodes == plan.nodes
     row = plan.row(plan.action)
     costs = slow.root.costs[plan.action]

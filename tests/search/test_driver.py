@@ -13,7 +13,6 @@ from conftest import random_mdp
 from tailwise import ErmMcts, LogBonus, PolynomialBonus, SearchOptions, TabularMDP, domains
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.search import StopReason, TreeSearch
-from tailwise.search import arena as tree
 
 
 def summary(plan):
@@ -38,11 +37,11 @@ def test_same_seed_same_result_and_chunks_do_not_matter():
 
 def test_growing_the_arena_does_not_show(monkeypatch):
     """An iteration cut short by a full arena is done again on the same draws."""
-    from tailwise.search import driver
+    from tailwise.search import tree
 
     mdp = random_mdp(3, states=6, horizon=6)
     expected = summary(ErmMcts(mdp, 0.5, seed=1).plan(iterations=2000))
-    monkeypatch.setattr(driver, "_FIRST_UNITS", 16)
+    monkeypatch.setattr(tree, "_FIRST_UNITS", 16)
     assert summary(ErmMcts(mdp, 0.5, seed=1).plan(iterations=2000)) == expected
     path = summary(ErmMcts(mdp, 0.5, seed=1, expansion="path").plan(iterations=500))
     monkeypatch.undo()
@@ -110,11 +109,9 @@ def test_advance_keeps_the_subtree_and_the_level():
     mdp = domains.make("mdp-4")
     search = ErmMcts(mdp, 0.5, seed=0)
     plan = search.plan(iterations=5000)
-    below = search._arena
-    unit = int(below.book[tree.ROOT]) + 1 + plan.action
-    child, _ = tree.find_child(below.ints, unit, 1)
-    visits = [int(below.ints[4 * (child + 1 + a) + tree.COUNT]) for a in range(2)]
-    erms = [float(below.floats[2 * (child + 1 + a)]) for a in range(2)]
+    child = search.root.action(plan.action).child(1)
+    visits = [action.visits for action in child.actions]
+    erms = [action.erm for action in child.actions]
     search.advance(plan.action, 1)
     assert (search.step, search.state) == (1, 1)
     later = search.plan(iterations=1)
@@ -131,34 +128,19 @@ def test_the_kept_tree_is_whole():
     search = ErmMcts(mdp, 0.3, seed=2)
     plan = search.plan(iterations=4000)
     target = int(mdp.outcomes(mdp.start, plan.action)[0].next_state)
-    child, _ = tree.find_child(
-        search._arena.ints,
-        int(search._arena.book[tree.ROOT]) + 1 + [r.action for r in plan.rows].index(plan.action),
-        target,
-    )
+    below = search.root.action(plan.action).child(target)
 
-    def dump(arena, unit):
-        num = int(arena.ints[4 * unit + tree.NUM_ACTIONS])
-        found = {}
-        for a in range(num):
-            below = {}
-            pending = [int(arena.ints[4 * (unit + 1 + a) + tree.CHILD])]
-            while pending:
-                c = pending.pop()
-                if c:
-                    below[int(arena.ints[4 * c])] = dump(arena, c)
-                    pending += [int(arena.ints[4 * c + tree.LEFT]), int(arena.ints[4 * c + tree.RIGHT])]
-            found[a] = (
-                int(arena.ints[4 * (unit + 1 + a) + tree.COUNT]),
-                float(arena.floats[2 * (unit + 1 + a)]),
-                below,
-            )
-        return found
+    def visits_and_risks(node):
+        return [
+            (action.visits, action.erm if action.visits else None, [visits_and_risks(c) for c in action.children])
+            for action in node.actions
+        ]
 
-    before = dump(search._arena, child)
+    before, nodes = visits_and_risks(below), len(list(below.walk()))
     search.advance(plan.action, target)
-    assert dump(search._arena, int(search._arena.book[tree.ROOT])) == before
-    assert tree.headers(search._arena).size == search._arena.book[tree.NODES]
+    assert visits_and_risks(search.root) == before
+    assert search.plan(iterations=1).nodes <= nodes + 1
+    assert len(list(plan.root.walk())) == plan.nodes  # the plan still shows the whole tree
 
 
 def test_a_state_never_sampled_starts_a_fresh_tree_at_the_right_level():
@@ -246,8 +228,9 @@ def test_a_tree_with_many_outcomes_per_action():
     mdp = TabularMDP.from_arrays(chances, costs=np.random.default_rng(0).random((size, 1)), order="SAS", horizon=3)
     search = ErmMcts(mdp, 0.5, seed=0)
     plan = search.plan(iterations=3000)
-    children = tree.headers(search._arena).size - 1
-    assert plan.nodes == children + 1 <= 3001
+    assert plan.nodes == len(list(search.root.walk())) <= 3001
+    reached = search.root.actions[0].children
+    assert sorted(child.state for child in reached) == sorted({child.state for child in reached})
 
 
 def test_plan_reads_well():

@@ -1,6 +1,48 @@
 """From a model to what the compiled search runs on: tables, accrued costs, Python and compiled simulators."""
 
-from tailwise.bindings.binding import Binding, bind, position_of
-from tailwise.bindings.options import Widening
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numba import config
+
+from tailwise.bindings.binding import Binding, position_of
+from tailwise.bindings.options import SimulationOptions, Widening
+from tailwise.bindings.table import TableBinding
+from tailwise.errors import ModelError
+from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
 
 __all__ = ["Binding", "Widening", "bind", "position_of"]
+
+
+@singledispatch
+def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Binding:
+    """Bind ``model`` to the kernel; ``rng`` is the search's own stream, shared with simulators.
+
+    A model class with a binding of its own registers it: ``bind.register``, as :func:`functools.singledispatch` has it.
+
+    Raises
+    ------
+    ModelError
+        If ``model`` is neither a table nor a simulator: names every method that is missing or wrong.
+    """
+    evaluates = options.widening or options.rollout_policy or options.leaf_value  # asks for a simulator
+    if isinstance(model, TabularMDP) and not evaluates:
+        return TableBinding(model)
+    if isinstance(model, AccruedTable):
+        from tailwise.bindings.accrued import AccruedBinding
+
+        return AccruedBinding(model)
+    if isinstance(model, CompiledSimulator) and not config.DISABLE_JIT:
+        from tailwise.bindings.compiled import CompiledBinding
+
+        try:
+            return CompiledBinding(model, rng, options)
+        except ModelError:
+            if not model.fallback:
+                raise
+    from tailwise.bindings.python import PythonBinding
+
+    return PythonBinding(model, rng, options)

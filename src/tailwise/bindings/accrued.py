@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numba import config, types
@@ -17,11 +17,13 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
+from tailwise.bindings.binding import Binding
 from tailwise.bindings.callbacks import Callback, compile_function
 from tailwise.bindings.intern import (
     FULL_STORE,
     InternStore,
     bits_float,
+    copied,
     float_bits,
     float_word,
     grown,
@@ -31,7 +33,8 @@ from tailwise.bindings.intern import (
     retained,
     word_float,
 )
-from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, draw_outcome, register_world
+from tailwise.bindings.table import draw_outcome
+from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, register_world
 from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
 from tailwise.models.table_data import TableData
@@ -170,8 +173,10 @@ def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignor
 register_world(AccruedData, count_accrued_actions, take_accrued_step, accrued_end_cost, roll_out_accrued)
 
 
-class AccruedBinding:
+class AccruedBinding(Binding):
     """The accrued-cost view bound to the kernel: handles are interned (state, accrued) pairs."""
+
+    forgets = True
 
     def __init__(self, model: AccruedTable) -> None:
         self.model = model
@@ -263,3 +268,7 @@ class AccruedBinding:
         store, fresh = retained(self.data.store, handles)
         self.data = self.data._replace(store=store)
         return fresh
+
+    def adopt(self, other: Self) -> None:
+        """Take over the pairs that another binding knows."""
+        self.data = self.data._replace(store=copied(other.data.store))

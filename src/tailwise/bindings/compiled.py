@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from tailwise._random import generator, stream_words
 from tailwise.bindings import adapter_source as faults
 from tailwise.bindings import native
-from tailwise.bindings import simulator_memory as memory
 from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.compiled_adapters import compile_adapters
-from tailwise.bindings.intern import float_word, grown, intern_rows, new_store, retained, word_float
+from tailwise.bindings.intern import (
+    InternStore,
+    copied,
+    float_word,
+    grown,
+    intern_rows,
+    new_store,
+    retained,
+    word_float,
+)
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator_world import FunctionModel
+from tailwise.bindings.simulator import SimulatorBinding
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import MAX_ACTIONS, cost_fault, model_name, outcome_fault, short
@@ -30,34 +38,20 @@ _METHODS = {
 }
 
 
-class CompiledBinding:
+class CompiledBinding(SimulatorBinding):
     """A compiled simulator: a handle is a row of words in the store."""
 
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
-        self.model = model
-        self._rng = rng  # the kernel draws from its memory: it must live as long as the binding
-        self._options = options
-        self._adapters = compile_adapters(model, options)
-        self._integers = memory.new_integers(int(model.horizon))
-        self._numbers = memory.new_numbers(float(model.discount))
-        self._scratch = np.zeros(len(model.fields), np.int64)
+        adapters = compile_adapters(model, options)
+        super().__init__(model, rng, options, width=len(model.fields))
+        self._adapters = adapters  # their machine code must live as long as its addresses are used
         words = native.generator_words(rng)
         self._integers[shared.GENERATOR : shared.GENERATOR + len(words)] = words
         self._integers[shared.SCRATCH] = self._scratch.ctypes.data
         self._integers[shared.NUMBERS] = self._numbers.ctypes.data
         store = new_store(len(model.fields))
         self._integers[shared.WORDS] = store.words.ctypes.data
-        self.data = FunctionModel(
-            self._adapters.count.address,
-            self._adapters.step.address,
-            self._adapters.roll.address,
-            self._integers.ctypes.data,
-            self._integers,
-            self._numbers,
-            self._scratch,
-            store,
-            memory.new_widened(options.widening, int(model.horizon)),
-        )
+        self._connect([function.address for function in adapters], store)
 
     # --------------------------------------------------------- states, actions
 
@@ -103,12 +97,7 @@ class CompiledBinding:
 
     def action_name(self, action: Any) -> str:
         """Return the action's label, or its number as text."""
-        return self.model.action_name(action)
-
-    def state_name(self, state: Any) -> str:
-        """Return the simulator's own name for a state, or its text."""
-        name = getattr(self.model, "state_name", None)
-        return str(name(state)) if name is not None else short(state)
+        return str(self.model.action_name(action))
 
     # ------------------------------------------------------------------ errors
 
@@ -158,24 +147,27 @@ class CompiledBinding:
 
     def make_room(self) -> bool:
         """Enlarge the store of states or the memory of outcomes, whichever ran out."""
-        memory.undo(self.data.widened)
-        store, larger = self.data.store, memory.enlarged(self.data.widened)
-        is_full = int(store.used[0]) == store.words.shape[0]
-        if is_full:
-            self._replace_store(grown(store))
-        if larger is not None:
-            self.data = self.data._replace(widened=larger)
-        return is_full or larger is not None
+        has_more = super().make_room()
+        store = self.data.store
+        if int(store.used[0]) < store.words.shape[0]:
+            return has_more
+        self._replace_store(grown(store))
+        return True
 
     def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
         """Forget all states but these; return their new handles."""
         old = np.asarray(handles, dtype=np.int64)
         store, fresh = retained(self.data.store, old)
         self._replace_store(store)
-        self.data = self.data._replace(widened=memory.pruned(self.data.widened, old, fresh))
+        self._forget_outcomes(old, fresh)
         return fresh
 
-    def _replace_store(self, store: Any) -> None:
+    def adopt(self, other: Self) -> None:
+        """Take over the states that another binding knows, and the outcomes that it remembers."""
+        super().adopt(other)
+        self._replace_store(copied(other.data.store))
+
+    def _replace_store(self, store: InternStore) -> None:
         self._integers[shared.WORDS] = store.words.ctypes.data
         self.data = self.data._replace(store=store)
 

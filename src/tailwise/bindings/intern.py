@@ -99,6 +99,11 @@ def intern_rows(store, rows):  # type: ignore[no-untyped-def]
     return handles
 
 
+def copied(store: InternStore) -> InternStore:
+    """Return an independent copy."""
+    return InternStore(store.words.copy(), store.slots.copy(), store.used.copy())
+
+
 def grown(store: InternStore) -> InternStore:
     """Return a store of twice the capacity with the same handles."""
     used = int(store.used[0])

@@ -16,17 +16,17 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from tailwise.bindings import simulator_memory as memory
 from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.intern import new_store
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS, FunctionModel
+from tailwise.bindings.simulator import SimulatorBinding
+from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.bindings.world import DONE, FAILED, GO_ON
 from tailwise.errors import SimulatorError, StateError
@@ -48,7 +48,7 @@ _PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
-class SimulatorBinding:
+class PythonBinding(SimulatorBinding):
     """A Python simulator: handles are positions in a list of the states seen."""
 
     first_chunk = 1
@@ -56,9 +56,7 @@ class SimulatorBinding:
     def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions) -> None:
         if not isinstance(model, TabularMDP):
             validate_simulator(model)
-        self.model = model
-        self._rng = rng
-        self._options = options
+        super().__init__(model, rng, options, width=0)
         self._states: list[Any] = []
         self._hashes: list[int] = []
         self._actions: list[list[Any] | None] = []
@@ -68,25 +66,12 @@ class SimulatorBinding:
         self._place: tuple[Any, ...] = ()
         self._interrupted = False
         self._watch = Watch(float(getattr(model, "patience", Simulator.patience)))
-        self._integers = memory.new_integers(int(model.horizon))
-        self._numbers = memory.new_numbers(float(model.discount))
         self._to_cost: Callable[[Any], float] = (
             (lambda value: float(0.0 + value)) if model.sense == "cost" else (lambda value: float(0.0 - value))
         )
         self._step = self._with_step_index(model)
         self._terminal = own_method(model, "terminal_cost")
-        count, step, roll = (self._reachable(function) for function in (self._count, self._take, self._roll))
-        self.data = FunctionModel(
-            count,
-            step,
-            roll,
-            self._integers.ctypes.data,
-            self._integers,
-            self._numbers,
-            np.empty(0, np.int64),
-            new_store(1, 1),
-            memory.new_widened(options.widening, int(model.horizon)),
-        )
+        self._connect([self._reachable(call) for call in (self._count, self._take, self._roll)], new_store(1, 1))
 
     def _reachable(self, function: Callable[[int, int, int], None]) -> Any:
         """What the kernel calls: the address of a C callback, or the callback itself where nothing is compiled."""
@@ -182,11 +167,6 @@ class SimulatorBinding:
             raise SimulatorError(
                 f"action_name({short(action)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
             ) from error
-
-    def state_name(self, state: Any) -> str:
-        """Return the simulator's own name for a state, or its text."""
-        name = getattr(self.model, "state_name", None)
-        return str(name(state)) if name is not None else short(state)
 
     # --------------------------------------------------------------- callbacks
 
@@ -380,14 +360,6 @@ class SimulatorBinding:
 
     # ------------------------------------------------------------------ memory
 
-    def make_room(self) -> bool:
-        """Enlarge the memory of outcomes, if it is what ran out; the iteration will be done again."""
-        memory.undo(self.data.widened)
-        larger = memory.enlarged(self.data.widened)
-        if larger is not None:
-            self.data = self.data._replace(widened=larger)
-        return larger is not None
-
     def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
         """Forget all states but these; return their new handles."""
         kept, inverse = np.unique(np.asarray(handles, dtype=np.int64), return_inverse=True)
@@ -396,5 +368,11 @@ class SimulatorBinding:
         self._actions = [self._actions[handle] for handle in kept]
         self._index = {state: handle for handle, state in enumerate(self._states)}
         fresh = np.arange(kept.size)
-        self.data = self.data._replace(widened=memory.pruned(self.data.widened, kept, fresh))
+        self._forget_outcomes(kept, fresh)
         return np.asarray(fresh[inverse])
+
+    def adopt(self, other: Self) -> None:
+        """Take over the states that another binding knows, and the outcomes that it remembers."""
+        super().adopt(other)
+        self._states, self._hashes, self._index = list(other._states), list(other._hashes), dict(other._index)
+        self._actions = list(other._actions)

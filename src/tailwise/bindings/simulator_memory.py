@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +49,11 @@ def _allocate(limits: NDArray[np.float64], pairs: InternStore, slots: int, journ
     visits, held, room, first = (np.zeros(pairs.words.shape[0], np.int64) for _ in range(4))
     targets, costs, used = np.zeros(slots, np.int64), np.zeros(slots), np.zeros(1, np.int64)
     return Widened(limits, pairs, visits, held, room, first, targets, costs, used, journal)
+
+
+def copied(widened: Widened) -> Widened:
+    """Return an independent copy."""
+    return copy.deepcopy(widened)
 
 
 def enlarged(widened: Widened) -> Widened | None:

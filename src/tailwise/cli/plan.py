@@ -12,6 +12,7 @@ from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, 
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_SPARE = ("std", "min", "max", "share", "visits", "mean")
 
 
 def register(app: typer.Typer) -> None:
@@ -81,16 +82,15 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     interval = "certain" if is_certain else "90 % of luck"
     rows = [
         (
-            row.label, f"{row.visits:,}", MISSING if kind == "exact" else f"{100 * row.share:.1f} %", number(row.erm),
+            row.label, f"{row.visits:,}", f"{100 * row.share:.1f} %", number(row.erm),
             MISSING if kind == "exact" else span(*row.interval),
             number(row.mean), number(row.std), number(row.minimum), number(row.maximum),
         )
         for row in result.rows
     ]  # fmt: skip
     best = [row.action for row in result.rows].index(result.action)
-    visits = {"exact": "episodes", "bounded": "trials"}.get(kind, "visits")
-    columns = ("action", visits, "share", measure, interval, "mean", "std", "min", "max")
-    show_table(columns, rows, best=best, spare=("std", "min", "max", "share", visits, "mean", interval))
+    columns = ("action", "visits", "share", measure, interval, "mean", "std", "min", "max")
+    show_table(columns, rows, best=best, spare=(interval, *_SPARE) if kind == "exact" else _SPARE)
     samples = result.samples(result.action)
     if samples.size > 1:
         quantiles = np.quantile(samples, _LEVELS)

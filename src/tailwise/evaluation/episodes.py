@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer
-from tailwise.bindings.world import outcome_at
+from tailwise.bindings.table import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, in_threads, is_shareable, play
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment

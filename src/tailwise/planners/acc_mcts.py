@@ -16,8 +16,7 @@ negative beta: lowered.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +24,17 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
-from tailwise.bindings import Widening
 from tailwise.bindings.world import roll_out
+from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
 from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.models.simulator import cost_fault, model_name, short
 from tailwise.planners.registry import register_planner
-from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
+from tailwise.planners.utility_search import UtilitySearch, accrued_view
 from tailwise.risk import erm
-from tailwise.search import Bonus, PolynomialBonus, SearchOptions
+from tailwise.search import SearchKeywords, SearchOptions, options_of
 
 _PILOTS, _SIMULATED_PILOTS = 256, 64
 
@@ -56,11 +55,12 @@ class AccMcts(UtilitySearch):
         The point m of the rescaled form: a total cost, or a total reward of a model that has rewards.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    bonus, expansion, recommend, max_nodes, max_memory
-        As for :class:`tailwise.ErmMcts`.
-    widening, rollout_policy, leaf_value : optional
-        For simulators, as for :class:`tailwise.ErmMcts`: both functions are of the model's own states, and a leaf's
-        value is a cost-to-go, not a utility.
+    options : SearchOptions, optional
+        How to search; or give its fields one by one:
+    **keywords
+        Fields of :class:`tailwise.SearchOptions`, such as ``bonus``. ``widening``, ``rollout_policy`` and
+        ``leaf_value`` are for simulators: both functions are of the model's own states, and a leaf's value is a
+        cost-to-go, not a utility.
 
     Raises
     ------
@@ -89,14 +89,8 @@ class AccMcts(UtilitySearch):
         form: str = "rescaled",
         reference: float | None = None,
         seed: Seed = None,
-        bonus: Bonus | None = None,
-        expansion: str = "leaf",
-        recommend: str = "visits",
-        max_nodes: int | None = None,
-        max_memory: int | None = None,
-        widening: Widening | None = None,
-        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
-        leaf_value: Callable[[Any, int], float] | None = None,
+        options: SearchOptions | None = None,
+        **keywords: Unpack[SearchKeywords],
     ) -> None:
         level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
         if choice(form, "form", ("rescaled", "raw")) == "raw":
@@ -106,19 +100,7 @@ class AccMcts(UtilitySearch):
         else:
             point = pilot_reference(model, level) if reference is None else reference
         utility = ExponentialUtility(beta=level, reference=point, sense=getattr(model, "sense", "cost"))
-        options = SearchOptions(
-            beta=0.0,
-            bonus=PolynomialBonus() if bonus is None else bonus,
-            expansion=expansion,
-            recommend=recommend,
-            max_nodes=max_nodes,
-            max_memory=max_memory,
-            widening=widening,
-            rollout_policy=rollout_policy,
-            leaf_value=leaf_value,
-        )
-        view = accrued_view(model, utility)
-        super().__init__(view, lifted(options, view), seed=seed)
+        super().__init__(accrued_view(model, utility), options_of(0.0, options, keywords), seed=seed)
 
 
 def pilot_reference(model: Any, beta: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tailwise.bindings.binding import TableBinding
+from tailwise.bindings.table import TableBinding
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import cost_fault, model_name, own_method, short, state_fault, validate_simulator

@@ -11,20 +11,17 @@ optimal risk, at the rate n^(eta - 1) in expectation. The defaults are those of 
 experiments: eta = 1/2, constant sqrt(2), one node added per iteration, then a uniform random
 rollout, and the most visited action is recommended. sqrt(2) is small beside costs of 10 or 100:
 where the search seems locked in (one action holds 99 % of the visits early), raise the constant to
-the scale of the costs' differences.
+the scale of the costs' differences, or take ``preset="auto"``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, Unpack
 
 from tailwise._random import Seed
-from tailwise.bindings import Widening
+from tailwise.bonuses import PolynomialBonus
 from tailwise.planners.registry import register_planner
-from tailwise.search import Bonus, PolynomialBonus, SearchOptions, TreeSearch
+from tailwise.search import SearchKeywords, SearchOptions, TreeSearch, options_of
 
 
 class ErmMcts(TreeSearch):
@@ -38,16 +35,15 @@ class ErmMcts(TreeSearch):
         Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    bonus : PolynomialBonus or LogBonus, optional
-        Exploration; ``PolynomialBonus()`` if not given.
-    expansion : "leaf" or "path", default "leaf"
-        See :class:`tailwise.SearchOptions`.
-    recommend : "visits" or "value", default "visits"
-        See :class:`tailwise.SearchOptions`.
-    max_nodes, max_memory : int, optional
-        Bounds on the tree; reaching one ends the call of ``plan`` and is reported.
-    widening, rollout_policy, leaf_value : optional
-        For simulators; see :class:`tailwise.SearchOptions`.
+    preset : "paper" or "auto", default "paper"
+        Rules for what is not given below. "paper": the algorithm as the paper's experiments run it. "auto": the
+        rules that find the right action sooner and need no constant: a bonus in the scale of the costs seen
+        (:class:`RangeBonus`), the off-policy backup (:class:`OffPolicyBackup`), untried actions in random order, and
+        the action of least risk.
+    options : SearchOptions, optional
+        How to search; or give its fields one by one:
+    **keywords
+        Fields of :class:`tailwise.SearchOptions`, such as ``bonus``, ``backup``, ``recommend``, ``max_nodes``.
 
     Examples
     --------
@@ -59,6 +55,8 @@ class ErmMcts(TreeSearch):
     >>> search.advance(plan.action, state=1)
     >>> search.step, round(search.plan(iterations=100).root_beta, 3)
     (1, 0.45)
+    >>> ErmMcts(domains.make("grid-mdp"), beta=0.1, preset="auto", seed=0).plan(iterations=3000).label
+    'right'
     """
 
     def __init__(
@@ -67,27 +65,11 @@ class ErmMcts(TreeSearch):
         beta: float,
         *,
         seed: Seed = None,
-        bonus: Bonus | None = None,
-        expansion: str = "leaf",
-        recommend: str = "visits",
-        max_nodes: int | None = None,
-        max_memory: int | None = None,
-        widening: Widening | None = None,
-        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
-        leaf_value: Callable[[Any, int], float] | None = None,
+        preset: str = "paper",
+        options: SearchOptions | None = None,
+        **keywords: Unpack[SearchKeywords],
     ) -> None:
-        options = SearchOptions(
-            beta=beta,
-            bonus=PolynomialBonus() if bonus is None else bonus,
-            expansion=expansion,
-            recommend=recommend,
-            max_nodes=max_nodes,
-            max_memory=max_memory,
-            widening=widening,
-            rollout_policy=rollout_policy,
-            leaf_value=leaf_value,
-        )
-        super().__init__(model, options, seed=seed)
+        super().__init__(model, options_of(beta, options, keywords, preset=preset), seed=seed)
 
 
 register_planner("erm-mcts", ErmMcts, summary="the paper's search for the entropic risk", bonus=PolynomialBonus)

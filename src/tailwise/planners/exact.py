@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tailwise._jit import borrowed, kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import integer, real
-from tailwise.bindings.world import draw_outcome
+from tailwise.bindings.table import draw_outcome
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import model_name, own_method, short

@@ -11,15 +11,13 @@ is UCT's. The constant is in the unit of u: scale it to the differences that mat
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, Unpack
 
 from tailwise._random import Seed
-from tailwise.bindings import Widening
+from tailwise.bonuses import LogBonus
 from tailwise.errors import OptionError
-from tailwise.planners.utility_search import UtilitySearch, accrued_view, lifted
-from tailwise.search import Bonus, LogBonus, SearchOptions
+from tailwise.planners.utility_search import UtilitySearch, accrued_view
+from tailwise.search import SearchKeywords, SearchOptions, options_of
 
 
 class NluMcts(UtilitySearch):
@@ -35,13 +33,12 @@ class NluMcts(UtilitySearch):
         that can occur. Compiled where numba can, else called back (about a microsecond an episode).
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    bonus : PolynomialBonus or LogBonus, optional
-        Exploration; ``LogBonus()`` if not given, in the unit of the utility.
-    expansion, recommend, max_nodes, max_memory
-        As for :class:`tailwise.ErmMcts`.
-    widening, rollout_policy, leaf_value : optional
-        For simulators, as for :class:`tailwise.ErmMcts`: both functions are of the model's own states, and a leaf's
-        value is a cost-to-go, not a utility.
+    options : SearchOptions, optional
+        How to search; or give its fields one by one:
+    **keywords
+        Fields of :class:`tailwise.SearchOptions`, such as ``bonus``: ``LogBonus()`` if not given, its constant in
+        the unit of the utility. ``widening``, ``rollout_policy`` and ``leaf_value`` are for simulators: both functions
+        are of the model's own states, and a leaf's value is a cost-to-go, not a utility.
 
     Raises
     ------
@@ -68,27 +65,11 @@ class NluMcts(UtilitySearch):
         utility: Callable[[float], float],
         *,
         seed: Seed = None,
-        bonus: Bonus | None = None,
-        expansion: str = "leaf",
-        recommend: str = "visits",
-        max_nodes: int | None = None,
-        max_memory: int | None = None,
-        widening: Widening | None = None,
-        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
-        leaf_value: Callable[[Any, int], float] | None = None,
+        options: SearchOptions | None = None,
+        **keywords: Unpack[SearchKeywords],
     ) -> None:
         if not callable(utility):
             raise OptionError(f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts")
-        options = SearchOptions(
-            beta=0.0,
-            bonus=LogBonus() if bonus is None else bonus,
-            expansion=expansion,
-            recommend=recommend,
-            max_nodes=max_nodes,
-            max_memory=max_memory,
-            widening=widening,
-            rollout_policy=rollout_policy,
-            leaf_value=leaf_value,
-        )
-        view = accrued_view(model, utility)
-        super().__init__(view, lifted(options, view), seed=seed)
+        if options is None and keywords.get("bonus") is None:
+            keywords["bonus"] = LogBonus()
+        super().__init__(accrued_view(model, utility), options_of(0.0, options, keywords), seed=seed)

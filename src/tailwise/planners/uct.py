@@ -12,15 +12,12 @@ the search of :class:`tailwise.ErmMcts` at beta = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, Unpack
 
 from tailwise._random import Seed
-from tailwise.bindings import Widening
+from tailwise.bonuses import LogBonus, PolynomialBonus
 from tailwise.planners.registry import register_planner
-from tailwise.search import Bonus, LogBonus, PolynomialBonus, SearchOptions, TreeSearch
+from tailwise.search import SearchKeywords, SearchOptions, TreeSearch, options_of
 
 
 class Uct(TreeSearch):
@@ -30,12 +27,13 @@ class Uct(TreeSearch):
     ----------
     model : TabularMDP or simulator
         The problem.
-    bonus : LogBonus or PolynomialBonus, optional
-        Exploration; ``LogBonus()`` if not given. The constant is in the unit of the costs.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    expansion, recommend, max_nodes, max_memory, widening, rollout_policy, leaf_value
-        As for :class:`tailwise.ErmMcts`.
+    options : SearchOptions, optional
+        How to search; or give its fields one by one:
+    **keywords
+        Fields of :class:`tailwise.SearchOptions`, such as ``bonus``: ``LogBonus()`` if not given, its constant in
+        the unit of the costs.
 
     Examples
     --------
@@ -50,28 +48,13 @@ class Uct(TreeSearch):
         self,
         model: Any,
         *,
-        bonus: Bonus | None = None,
         seed: Seed = None,
-        expansion: str = "leaf",
-        recommend: str = "visits",
-        max_nodes: int | None = None,
-        max_memory: int | None = None,
-        widening: Widening | None = None,
-        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
-        leaf_value: Callable[[Any, int], float] | None = None,
+        options: SearchOptions | None = None,
+        **keywords: Unpack[SearchKeywords],
     ) -> None:
-        options = SearchOptions(
-            beta=0.0,
-            bonus=LogBonus() if bonus is None else bonus,
-            expansion=expansion,
-            recommend=recommend,
-            max_nodes=max_nodes,
-            max_memory=max_memory,
-            widening=widening,
-            rollout_policy=rollout_policy,
-            leaf_value=leaf_value,
-        )
-        super().__init__(model, options, seed=seed)
+        if options is None and keywords.get("bonus") is None:
+            keywords["bonus"] = LogBonus()
+        super().__init__(model, options_of(0.0, options, keywords), seed=seed)
 
 
 def _uct(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:

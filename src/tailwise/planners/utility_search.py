@@ -106,7 +106,7 @@ class UtilitySearch(TreeSearch):
     model: AccruedTable | AccruedSimulator
 
     def __init__(self, view: AccruedTable | AccruedSimulator, options: SearchOptions, *, seed: Seed = None) -> None:
-        super().__init__(view, options, seed=seed)
+        super().__init__(view, lifted(options, view), seed=seed)
 
     @property
     def accrued(self) -> float:

@@ -6,9 +6,8 @@ has the wrong sign where the end is reached inside the tree, and the right one i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._jit import inlined
 from tailwise._random import Seed
@@ -25,7 +24,7 @@ from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.world import register_world
 from tailwise.models import AccruedTable, ExponentialUtility, TabularMDP
 from tailwise.planners import ErmMcts, UtilitySearch
-from tailwise.search import PolynomialBonus, SearchOptions, arena
+from tailwise.search import SearchOptions
 
 
 class ForgetfulErmMcts(ErmMcts):
@@ -34,29 +33,10 @@ class ForgetfulErmMcts(ErmMcts):
     A tree planted at step h then works at ``beta * discount**(k - h)`` at step k >= h.
     """
 
-    def reset(self, state: Any = None, step: int = 0) -> None:
-        """Start a fresh tree, at the levels of a tree that was never rebuilt."""
-        self._planted(0)
-        super().reset(state, step)
-
-    def advance(self, action: Any, state: Any) -> None:
-        """Re-root; where the state is not in the tree, forget the depth."""
-        last = self.step + 1 == self.model.horizon
-        unseen = not last and not self._has_seen(action, state)
-        super().advance(action, state)
-        if unseen:
-            self._planted(self.step)
-
-    def _has_seen(self, action: Any, state: Any) -> bool:
-        position = self._binding.actions(self._handle).index(action)
-        unit = int(self._arena.book[arena.ROOT]) + 1 + position
-        child, _ = arena.find_child(self._arena.ints, unit, self._binding.handle(state))
-        return bool(child)
-
-    def _planted(self, step: int) -> None:
-        ages = np.arange(self.model.horizon, dtype=np.float64) - step
-        levels = self.options.beta * float(self.model.discount) ** ages
-        self._rules = self._rules._replace(betas=levels)
+    def risk_levels(self, planted: int) -> NDArray[np.float64]:
+        """Return the levels as if the episode had begun where the tree was planted."""
+        ages = np.arange(self.model.horizon, dtype=np.float64) - planted
+        return np.asarray(self.options.beta * float(self.model.discount) ** ages)
 
 
 class SlippedTable(AccruedTable):
@@ -106,5 +86,4 @@ class SlippedAccMcts(UtilitySearch):
 
     def __init__(self, mdp: TabularMDP, beta: float, *, seed: Seed = None) -> None:
         view = SlippedTable(mdp, ExponentialUtility(beta=beta, sense=mdp.sense))
-        options = SearchOptions(beta=0.0, bonus=PolynomialBonus(), expansion="leaf", recommend="visits")
-        super().__init__(view, options, seed=seed)
+        super().__init__(view, SearchOptions(), seed=seed)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailwise.bonuses import PolynomialBonus
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, ERM
-from tailwise.search import PolynomialBonus, TreeSearch
+from tailwise.search import TreeSearch
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,43 @@
-"""The compiled tree search: arena, selection, rollout, backup, and the anytime driver."""
+"""The compiled tree search: the tree, its rules, the kernel, the anytime driver, and views for people."""
 
 from tailwise.search.driver import TreeSearch
-from tailwise.search.options import Bonus, LogBonus, PolynomialBonus, SearchOptions
+from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
 from tailwise.search.plan import ActionRow, Plan, StopReason
+from tailwise.search.rules import (
+    Backup,
+    BellmanBackup,
+    Leaf,
+    LeastValue,
+    MostVisited,
+    OffPolicyBackup,
+    Recommendation,
+    Rollout,
+    SampledBackup,
+    register_backup,
+    register_leaf,
+)
+from tailwise.search.views import ActionView, NodeView
 
 __all__ = [
+    "PRESETS",
     "ActionRow",
-    "Bonus",
-    "LogBonus",
+    "ActionView",
+    "Backup",
+    "BellmanBackup",
+    "Leaf",
+    "LeastValue",
+    "MostVisited",
+    "NodeView",
+    "OffPolicyBackup",
     "Plan",
-    "PolynomialBonus",
+    "Recommendation",
+    "Rollout",
+    "SampledBackup",
+    "SearchKeywords",
     "SearchOptions",
     "StopReason",
     "TreeSearch",
+    "options_of",
+    "register_backup",
+    "register_leaf",
 ]

@@ -12,13 +12,16 @@ a binary trie over the next states seen: a node's ``left`` and ``right`` lead to
 siblings, by the bits of the state's hash. So a step down the tree reads one or two cache lines, and
 a node costs 16 bytes as a leaf and 16 (1 + A) in full.
 
+``statistics`` holds, one row a unit, what rules ask for beyond that (see :mod:`tailwise.bonuses`): a header's row
+belongs to the node, an action's to the action. It has no columns while no rule asks.
+
 Invariants: a node's visits are 1 + the sum of its actions' counts; a full node has been visited at
 least twice (or is the root); a state occurs at most once below an action.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +32,16 @@ UNIT_BYTES = 16
 LEFT, RIGHT, NUM_ACTIONS = 1, 2, 3  # header, after the state at 0
 COUNT, CHILD = 2, 3  # action unit, after the value
 
-# Entries of ``book``.
+# Entries of ``counters``.
 USED, NODES, FREE_LEAF, ROOT, DEPTH, MAX_NODES = 0, 1, 2, 3, 4, 5
-BOOK_SIZE = 6
+_NUM_COUNTERS = 6
+
+MOST_UNITS = 2**31 - 1  # links are 32-bit ints
 
 _GOLDEN = 0x4F1BBCDD  # 2**31 / golden ratio: spreads consecutive handles over the trie
+
+
+Row: TypeAlias = NDArray[np.float64]
 
 
 class Arena(NamedTuple):
@@ -41,24 +49,41 @@ class Arena(NamedTuple):
 
     floats: NDArray[np.float64]  # (2 * capacity,)
     ints: NDArray[np.int32]  # (4 * capacity,)
-    book: NDArray[np.int64]  # (BOOK_SIZE,) counters, see above
+    counters: NDArray[np.int64]  # (6,) see above
+    statistics: NDArray[np.float64]  # (capacity, K), or (0, 0) where no rule asks for any
+    node_start: NDArray[np.float64]  # (K,) the row of a new node
+    action_start: NDArray[np.float64]  # (K,) the row of a new action
 
 
-def allocate(capacity: int, max_nodes: int) -> Arena:
-    """Return an empty arena of ``capacity`` units."""
+def allocate(capacity: int, max_nodes: int, node_start: Row, action_start: Row) -> Arena:
+    """Return an empty arena of ``capacity`` units, whose statistics start from the given rows."""
     buffer = np.empty(2 * capacity, dtype=np.float64)
-    book = np.zeros(BOOK_SIZE, dtype=np.int64)
-    book[USED], book[MAX_NODES] = 1, max_nodes
-    return Arena(buffer, buffer.view(np.int32), book)
+    counters = np.zeros(_NUM_COUNTERS, dtype=np.int64)
+    counters[USED], counters[MAX_NODES] = 1, max_nodes
+    width = node_start.size
+    statistics = np.empty((capacity if width else 0, width))
+    return Arena(buffer, buffer.view(np.int32), counters, statistics, node_start, action_start)
 
 
-def grow(arena: Arena, capacity: int) -> Arena:
+def resized(arena: Arena, capacity: int) -> Arena:
     """Return an arena of ``capacity`` units that holds the same tree."""
-    larger = allocate(capacity, int(arena.book[MAX_NODES]))
-    used = 2 * int(arena.book[USED])
-    larger.floats[:used] = arena.floats[:used]
-    larger.book[:] = arena.book
-    return larger
+    other = allocate(capacity, int(arena.counters[MAX_NODES]), arena.node_start, arena.action_start)
+    used = int(arena.counters[USED])
+    other.floats[: 2 * used] = arena.floats[: 2 * used]
+    other.statistics[:used] = arena.statistics[:used]
+    other.counters[:] = arena.counters
+    return other
+
+
+def plant(arena: Arena, handle: int, num_actions: int, step: int) -> None:
+    """Make the root of an empty arena, with its actions."""
+    root = int(arena.counters[USED])
+    last = root + 1 + num_actions
+    arena.counters[USED], arena.counters[ROOT], arena.counters[NODES], arena.counters[DEPTH] = last, root, 1, step
+    arena.floats[2 * root : 2 * last] = 0.0  # also all links and counts: zeros in either view
+    arena.ints[4 * root], arena.ints[4 * root + NUM_ACTIONS] = handle, num_actions
+    if arena.node_start.size:
+        arena.statistics[root], arena.statistics[root + 1 : last] = arena.node_start, arena.action_start
 
 
 def capacity(arena: Arena) -> int:
@@ -69,19 +94,19 @@ def capacity(arena: Arena) -> int:
 @inlined
 def reserve(arena, units):  # type: ignore[no-untyped-def]
     """Take ``units`` from the end of the arena; 0 when it is full."""
-    first = arena.book[USED]
+    first = arena.counters[USED]
     if 2 * (first + units) > arena.floats.size:
         return 0
-    arena.book[USED] = first + units
+    arena.counters[USED] = first + units
     return first
 
 
 @inlined
 def new_leaf(arena, state, link):  # type: ignore[no-untyped-def]
     """Make a leaf for ``state`` and hang it at the int at ``link``; 0 when the arena is full."""
-    unit = arena.book[FREE_LEAF]
+    unit = arena.counters[FREE_LEAF]
     if unit != 0:
-        arena.book[FREE_LEAF] = arena.ints[4 * unit + LEFT]
+        arena.counters[FREE_LEAF] = arena.ints[4 * unit + LEFT]
     else:
         unit = reserve(arena, 1)
         if unit == 0:
@@ -92,7 +117,9 @@ def new_leaf(arena, state, link):  # type: ignore[no-untyped-def]
     arena.ints[header + RIGHT] = 0
     arena.ints[header + NUM_ACTIONS] = 0
     arena.ints[link] = unit
-    arena.book[NODES] += 1
+    arena.counters[NODES] += 1
+    for k in range(arena.node_start.size):
+        arena.statistics[unit, k] = arena.node_start[k]
     return unit
 
 
@@ -109,9 +136,13 @@ def open_leaf(arena, leaf, num_actions, link):  # type: ignore[no-untyped-def]
         arena.floats[2 * (unit + 1 + a)] = 0.0
         arena.ints[4 * (unit + 1 + a) + COUNT] = 0
         arena.ints[4 * (unit + 1 + a) + CHILD] = 0
+    for k in range(arena.node_start.size):
+        arena.statistics[unit, k] = arena.statistics[leaf, k]
+        for a in range(num_actions):
+            arena.statistics[unit + 1 + a, k] = arena.action_start[k]
     arena.ints[link] = unit
-    arena.ints[4 * leaf + LEFT] = arena.book[FREE_LEAF]
-    arena.book[FREE_LEAF] = leaf
+    arena.ints[4 * leaf + LEFT] = arena.counters[FREE_LEAF]
+    arena.counters[FREE_LEAF] = leaf
     return unit
 
 
@@ -130,11 +161,37 @@ def find_child(ints, action_unit, state):  # type: ignore[no-untyped-def]
     return child, link
 
 
+@inlined
+def least_value(arena, node):  # type: ignore[no-untyped-def]
+    """Least value among the actions of ``node`` that were tried; infinite where none was."""
+    least = np.inf
+    for unit in range(node + 1, node + 1 + arena.ints[4 * node + NUM_ACTIONS]):
+        if arena.ints[4 * unit + COUNT] > 0:
+            least = min(least, arena.floats[2 * unit])
+    return least
+
+
+@kernel
+def children(arena, action_unit):  # type: ignore[no-untyped-def]
+    """Return the units of the nodes that an action has led to: int64, shape (children,)."""
+    found = [np.int64(arena.ints[4 * action_unit + CHILD])]
+    if found[0] == 0:
+        return np.empty(0, dtype=np.int64)
+    at = 0
+    while at < len(found):
+        for side in (LEFT, RIGHT):
+            sibling = np.int64(arena.ints[4 * found[at] + side])
+            if sibling != 0:
+                found.append(sibling)
+        at += 1
+    return np.array(found)
+
+
 @kernel
 def headers(arena):  # type: ignore[no-untyped-def]
     """Return the units of all decision nodes in the tree: int64, shape (nodes,)."""
-    found = np.empty(arena.book[NODES], dtype=np.int64)
-    pending = [arena.book[ROOT]]
+    found = np.empty(arena.counters[NODES], dtype=np.int64)
+    pending = [arena.counters[ROOT]]
     count = 0
     while len(pending) > 0:
         unit = pending.pop()
@@ -164,7 +221,10 @@ def copy_subtree(source, root, target):  # type: ignore[no-untyped-def]
         copy = reserve(target, 1 + num_actions)
         for k in range(2 * (1 + num_actions)):
             target.floats[2 * copy + k] = source.floats[2 * unit + k]
-        target.book[NODES] += 1
+        for k in range(source.node_start.size):
+            for a in range(1 + num_actions):
+                target.statistics[copy + a, k] = source.statistics[unit + a, k]
+        target.counters[NODES] += 1
         if link == 0:
             new_root = copy
             target.ints[4 * copy + LEFT] = 0
@@ -178,5 +238,5 @@ def copy_subtree(source, root, target):  # type: ignore[no-untyped-def]
             child = source.ints[4 * (unit + 1 + a) + CHILD]
             if child != 0:
                 pending.append((np.int64(child), 4 * (copy + 1 + a) + CHILD))
-    target.book[ROOT] = new_root
+    target.counters[ROOT] = new_root
     return new_root

@@ -1,7 +1,6 @@
-"""The anytime driver: runs the compiled kernel in chunks, grows the arena, keeps the tree.
+"""The anytime driver: runs the compiled kernel in chunks, grows the tree, keeps it from step to step.
 
-Chunks of about 50 ms let time limits, progress, callbacks and Ctrl-C work; they do not change
-the result. The tree survives between calls of ``plan``, and ``advance`` keeps the part below the
+The tree survives between calls of ``plan``, and ``advance`` keeps the part below the
 step that was really taken, at the right depth and so at the right risk level ``beta_h``.
 """
 
@@ -11,33 +10,36 @@ import copy
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from numba import config
 
-from tailwise._random import Seed, generator, stream_words
-from tailwise._validate import integer, real
+from tailwise._jit import kernel_for
+from tailwise._random import Seed, generator, own_words, stream_words
+from tailwise._validate import integer
 from tailwise.bindings import bind, position_of, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
-from tailwise.search import arena as tree
-from tailwise.search import kernels, log_mean
-from tailwise.search.options import SearchOptions, compile_rules
-from tailwise.search.plan import Plan, StopReason, make_row
+from tailwise.search import kernels
+from tailwise.search.anytime import Progress, Turn, run_anytime
+from tailwise.search.options import SearchOptions, compile_options
+from tailwise.search.plan import NO_INTERVAL, SAMPLING_INTERVAL, Plan, StopReason, make_rows
+from tailwise.search.tree import Tree
+from tailwise.search.views import NodeView, TreeReader
 
 _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per action, in all, per action
-_FIRST_UNITS = 1_024
-_CHUNK_SECONDS = 0.05
-_UNLIMITED = 2**62
 
-_compiled_kinds: set[type] = set()
+_compiled_kinds: set[tuple[type, ...]] = set()
 
 
 class TreeSearch:
     """A search tree over a model, rooted at a state and a step.
+
+    One call at a time: a second thread that uses the same search waits for its turn.
 
     Parameters
     ----------
@@ -47,21 +49,34 @@ class TreeSearch:
         How to search.
     seed : None, int, SeedSequence or Generator
         Source of all randomness. Same seed, same version: same result, bit for bit.
+
+    Examples
+    --------
+    >>> from tailwise import LogBonus, SearchOptions, TreeSearch, domains
+    >>> search = TreeSearch(domains.make("mdp-4"), SearchOptions(bonus=LogBonus()), seed=0)
+    >>> plan = search.plan(iterations=1000)
+    >>> plan.label, search.root.action("risky").visits == plan.row("risky").visits
+    ('risky', True)
     """
 
     def __init__(self, model: Any, options: SearchOptions, *, seed: Seed = None) -> None:
         self.model = model
         self.options = options
-        self._rng = generator(seed)
-        self._stream = stream_words(self._rng)
-        self._binding = bind(model, self._rng, options)
-        self._rules = compile_rules(options, model.horizon, model.discount)
+        self._start(seed)
+        self._settings, self._rules, self._limits = compile_options(options, model.horizon, model.discount)
         self._step: int
         self._handle: int
-        self._arena: tree.Arena
+        self._tree: Tree
         self._trace: kernels.Trace
-        self._max_units = (options.max_memory or _UNLIMITED) // tree.UNIT_BYTES
-        self.reset()
+        self._plant(self._binding.handle(model.start), 0)
+        self._set_levels(0)
+
+    def _start(self, seed: Seed) -> None:
+        self._rng = generator(seed)
+        self._binding = bind(self.model, self._rng, self.options)
+        self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
+        self._turn = Turn()
+        self._readers: list[weakref.ref[TreeReader]] = []  # of plans that show the tree as it is now
 
     # -------------------------------------------------------------------- root
 
@@ -75,13 +90,29 @@ class TreeSearch:
         """State of the root."""
         return self._binding.state(self._handle)
 
+    @property
+    def root(self) -> NodeView:
+        """The living tree, from its root (see :class:`NodeView`); it changes when the search goes on.
+
+        Raises
+        ------
+        OptionError
+            If the horizon is reached: no decision is left.
+        """
+        self._require_decision()
+        return NodeView(TreeReader(self._tree, self._binding, self.model.sense), self._tree.root, self._step)
+
     def fresh(self, seed: Seed = None) -> Self:
         """Return another search of the same model with the same options, a new seed and an empty tree."""
-        other = copy.copy(self)
-        other._rng = generator(seed)
-        other._stream = stream_words(other._rng)
-        other._binding = bind(self.model, other._rng, self.options)
+        other = self._twin()
+        other._start(seed)
         other.reset()
+        return other
+
+    def _twin(self) -> Self:
+        """Return an object with the same attributes, which must then get a stream and a tree of its own."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         return other
 
     def reset(self, state: Any = None, step: int = 0) -> None:
@@ -101,8 +132,11 @@ class TreeSearch:
         OptionError
             If ``step`` is out of range.
         """
-        h = integer(step, "step", low=0, high=self._rules.horizon - 1)
-        self._plant(self._binding.handle(self.model.start if state is None else state), h)
+        h = integer(step, "step", low=0, high=self._settings.horizon - 1)
+        with self._turn:
+            self._rules = compile_options(self.options, self._settings.horizon, self._settings.discount).rules
+            self._plant(self._binding.handle(self.model.start if state is None else state), h)
+            self._set_levels(h)
 
     def advance(self, action: Any, state: Any) -> None:
         """Re-root after ``action`` was taken and ``state`` was observed; the rest is freed.
@@ -117,77 +151,84 @@ class TreeSearch:
         OptionError
             If the horizon was reached already.
         """
-        if self._step >= self._rules.horizon:
-            raise OptionError(f"the horizon ({self._rules.horizon} steps) is reached; call reset() to start again")
-        position = position_of(self._binding, self._handle, action)
-        handle = self._binding.handle(state)
-        if self._step + 1 == self._rules.horizon:
-            self._step, self._handle = self._step + 1, handle
-            return
-        unit = int(self._arena.book[tree.ROOT]) + 1 + position
-        child, _ = tree.find_child(self._arena.ints, unit, handle)
-        if child == 0 or self._arena.ints[4 * child + tree.NUM_ACTIONS] == 0:
-            self._plant(handle, self._step + 1)
-            return
-        kept = tree.allocate(int(self._arena.book[tree.USED]), int(self._arena.book[tree.MAX_NODES]))
-        tree.copy_subtree(self._arena, child, kept)
-        kept.book[tree.DEPTH] = self._step + 1
-        used = int(kept.book[tree.USED])
-        self._arena = tree.grow(kept, max(used, min(max(_FIRST_UNITS, used + 1), self._max_units)))
-        self._step, self._handle = self._step + 1, handle
-        self._forget_states()
-        self._start_trace(int(self._arena.ints[4 * self._arena.book[tree.ROOT] + tree.NUM_ACTIONS]))
+        with self._turn:
+            self._require_decision()
+            position = position_of(self._binding, self._handle, action)
+            handle = self._binding.handle(state)
+            h = self._step + 1
+            if h == self._settings.horizon:
+                self._step, self._handle = h, handle
+                return
+            child = self._tree.child(self._tree.root, position, handle)
+            if child is None or self._tree.num_actions(child) == 0:
+                self._plant(handle, h)
+                if child is None:
+                    self._set_levels(h)
+                return
+            self._take(self._tree.below(child), handle, h)
+
+    def risk_levels(self, planted: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the risk level of each step in a tree that was planted at step ``planted``: float64, shape (H,).
+
+        ``beta * discount**h`` at step h, wherever the tree was planted.
+        """
+        return self.options.beta * float(self.model.discount) ** np.arange(self._settings.horizon, dtype=np.float64)
+
+    def _set_levels(self, planted: int) -> None:
+        self._settings = self._settings._replace(betas=self.risk_levels(planted))
+
+    def _require_decision(self) -> None:
+        if self._step >= self._settings.horizon:
+            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
 
     def _plant(self, handle: int, step: int) -> None:
         """Start a fresh tree."""
-        self._step, self._handle = step, handle
         num_actions = len(self._binding.actions(handle))
         if num_actions == 0:
             self._binding.fail(handle, -1, step)
-        units = min(max(_FIRST_UNITS, 4 * num_actions), self._max_units)
-        if units < 2 + num_actions:
-            raise OptionError(
-                f"max_memory={self.options.max_memory} does not hold the root and its {num_actions} actions; "
-                f"give at least {8 * tree.UNIT_BYTES * (1 + num_actions)} bytes"
-            )
-        self._arena = tree.allocate(units, self.options.max_nodes or _UNLIMITED)
-        root = tree.reserve(self._arena, 1 + num_actions)
-        block = self._arena.ints[4 * root : 4 * (root + 1 + num_actions)]
-        block[:] = 0
-        block[0], block[tree.NUM_ACTIONS] = handle, num_actions
-        self._arena.floats[2 * (root + 1) : 2 * (root + 1 + num_actions)] = 0.0
-        self._arena.ints[4 * (root + 1) : 4 * (root + 1 + num_actions)] = 0
-        self._arena.book[tree.ROOT], self._arena.book[tree.NODES], self._arena.book[tree.DEPTH] = (
-            root,
-            1,
-            step,
-        )
-        self._forget_states()
-        self._start_trace(num_actions)
+        self._take(Tree(handle, num_actions, step, self._limits), handle, step)
 
-    def _forget_states(self) -> None:
-        """Let the model drop the states that are no longer in the tree."""
-        headers = tree.headers(self._arena)
-        fresh = self._binding.retain(self._arena.ints[4 * headers])
-        if fresh is not None:
-            self._arena.ints[4 * headers] = fresh
-            self._handle = int(self._arena.ints[4 * self._arena.book[tree.ROOT]])
+    def _take(self, tree: Tree, handle: int, step: int) -> None:
+        """Go on with another tree; the model drops the states that are not in it."""
+        for reader in self._take_readers():
+            reader.detach()
+        self._tree, self._handle, self._step = tree, handle, step
+        if self._binding.forgets:
+            tree.rename(self._binding.retain(tree.handles()))
+            self._handle = tree.handle(tree.root)
+        self._trace = kernels.new_trace(self._settings.horizon, tree.num_actions(tree.root), _FEWEST_SAMPLES)
 
-    def _start_trace(self, num_actions: int) -> None:
-        horizon = self._rules.horizon
-        padded = horizon + log_mean.LANES - 1
-        kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (_ALL_SAMPLES // num_actions).bit_length() - 1))
-        self._trace = kernels.Trace(
-            np.zeros(horizon, np.int64),
-            np.zeros(horizon),
-            np.zeros(padded),
-            np.zeros(padded),
-            np.zeros(padded),
-            np.zeros(padded),
-            np.zeros(num_actions, np.int64),
-            np.tile([0.0, 0.0, np.inf, -np.inf], (num_actions, 1)),
-            np.empty((num_actions, kept)),
-            np.zeros(4, np.int64),
+    def _keep_samples(self, iterations: int | None) -> None:
+        """Make room for the costs of so many more iterations, up to the most that is kept of each action."""
+        latest = self._trace.latest
+        most = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (_ALL_SAMPLES // latest.shape[0]).bit_length() - 1))
+        wanted = most if iterations is None else int(self._trace.counts.max()) + iterations
+        if latest.shape[1] < min(wanted, most):
+            larger = np.empty((latest.shape[0], min(most, 1 << (wanted - 1).bit_length())))
+            larger[:, : latest.shape[1]] = latest
+            self._trace = self._trace._replace(latest=larger)
+
+    def _take_readers(self) -> list[TreeReader]:
+        """Return the views of plans that still live, and forget them."""
+        readers, self._readers = [reader() for reader in self._readers], []
+        return [reader for reader in readers if reader is not None]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return an independent search with the same future."""
+        other = self._twin()
+        memo[id(self)] = other
+        with self._turn:
+            other._start(0)
+            other._stream[:] = self._stream
+            other._binding.adopt(self._binding)
+            other._tree = self._tree.copy()
+            other._rules, other._trace = copy.deepcopy((self._rules, self._trace), memo)
+        return other
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live random stream; "
+            "copy.deepcopy(search) gives an independent copy in this process"
         )
 
     # ---------------------------------------------------------------- planning
@@ -198,7 +239,7 @@ class TreeSearch:
         seconds: float | None = None,
         *,
         until: Callable[[Plan], bool] | None = None,
-        progress: Callable[[int, float], None] | None = None,
+        progress: Progress | None = None,
     ) -> Plan:
         """Search on from where the tree stands, and report. May be called again to continue.
 
@@ -226,104 +267,80 @@ class TreeSearch:
         SimulatorError
             If the model fails; the tree stays as it was before the failing iteration.
         """
-        if iterations is None and seconds is None and until is None:
-            raise OptionError("plan needs a limit: iterations=, seconds= or until=")
-        wanted = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
-        allowed = float("inf") if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
-        if self._step >= self._rules.horizon:
-            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-        self._compile()
-        begun = time.perf_counter()
-        before = self._trace.totals.copy()
-        stopped = StopReason.ITERATIONS
-        chunk = min(getattr(self._binding, "first_chunk", 64), wanted)
-        try:
-            while True:
-                done = int(self._trace.totals[0] - before[0])
-                used = time.perf_counter() - begun
-                if progress is not None and done:
-                    progress(done, used)
-                if done >= wanted:
-                    break
-                if used >= allowed and done:
-                    stopped = StopReason.SECONDS
-                    break
-                if until is not None and done and until(self._report(before, begun, StopReason.UNTIL)):
-                    stopped = StopReason.UNTIL
-                    break
-                limit = self._run(min(chunk, wanted - done))
-                if limit is not None:
-                    stopped = limit
-                    break
-                lasted = time.perf_counter() - begun - used
-                chunk = int(min(max(1, chunk * min(4.0, _CHUNK_SECONDS / max(lasted, 1e-9))), 2**30))
-                if allowed - used < 2 * _CHUNK_SECONDS:
-                    chunk = max(1, min(chunk, int(chunk * max(0.0, allowed - used) / (2 * _CHUNK_SECONDS))))
-        except KeyboardInterrupt:
-            stopped = StopReason.INTERRUPTED
-            if self._trace.totals[0] == 0:
-                raise
-        return self._report(before, begun, stopped)
+        if iterations is not None:
+            integer(iterations, "iterations", low=1)
+        with self._turn:
+            self._require_decision()
+            search = self._compiled()
+            self._keep_samples(iterations)
+            for reader in self._take_readers():
+                reader.settle()
+            begun, before = time.perf_counter(), self._trace.totals.copy()
 
-    def _compile(self) -> None:
-        """Compile or load the kernel for this kind of model, before the clock starts."""
-        kind = type(self._binding.data)
-        if kind in _compiled_kinds or config.DISABLE_JIT:
-            return
-        with _compile_notice():
-            kernels.search_chunk(self._binding.data, self._arena, self._rules, self._trace, self._stream, 0)
-        _compiled_kinds.add(kind)
+            def so_far() -> Plan:
+                return self._report(before, begun, StopReason.UNTIL)
 
-    def _run(self, iterations: int) -> StopReason | None:
+            stopped = run_anytime(
+                lambda wanted: self._run(search, wanted),
+                lambda: int(self._trace.totals[0] - before[0]),
+                iterations=iterations,
+                seconds=seconds,
+                until=None if until is None else lambda: until(so_far()),
+                progress=progress,
+                first_chunk=self._binding.first_chunk,
+            )
+            return self._report(before, begun, stopped)
+
+    def _compiled(self) -> Callable[..., Any]:
+        """Compile or load the kernel for this kind of model and rules, before the clock starts."""
+        kinds = (type(self._binding.data), *map(type, self._rules))
+        search = kernel_for(kernels.search_chunk, *kinds)
+        if kinds not in _compiled_kinds and not config.DISABLE_JIT:
+            with _compile_notice():
+                self._call(search, 0)
+            _compiled_kinds.add(kinds)
+        return search
+
+    def _call(self, search: Callable[..., Any], iterations: int) -> Any:
+        return search(
+            self._binding.data, self._tree.arena, self._settings, self._rules, self._trace, self._stream, iterations
+        )
+
+    def _run(self, search: Callable[..., Any], iterations: int) -> StopReason | None:
         """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
-        target = self._trace.totals[0] + iterations
-        while self._trace.totals[0] < target:
-            left = int(target - self._trace.totals[0])
-            guard = getattr(self._binding, "running", nullcontext)
-            with guard():
-                _, status = kernels.search_chunk(
-                    self._binding.data, self._arena, self._rules, self._trace, self._stream, left
-                )
+        target = int(self._trace.totals[0]) + iterations
+        while (left := target - int(self._trace.totals[0])) > 0:
+            with self._binding.running():
+                _, status = self._call(search, left)
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
             if status == world.FULL:
-                if self._binding.make_room():
-                    continue
-                units = tree.capacity(self._arena)
-                if units >= self._max_units:
+                if not self._binding.make_room() and not self._tree.grow():
                     return StopReason.MAX_MEMORY
-                larger = 2 * units if units < 65_536 else units + units // 4
-                self._arena = tree.grow(self._arena, min(larger, max(self._max_units, units + 1)))
             elif status < 0:
                 handle, position = int(self._trace.totals[2]), int(self._trace.totals[3])
                 self._binding.fail(handle, position, self._step)
         return None
 
     def _report(self, before: np.ndarray[Any, Any], begun: float, stopped: StopReason) -> Plan:
-        root = int(self._arena.book[tree.ROOT])
-        actions = self._binding.actions(self._handle)
-        units = np.arange(root + 1, root + 1 + len(actions))
-        counts, erms = self._arena.ints[4 * units + tree.COUNT], self._arena.floats[2 * units]
-        total = int(counts.sum())
-        beta = float(self._rules.betas[self._step])
-        trace, sense = self._trace, self.model.sense
-        by_action = [latest[: trace.counts[k]].copy() for k, latest in enumerate(trace.latest)]
-        rows = tuple(
-            make_row(
-                action, self._binding.action_name(action), int(counts[k]), total, float(erms[k]), beta,
-                int(trace.counts[k]), trace.actions[k], by_action[k], sense,
-            )
-            for k, action in enumerate(actions)
-        )  # fmt: skip
+        tree, trace, sense, binding = self._tree, self._trace, self.model.sense, self._binding
+        visits, erms = tree.counts(tree.root), tree.values(tree.root)
+        total = int(visits.sum())
         if total == 0:
             bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
             raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
-        tried = np.flatnonzero(counts)
-        value = weighted_erm(erms[tried], beta, counts[tried] / total)
-        if self.options.recommend == "visits":
-            tried = np.flatnonzero(counts == counts.max())  # equal visits are told apart by risk
-        best = int(tried[np.argmin(erms[tried])])
-        samples = tuple(0.0 - costs if sense == "reward" else costs for costs in by_action)
+        beta = float(self._settings.betas[self._step])
+        samples = [latest[:count].copy() for latest, count in zip(trace.latest, trace.counts.tolist(), strict=True)]
+        actions = binding.actions(self._handle)
+        labels = [binding.action_name(action) for action in actions]
+        widened = self.options.widening is not None
+        sampled = [row[:0] for row in samples] if widened else samples
+        rows = make_rows(actions, labels, visits, erms, beta, trace.counts, trace.actions, sampled, sense)
+        tried = np.flatnonzero(visits)
+        value = weighted_erm(erms[tried], beta, visits[tried] / total) if tried.size > 1 else float(erms[tried[0]])
+        best = self.options.recommendation.choose(visits, erms)
+        reader = TreeReader(tree, binding, sense)
+        self._readers.append(weakref.ref(reader))
         return Plan(
             action=rows[best].action,
             label=rows[best].label,
@@ -336,11 +353,13 @@ class TreeSearch:
             sense=sense,
             iterations=int(trace.totals[0] - before[0]),
             simulator_steps=int(trace.totals[1] - before[1]),
-            nodes=int(self._arena.book[tree.NODES]),
-            bytes=int(self._arena.floats.nbytes),
+            nodes=tree.num_nodes,
+            bytes=tree.num_bytes,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
-            _samples=samples,
+            interval_meaning=NO_INTERVAL if widened else SAMPLING_INTERVAL,
+            _samples=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
+            _reader=reader,
         )
 
 

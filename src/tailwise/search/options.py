@@ -1,99 +1,63 @@
-"""How a search is configured: frozen, validated values.
-
-Notation: the paper's eq. ``mcts_action-selection`` subtracts from an action's ERM, at depth h,
-
-    (theta_{h+1})^(1/xi_{h+1})  *  N(s)^(alpha_{h+1}/xi_{h+1})  /  N(s, a)^(1 - eta_{h+1}).
-
-Theorem ``mcts-result`` sets alpha = eta (1 - eta) xi, so that the exponents depend on eta alone and
-the first factor is one *constant* per depth. The paper's experiments take eta = 1/2 and sqrt(2):
-``sqrt(2) N(s)^(1/4) / N(s, a)^(1/2)``.
-"""
+"""How a search is configured: frozen, validated values, and what they become for the kernel."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
 from tailwise.bindings import Widening
+from tailwise.bonuses import Bonus, PolynomialBonus, RangeBonus, Slots
 from tailwise.errors import OptionError
+from tailwise.search.kernels import Rules
+from tailwise.search.rules import (
+    Backup,
+    Leaf,
+    LeastValue,
+    MostVisited,
+    OffPolicyBackup,
+    Recommendation,
+    Rollout,
+    SampledBackup,
+    Settings,
+)
+from tailwise.search.rules.leaf import WholePath
+from tailwise.search.tree import Limits
 
-_TABLE = 1024  # powers of counts below this are looked up: both tables stay in the first-level cache
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolynomialBonus:
-    """Exploration bonus ``constant[h] N(s)^(eta (1 - eta)) / N(s, a)^(1 - eta)`` (eq. mcts_action-selection).
-
-    Parameters
-    ----------
-    constant : float or sequence of float, default sqrt(2)
-        Non-negative scale, in the unit of the costs; a sequence gives one per depth 0..H-1 (the
-        schedule of theorem ``mcts-result``).
-    eta : float in [1/2, 1), default 1/2
-        The paper's eta.
-
-    Examples
-    --------
-    >>> from tailwise import PolynomialBonus
-    >>> PolynomialBonus(constant=5.0).eta
-    0.5
-    """
-
-    constant: float | Sequence[float] = math.sqrt(2)
-    eta: float = 0.5
-
-    def __post_init__(self) -> None:
-        real(self.eta, "eta", low=0.5, high=1.0, high_open=True, hint="the theory needs 1/2 <= eta < 1")
-        object.__setattr__(self, "constant", _constants(self.constant))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogBonus:
-    """Exploration bonus ``constant[h] sqrt(ln N(s) / N(s, a))`` of UCB1 and UCT (Kocsis & Szepesvari, 2006).
-
-    Parameters
-    ----------
-    constant : float or sequence of float, default sqrt(2)
-        Non-negative scale, in the unit of the costs, or one per depth.
-    """
-
-    constant: float | Sequence[float] = math.sqrt(2)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "constant", _constants(self.constant))
-
-
-Bonus: TypeAlias = PolynomialBonus | LogBonus
-
-
-def _constants(value: float | Sequence[float]) -> float | tuple[float, ...]:
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return tuple(real(item, f"constant[{h}]", low=0.0) for h, item in enumerate(value))
-    return real(value, "constant", low=0.0)
+RolloutPolicy = Callable[[Any, int, np.random.Generator], Any]
+LeafValue = Callable[[Any, int], float]
+_RECOMMENDATIONS = {"visits": MostVisited(), "value": LeastValue()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """Everything that shapes a search, besides the model and the seed.
+    """Everything that shapes a search, besides the model and the seed. Each planner takes the same as keywords.
 
     Parameters
     ----------
-    beta : float
+    beta : float, default 0.0
         Finite risk level at step 0 (1/cost); at step h the search works at ``beta * discount**h``.
-    bonus : PolynomialBonus or LogBonus
-        Exploration bonus.
+    bonus : Bonus
+        Exploration: :class:`PolynomialBonus` (the paper's, and the default), :class:`LogBonus`,
+        :class:`RangeBonus`, or your own.
+    backup : Backup
+        How costs change the values: :class:`SampledBackup` (the paper's, and the default), :class:`OffPolicyBackup`,
+        :class:`BellmanBackup`, or your own.
+    leaf : Leaf
+        How a new leaf is valued: :class:`Rollout` (one rollout by default), or your own.
     expansion : "leaf" or "path", default "leaf"
-        "leaf": one node is added per iteration and a uniform random rollout follows, as in the
-        paper's experiments. "path": the rule is followed to the horizon and every node on the
-        way is added, the setting of theorem ``mcts-result``.
-    recommend : "visits" or "value", default "visits"
-        Recommended action: the most visited (of equals, the one of least risk), or the one of least risk.
+        "leaf": one node is added per iteration and then valued, as in the paper's experiments. "path": the rule is
+        followed to the horizon and every node on the way is added, the setting of theorem ``mcts-result``.
+    untried : "first" or "random", default "first"
+        Which of a node's untried actions comes next: the first in the model's order, or any with equal chances.
+    recommend : "visits", "value" or Recommendation, default "visits"
+        Recommended action: the most visited (of equals, the one of least risk), the one of least risk, or as a rule
+        of your own says.
     max_nodes : int, optional
         Stop when the tree holds this many decision nodes.
     max_memory : int, optional
@@ -105,30 +69,48 @@ class SearchOptions:
     leaf_value : callable, optional
         ``leaf_value(state, h) -> float``: the cost-to-go (in the model's sense, discounted to step h) of
         a new leaf, instead of a rollout. For a compiled simulator this and ``rollout_policy`` are compiled.
+
+    Examples
+    --------
+    >>> from tailwise import ErmMcts, SearchOptions, domains
+    >>> options = SearchOptions(untried="random", recommend="value")
+    >>> ErmMcts(domains.make("mdp-4"), beta=0.5, options=options, seed=0).plan(iterations=2000).label
+    'safe'
     """
 
-    beta: float
+    beta: float = 0.0
     bonus: Bonus = field(default_factory=PolynomialBonus)
+    backup: Backup = field(default_factory=SampledBackup)
+    leaf: Leaf = field(default_factory=Rollout)
     expansion: str = "leaf"
-    recommend: str = "visits"
+    untried: str = "first"
+    recommend: str | Recommendation = "visits"
     max_nodes: int | None = None
     max_memory: int | None = None
     widening: Widening | None = None
-    rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None
-    leaf_value: Callable[[Any, int], float] | None = None
+    rollout_policy: RolloutPolicy | None = None
+    leaf_value: LeafValue | None = None
 
     def __post_init__(self) -> None:
         real(self.beta, "beta", hint="0 is the mean, positive averse, negative seeking")
-        if not isinstance(self.bonus, (PolynomialBonus, LogBonus)):
-            raise OptionError(f"bonus must be a PolynomialBonus or a LogBonus, not {self.bonus!r}")
+        kinds: tuple[tuple[str, type, str], ...] = (
+            ("bonus", Bonus, "PolynomialBonus(), LogBonus() or RangeBonus()"),
+            ("backup", Backup, "SampledBackup(), OffPolicyBackup() or BellmanBackup()"),
+            ("leaf", Leaf, "Rollout(repeats=1)"),
+            ("widening", Widening, "Widening(k=1, alpha=0.5)"),
+        )
+        for name, kind, example in kinds:
+            given = getattr(self, name)
+            if not isinstance(given, kind) and not (name == "widening" and given is None):
+                raise OptionError(f"{name} must be a {kind.__name__}, as {example}, not {given!r}")
         choice(self.expansion, "expansion", ("leaf", "path"))
-        choice(self.recommend, "recommend", ("visits", "value"))
+        choice(self.untried, "untried", ("first", "random"))
+        if not isinstance(self.recommend, Recommendation):
+            choice(self.recommend, "recommend", tuple(_RECOMMENDATIONS))
         if self.max_nodes is not None:
             integer(self.max_nodes, "max_nodes", low=1)
         if self.max_memory is not None:
             integer(self.max_memory, "max_memory", low=4096, hint="it is in bytes")
-        if self.widening is not None and not isinstance(self.widening, Widening):
-            raise OptionError(f"widening must be a Widening, as Widening(k=1, alpha=0.5), not {self.widening!r}")
         for name, shape in (
             ("rollout_policy", "(state, h, rng) -> action"),
             ("leaf_value", "(state, h) -> float"),
@@ -139,53 +121,128 @@ class SearchOptions:
         if self.rollout_policy is not None and self.leaf_value is not None:
             raise OptionError("give rollout_policy or leaf_value, not both: a leaf value replaces the rollout")
 
-
-class Rules(NamedTuple):
-    """The options as the kernel reads them; H is the horizon."""
-
-    horizon: int
-    discount: float
-    betas: NDArray[np.float64]  # (H,) risk level of each step
-    constants: NDArray[np.float64]  # (H,) bonus constant of each step
-    visit_exponent: float  # of N(s); negative asks for sqrt(ln N(s)) instead
-    count_exponent: float  # of N(s, a), negative
-    visit_factors: NDArray[np.float64]  # (1024,) the factor of N(s), by N(s)
-    count_factors: NDArray[np.float64]  # (1024,) the factor of N(s, a), by N(s, a)
-    whole_path: bool
+    @property
+    def recommendation(self) -> Recommendation:
+        """The rule that ``recommend`` names."""
+        return _RECOMMENDATIONS[self.recommend] if isinstance(self.recommend, str) else self.recommend
 
 
-def compile_rules(options: SearchOptions, horizon: int, discount: float) -> Rules:
-    """Turn options into the kernel's form, for a model's horizon and discount.
+class SearchKeywords(TypedDict, total=False):
+    """The fields of :class:`SearchOptions` as keywords of a planner."""
+
+    bonus: Bonus | None
+    backup: Backup | None
+    leaf: Leaf | None
+    expansion: str
+    untried: str
+    recommend: str | Recommendation
+    max_nodes: int | None
+    max_memory: int | None
+    widening: Widening | None
+    rollout_policy: RolloutPolicy | None
+    leaf_value: LeafValue | None
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "auto": {
+        "bonus": RangeBonus(),
+        "backup": OffPolicyBackup(),
+        "untried": "random",
+        "recommend": "value",
+    },
+}
+"""Named sets of rules: the paper's experiments, and what finds the right action sooner without a constant to tune."""
+
+
+def options_of(
+    beta: float, options: SearchOptions | None, keywords: SearchKeywords, *, preset: str = "paper"
+) -> SearchOptions:
+    """Return the options of a planner, from an object or from keywords over a preset.
+
+    Parameters
+    ----------
+    beta : float
+        Risk level of the planner.
+    options : SearchOptions or None
+        Given as a whole, in which case there may be no keywords.
+    keywords : SearchKeywords
+        Given one by one; what is not given comes from the preset.
+    preset : str
+        Key of :data:`PRESETS`.
+
+    Returns
+    -------
+    SearchOptions
+        With the planner's ``beta``.
 
     Raises
     ------
     OptionError
-        If the bonus has one constant per depth and their number is not the horizon.
+        If both are given, a keyword is unknown, or the options have another beta.
     """
-    constant = options.bonus.constant
-    if isinstance(constant, tuple):
-        if len(constant) != horizon:
-            raise OptionError(f"the bonus has {len(constant)} constants for a horizon of {horizon}; give one per step")
-        constants = np.array(constant)
-    else:
-        constants = np.full(horizon, constant)
-    counts = np.arange(_TABLE, dtype=np.float64)
-    counts[0] = 1.0
-    if isinstance(options.bonus, PolynomialBonus):
-        eta = options.bonus.eta
-        visit_exponent, count_exponent = eta * (1.0 - eta), eta - 1.0
-        visit_factors = counts**visit_exponent
-    else:
-        visit_exponent, count_exponent = -1.0, -0.5
-        visit_factors = np.sqrt(np.log(counts))
-    return Rules(
-        horizon,
-        discount,
-        options.beta * discount ** np.arange(horizon, dtype=np.float64),
-        constants.astype(np.float64),
-        visit_exponent,
-        count_exponent,
-        visit_factors,
-        counts**count_exponent,
-        options.expansion == "path",
-    )
+    base = PRESETS[choice(preset, "preset", tuple(PRESETS))]
+    if options is None and not keywords:
+        return _preset_options(beta, preset)
+    if options is None:
+        unknown = sorted(keywords.keys() - SearchKeywords.__annotations__.keys())
+        if unknown:
+            known = ", ".join(SearchKeywords.__annotations__)
+            raise OptionError(f"unknown option {unknown[0]!r}; a search takes {known}")
+        given: dict[str, Any] = {**base, **{key: value for key, value in keywords.items() if value is not None}}
+        return SearchOptions(beta=beta, **given)
+    if not isinstance(options, SearchOptions):
+        raise OptionError(f"options must be a SearchOptions, not {options!r}")
+    if keywords or base:
+        extra = next(iter(keywords), "preset")
+        raise OptionError(f"give options= or keywords, not both: {extra}= belongs into the SearchOptions")
+    if options.beta not in (0.0, beta):
+        raise OptionError(f"options has beta={options.beta}, the planner beta={beta}; leave it out of the options")
+    return dataclasses.replace(options, beta=beta)
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _preset_options(beta: float, preset: str) -> SearchOptions:
+    return SearchOptions(beta=beta, **PRESETS[preset])
+
+
+class CompiledOptions(NamedTuple):
+    """Options as the search runs them."""
+
+    settings: Settings
+    rules: Rules
+    limits: Limits
+
+
+def compile_options(options: SearchOptions, horizon: int, discount: float) -> CompiledOptions:
+    """Turn options into the kernel's form, for a model's horizon and discount; the search adds its risk levels.
+
+    Raises
+    ------
+    OptionError
+        If a rule has one parameter per depth and their number is not the horizon, or two rules want the same
+        statistic with different first values.
+    """
+    bonus, backup, leaf, tries_at_random = options.bonus, options.backup, options.leaf, options.untried == "random"
+    node = _merged(bonus.node_statistics, backup.node_statistics)
+    action = _merged(bonus.action_statistics, backup.action_statistics)
+    slots = Slots(*({name: k for k, name in enumerate(names)} for names in (node, action)))
+    width = max(len(node), len(action))
+    limits = Limits(options.max_nodes, options.max_memory, _row(node, width), _row(action, width))
+    rule = WholePath() if options.expansion == "path" else leaf.compiled()
+    rules = Rules(bonus.compiled(horizon, discount, slots), backup.compiled(slots), rule)
+    return CompiledOptions(Settings(horizon, discount, np.empty(0), tries_at_random), rules, limits)
+
+
+def _merged(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    for name in one.keys() & other.keys():
+        if one[name] != other[name]:
+            raise OptionError(f"two rules start the statistic {name!r} from {one[name]} and {other[name]}; rename one")
+    return {**one, **other}
+
+
+def _row(statistics: dict[str, float], width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    row = np.zeros(width)
+    if statistics:
+        row[: len(statistics)] = list(statistics.values())
+    return row

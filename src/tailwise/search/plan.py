@@ -11,11 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._plain import Result
+from tailwise.errors import OptionError
 from tailwise.models.contract import Sense
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
+from tailwise.search.views import NodeView, TreeReader
 
 CONFIDENCE = 0.9
+SAMPLING_INTERVAL = (
+    "the ERM of the totals as this search sampled them, exploration included, as if they were independent; "
+    "not the optimal ERM"
+)
+NO_INTERVAL = "nothing: with widening the sampled totals repeat, so no interval is given"
 
 
 class StopReason(StrEnum):
@@ -65,8 +72,7 @@ class ActionRow(Result):
     mean, std, minimum, maximum : float
         Of the totals sampled since the last re-root; NaN if there are none.
     interval : Interval
-        Asymptotic 90 % interval of ``erm``, as if the sampled totals were independent. The
-        search improves while it samples and knows only what it saw: read it as a scale of noise.
+        90 % interval for what ``Plan.interval_meaning`` says; unbounded where none can be given.
     """
 
     action: Any
@@ -115,6 +121,8 @@ class Plan(Result):
         Wall time of this call.
     stopped : StopReason
         Why the call ended.
+    interval_meaning : str
+        What the intervals of the rows are intervals for, and under which assumptions.
     planner : str
         Kind of the planner that made it, where :func:`tailwise.make_planner` chose it; else empty.
     reason : str
@@ -136,9 +144,27 @@ class Plan(Result):
     bytes: int
     seconds: float
     stopped: StopReason
-    _samples: tuple[NDArray[np.float64], ...] = field(repr=False, default=())
     planner: str = ""
     reason: str = ""
+    interval_meaning: str = SAMPLING_INTERVAL
+    _samples: tuple[NDArray[np.float64], ...] = field(repr=False, compare=False, default=())
+    _reader: TreeReader | None = field(repr=False, compare=False, default=None)
+
+    @property
+    def root(self) -> NodeView:
+        """The tree as it was when the plan was made: its root (see :class:`NodeView`).
+
+        Raises
+        ------
+        OptionError
+            If the plan came without a tree, or if the tree is larger than 256 MiB and its search has gone on since.
+        """
+        if self._reader is None:
+            raise OptionError("this plan has no tree: it was not made by a tree search, or it was copied or loaded")
+        return NodeView(self._reader, self._reader.tree.root, self.step)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader": None}  # a tree stays with its search
 
     def row(self, action: Any) -> ActionRow:
         """Return the row of ``action`` (as the model names it, or by label)."""
@@ -166,36 +192,42 @@ class Plan(Result):
         return "\n".join(lines)
 
 
-def make_row(
-    action: Any,
-    label: str,
-    visits: int,
-    total_visits: int,
-    erm: float,
+def make_rows(
+    actions: list[Any],
+    labels: list[str],
+    visits: NDArray[np.int64],
+    erms: NDArray[np.float64],
     beta: float,
-    count: int,
+    counts: NDArray[np.int64],
     moments: NDArray[np.float64],
-    samples: NDArray[np.float64],
+    samples: list[NDArray[np.float64]],
     sense: Sense,
-) -> ActionRow:
-    """Assemble a row from inner costs; ``moments`` is (mean, squared deviations, min, max) of ``count`` costs."""
-    mean, spread, low, high = (float(moment) for moment in moments)
-    if not visits:
-        erm = math.nan
-    if not count:
-        mean = low = high = math.nan
-    std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
-    interval = _interval(erm, visits, beta, samples)
-    if sense == "reward":
-        erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
-        interval = Interval(0.0 - interval.high, 0.0 - interval.low)
-    share = visits / total_visits if total_visits else 0.0
-    return ActionRow(action, label, visits, share, erm, mean, std, low, high, interval)
+) -> tuple[ActionRow, ...]:
+    """Assemble the rows from inner costs; ``moments`` is (mean, squared deviations, min, max) of ``counts`` costs."""
+    total, sign = max(1, int(visits.sum())), 1.0 if sense == "cost" else -1.0
+    rows = []
+    columns = (visits.tolist(), erms.tolist(), counts.tolist(), moments.tolist())
+    for k, (seen, erm, count, (mean, spread, low, high)) in enumerate(zip(*columns, strict=True)):
+        interval = _interval(erm, seen, beta, samples[k]) if seen else _UNBOUNDED
+        if not seen:
+            erm = math.nan
+        if not count:
+            mean = low = high = math.nan
+        if sense == "reward":
+            low, high = high, low
+            interval = Interval(0.0 - interval.high, 0.0 - interval.low)
+        erm, mean, low, high = (sign * number + 0.0 for number in (erm, mean, low, high))
+        std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
+        rows.append(ActionRow(actions[k], labels[k], seen, seen / total, erm, mean, std, low, high, interval))
+    return tuple(rows)
+
+
+_UNBOUNDED = Interval(-math.inf, math.inf)
 
 
 def _interval(erm: float, visits: int, beta: float, samples: NDArray[np.float64]) -> Interval:
-    if samples.size < 2 or not math.isfinite(erm):
-        return Interval(-math.inf, math.inf)
+    if samples.size < 2:
+        return _UNBOUNDED
     error = float(np.std(oce_utility(samples - erm, beta), ddof=1)) / math.sqrt(max(visits, samples.size))
     width = 1.6448536269514722 * error  # the normal 95 % quantile: a two-sided 90 % interval
     return Interval(erm - width, erm + width)

@@ -1,0 +1,78 @@
+"""What Python and compiled simulators share once bound to the kernel: memory, names, widened outcomes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.bindings import simulator_memory as memory
+from tailwise.bindings.binding import Binding
+from tailwise.bindings.intern import InternStore
+from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.simulator_world import FunctionModel
+from tailwise.models.simulator import short
+
+
+class SimulatorBinding(Binding):
+    """A simulator whose states are kept as integer handles; the functions that the kernel calls come from a subclass.
+
+    Parameters
+    ----------
+    model : simulator
+        The model.
+    rng : Generator
+        The search's own stream: the model draws from it too, so it must live as long as the binding.
+    options : SimulationOptions
+        Widening, rollout policy and leaf value.
+    width : int
+        Words of a state that the kernel interns; 0 where the binding interns for itself.
+    """
+
+    draws = True
+    forgets = True
+
+    def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions, width: int) -> None:
+        self.model = model
+        self._rng = rng
+        self._options = options
+        self._integers = memory.new_integers(int(model.horizon))
+        self._numbers = memory.new_numbers(float(model.discount))
+        self._scratch = np.zeros(width, np.int64)
+
+    def _connect(self, functions: list[Any], store: InternStore) -> None:
+        """Make what the kernel reads, from what it calls to count actions, to step and to roll out."""
+        count, step, roll = functions
+        self.data = FunctionModel(
+            count,
+            step,
+            roll,
+            self._integers.ctypes.data,
+            self._integers,
+            self._numbers,
+            self._scratch,
+            store,
+            memory.new_widened(self._options.widening, int(self.model.horizon)),
+        )
+
+    def state_name(self, state: Any) -> str:
+        """Return the simulator's own name for a state, or its text."""
+        name = getattr(self.model, "state_name", None)
+        return str(name(state)) if name is not None else short(state)
+
+    def make_room(self) -> bool:
+        """Enlarge the memory of outcomes, if it is what ran out; the iteration will be done again."""
+        memory.undo(self.data.widened)
+        larger = memory.enlarged(self.data.widened)
+        if larger is not None:
+            self.data = self.data._replace(widened=larger)
+        return larger is not None
+
+    def _forget_outcomes(self, kept: NDArray[np.int64], fresh: NDArray[np.int64]) -> None:
+        """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""
+        self.data = self.data._replace(widened=memory.pruned(self.data.widened, kept, fresh))
+
+    def adopt(self, other: Self) -> None:
+        """Take over the outcomes that another binding remembers."""
+        self.data = self.data._replace(widened=memory.copied(other.data.widened))

@@ -1,0 +1,158 @@
+"""The tree as Python sees it: roots, counts, values and children, with the arena's integers kept inside.
+
+Everything above this module speaks of *nodes* and *positions* of actions; a node is named by its unit in the arena,
+which stays the same until the node is opened (its second visit) or the tree is re-rooted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import OptionError
+from tailwise.search import arena as units
+from tailwise.search.arena import UNIT_BYTES, Arena, Row
+
+_FIRST_UNITS = 1_024
+_UNLIMITED = 2**62
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on a tree, None where there is none, and the first rows of its statistics."""
+
+    max_nodes: int | None
+    max_memory: int | None
+    node_start: Row
+    action_start: Row
+
+    @property
+    def most_units(self) -> int:
+        """Units that fit into ``max_memory``."""
+        width = UNIT_BYTES + 8 * self.node_start.size
+        return min((self.max_memory or _UNLIMITED) // width, units.MOST_UNITS)
+
+
+class Tree:
+    """A search tree in an arena, rooted at a state's handle and a step.
+
+    Parameters
+    ----------
+    handle : int
+        The root's state.
+    num_actions : int
+        Actions at the root.
+    step : int
+        Step of the root.
+    limits : Limits
+        Bounds on its size.
+    """
+
+    __slots__ = ("arena", "limits")
+
+    def __init__(self, handle: int, num_actions: int, step: int, limits: Limits) -> None:
+        capacity = min(max(_FIRST_UNITS, 4 * num_actions), limits.most_units)
+        if capacity < 2 + num_actions:
+            raise OptionError(
+                f"max_memory={limits.max_memory} does not hold the root and its {num_actions} actions; "
+                f"give at least {8 * (UNIT_BYTES + 8 * limits.node_start.size) * (1 + num_actions)} bytes"
+            )
+        self.limits = limits
+        self.arena = units.allocate(capacity, limits.max_nodes or _UNLIMITED, limits.node_start, limits.action_start)
+        units.plant(self.arena, handle, num_actions, step)
+
+    @classmethod
+    def _of(cls, arena: Arena, limits: Limits) -> Tree:
+        tree = cls.__new__(cls)
+        tree.arena, tree.limits = arena, limits
+        return tree
+
+    # -------------------------------------------------------------------- size
+
+    @property
+    def num_nodes(self) -> int:
+        """Decision nodes in the tree."""
+        return int(self.arena.counters[units.NODES])
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held, spare room included."""
+        return int(self.arena.floats.nbytes + self.arena.statistics.nbytes)
+
+    def grow(self) -> bool:
+        """Make room for more nodes; False where ``max_memory`` forbids it."""
+        now, most = units.capacity(self.arena), self.limits.most_units
+        if now >= most:
+            return False
+        larger = 2 * now if now < 65_536 else now + now // 4
+        self.arena = units.resized(self.arena, min(larger, max(most, now + 1)))
+        return True
+
+    # ------------------------------------------------------------------- nodes
+
+    @property
+    def root(self) -> int:
+        """The root node."""
+        return int(self.arena.counters[units.ROOT])
+
+    @property
+    def step(self) -> int:
+        """Step of the root."""
+        return int(self.arena.counters[units.DEPTH])
+
+    def handle(self, node: int) -> int:
+        """Handle of a node's state."""
+        return int(self.arena.ints[4 * node])
+
+    def num_actions(self, node: int) -> int:
+        """Number of actions of a node; 0 while it is a leaf."""
+        return int(self.arena.ints[4 * node + units.NUM_ACTIONS])
+
+    def counts(self, node: int) -> NDArray[np.int64]:
+        """How often each action of a node was taken: int64, shape (A,)."""
+        first = 4 * (node + 1) + units.COUNT
+        return np.asarray(self.arena.ints[first : first + 4 * self.num_actions(node) : 4], dtype=np.int64)
+
+    def values(self, node: int) -> NDArray[np.float64]:
+        """Estimated ERM of each action of a node, as costs: float64, shape (A,); 0 where it was never taken."""
+        first = 2 * (node + 1)
+        return self.arena.floats[first : first + 2 * self.num_actions(node) : 2].copy()
+
+    def children(self, node: int, position: int) -> list[int]:
+        """Nodes of the next states that an action has led to, in no particular order."""
+        return [int(child) for child in units.children(self.arena, node + 1 + position)]
+
+    def child(self, node: int, position: int, handle: int) -> int | None:
+        """Node of one next state, or None if the action has not led there."""
+        found, _ = units.find_child(self.arena.ints, node + 1 + position, handle)
+        return int(found) or None
+
+    # ----------------------------------------------------------------- changes
+
+    def below(self, node: int) -> Tree:
+        """Return the tree below a node, one step later, in memory of its own; this one stays as it is."""
+        kept = units.allocate(
+            int(self.arena.counters[units.USED]),
+            int(self.arena.counters[units.MAX_NODES]),
+            self.limits.node_start,
+            self.limits.action_start,
+        )
+        units.copy_subtree(self.arena, node, kept)
+        kept.counters[units.DEPTH] = self.step + 1
+        used, most = int(kept.counters[units.USED]), self.limits.most_units
+        return self._of(units.resized(kept, max(used, min(max(_FIRST_UNITS, used + 1), most))), self.limits)
+
+    def handles(self) -> NDArray[np.int64]:
+        """Handles of the states of all nodes: int64, shape (nodes,), in the order of :meth:`rename`."""
+        return np.asarray(self.arena.ints[4 * units.headers(self.arena)], dtype=np.int64)
+
+    def rename(self, handles: NDArray[Any]) -> None:
+        """Give the states of all nodes new handles, in the order of :meth:`handles`."""
+        self.arena.ints[4 * units.headers(self.arena)] = handles
+
+    def copy(self) -> Tree:
+        """Return an independent copy."""
+        return self._of(units.resized(self.arena, units.capacity(self.arena)), self.limits)
