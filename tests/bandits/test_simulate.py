@@ -1,5 +1,6 @@
 """The simulation around the loop: reproducible, thread-invariant, and right about its estimators."""
 
+import json
 import os
 import subprocess
 import sys
@@ -150,3 +151,19 @@ def test_a_seed_sequence_is_not_used_up():
     first, second = (simulate(BANDIT, ErmUcb(1.0), pulls=50, replications=2, seed=seed).stream for _ in range(2))
     assert first.tolist() == second.tolist()
     assert seed.n_children_spawned == 0
+
+
+def test_a_run_says_itself_what_it_is_in_json():
+    run = simulate(BANDIT, ErmUcb(1.0), pulls=200, replications=6, checkpoints=[10, 200], seed=4)
+    content = json.loads(json.dumps(run.to_dict(), allow_nan=False))
+    assert (content["beta"], content["replications"], content["pulls"]) == (1.0, 6, [10, 200])
+    assert content["risks"] == BANDIT.risks(1.0).tolist()
+    assert sum(content["shares"]) == pytest.approx(1.0)
+    for name in ("average", "stream"):
+        bias, error = run.bias(name)
+        assert (content[f"{name}_bias"], content[f"{name}_error"]) == (bias.tolist(), error.tolist())
+    regrets = run.counts[:, -1] @ (run.risks - run.optimum)
+    assert content["regret"][-1] == pytest.approx(regrets.mean())
+    assert content["regret_error"][-1] == pytest.approx(regrets.std(ddof=1) / np.sqrt(6))
+    single = simulate(BANDIT, ErmUcb(1.0), pulls=200, replications=1, seed=4).to_dict()
+    assert set(single["regret_error"]) == {None}  # one replication has no standard error, and JSON no NaN

@@ -1,5 +1,6 @@
 """The reproduction: resuming, refusing, and numbers that agree with exact ones (tiny seeds)."""
 
+import csv
 import itertools
 import json
 from pathlib import Path
@@ -14,6 +15,7 @@ from tailwise.planners import ErmMcts, backward_induction
 from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
+from tailwise.reproduction.report import results_table
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.variants import make_planner
 
@@ -130,6 +132,22 @@ def test_numbers_of_a_run(finished):
         assert (row.frequency_risk is not None) == (problem == "mdp-4" and not is_oracle)
         if row.frequency_risk is not None:
             assert row.frequency_risk >= exact - 1e-12
+
+
+def test_the_summary_in_json_is_what_results_csv_says(finished):
+    summary = summarise(finished)
+    content = json.loads(json.dumps(summary.to_dict(), allow_nan=False))
+    assert content["settings"]["seeds"] == 3
+    assert len(content["rows"]) == len(summary.rows)
+    assert len(content["checks"]) == len(summary.checks)
+    for found, row in zip(content["rows"], summary.rows, strict=True):
+        assert found["problem"] == row.experiment.problem
+        assert (found["erm_low"], found["erm_high"]) == row.interval
+        assert (found["sampling_low"], found["sampling_high"]) == row.sampling_range
+        assert (found["paper"] is None) == (row.paper is None)
+    lines = list(csv.DictReader(results_table(summary).splitlines()))
+    for line, found in zip(lines, content["rows"], strict=True):
+        assert line == {name: "" if value is None else str(value) for name, value in found.items()}
 
 
 @pytest.mark.parametrize(

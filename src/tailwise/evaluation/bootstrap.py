@@ -14,7 +14,7 @@ occur, every resample is free of it too, and the interval is short and wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
 from typing import TypeAlias
 
@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, generator
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
-from tailwise.risk.entropic import mixture_erms
 from tailwise.risk.intervals import Interval
+from tailwise.risk.rows import mixture_erms
 
 Floats = NDArray[np.float64]
 Statistic: TypeAlias = Callable[[Floats], Floats]
 """From counts, shape (k, atoms), to values, shape (k,)."""
 
 METHODS = ("percentile", "bca")
-_CELLS = 2**22  # counts held at a time
+_NUMBERS = 2**22  # counts held at a time
 
 
 def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: float | None = None) -> Statistic:
@@ -48,6 +48,11 @@ def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: 
         Finite risk level; for "erm" only.
     level : float in [0, 1]
         For "quantile" and "cvar" only.
+
+    Returns
+    -------
+    callable
+        From counts, float64 of shape (k, atoms), to values, float64 of shape (k,).
 
     Raises
     ------
@@ -157,10 +162,10 @@ def bootstrap_interval(
     return Interval(float(low), float(high))
 
 
-def resampled_counts(counts: NDArray[np.int64], resamples: int, rng: np.random.Generator):  # type: ignore[no-untyped-def]
+def resampled_counts(counts: NDArray[np.int64], resamples: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield matrices of counts, shape (k, atoms), ``resamples`` rows in all."""
     size, total = counts.size, int(counts.sum())
-    chunk = max(1, _CELLS // max(size, total))
+    chunk = max(1, _NUMBERS // max(size, total))
     owners = np.repeat(np.arange(size), counts)
     for first in range(0, resamples, chunk):
         rows = min(chunk, resamples - first)
@@ -177,7 +182,7 @@ def _acceleration(measured: Statistic, counts: NDArray[np.int64]) -> float:
     size = counts.size
     if counts.sum() < 3:
         return 0.0
-    step = max(1, _CELLS // size)
+    step = max(1, _NUMBERS // size)
     rows = (np.eye(min(step, size - first), size, first) for first in range(0, size, step))
     values = np.concatenate([measured(counts - left_out) for left_out in rows])
     gaps = np.average(values, weights=counts) - values

@@ -12,7 +12,7 @@ so one transform per next *state* and one sparse product per row suffice. The tr
 
 with m the value that makes every exponent <= 0. A row whose sum underflows in the far
 form, or whose cost differs between outcomes, is done on its own with its own shift. This is
-:func:`tailwise.risk.entropic.mixture_erms`, with its cut-offs, over sparse rows and without temporary arrays.
+:func:`tailwise.risk.rows.mixture_erms`, with its cut-offs, over sparse rows and without temporary arrays.
 """
 
 from __future__ import annotations

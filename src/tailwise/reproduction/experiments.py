@@ -25,7 +25,7 @@ CURVES = {
     ("grid-mdp", 0.01): (100, 200, 500, 1000, 2000, 3500, 5000, 10_000),
     ("grid-mdp", 0.1): (100, 200, 500, 1000, 10_000),
 }
-LONG = 5  # episodes of an mdp-4 table entry, in multiples of the seeds
+MORE_EPISODES = 5  # of an mdp-4 table entry, in multiples of the seeds
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def list_experiments(settings: Settings) -> tuple[Experiment, ...]:
     found: dict[Experiment, None] = {}
     for problem in settings.problems:
         table = min(TABLE_ITERATIONS[problem], settings.most_iterations)
-        many = settings.seeds * (LONG if problem == "mdp-4" else 1)
+        many = settings.seeds * (MORE_EPISODES if problem == "mdp-4" else 1)
         for beta in BETAS[problem]:
             found[Experiment(problem, ORACLE, "exact", beta, 0, settings.seeds)] = None
             for variant in settings.variants:

@@ -50,7 +50,7 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
         for name, text in (
             ("report.md", document.markdown()),
             ("report.html", document.html()),
-            ("results.csv", _results(summary)),
+            ("results.csv", results_table(summary)),
         ):
             (out / name).write_text(text, encoding="utf-8", newline="\n")
             files.append(out / name)
@@ -59,7 +59,8 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _results(summary: Summary) -> str:
+def results_table(summary: Summary) -> str:
+    """Return ``results.csv``: a header, then one line per experiment, every number in full."""
     stream = io.StringIO()
     rows = [row.to_dict() for row in summary.rows]
     writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")

@@ -174,13 +174,12 @@ class RunFolder:
             body, seal, digest = path.read_bytes().rpartition(_SEAL.encode())
             if not seal or hashlib.sha256(body).hexdigest().encode() != digest.strip():
                 raise ValueError("its checksum is wrong")
-            lines = body.decode().splitlines()
-            head = json.loads(lines[0].removeprefix("# "))
-            if head["cell"] != experiment.to_dict():
+            head, _, *lines = body.decode().splitlines()
+            content = json.loads(head.removeprefix("# "))
+            if content["cell"] != experiment.to_dict():
                 raise ValueError("it holds another experiment")
-            values = np.array([[float(item) for item in line.split(",")] for line in lines[2:]])
-            return head["facts"], values.reshape(-1, columns)
-        except (ValueError, KeyError, IndexError, OSError) as error:
+            return content["facts"], np.loadtxt(lines, delimiter=",", ndmin=2).reshape(-1, columns)
+        except (ValueError, KeyError, OSError) as error:
             raise self._damaged(path, str(error)) from None
 
     def _damaged(self, path: Path, reason: str) -> RunError:

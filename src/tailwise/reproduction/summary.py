@@ -173,6 +173,7 @@ def summarise(folder: RunFolder) -> Summary:
     Returns
     -------
     Summary
+        One row per experiment; ``to_dict()`` is all of it as plain values.
 
     Raises
     ------

@@ -64,7 +64,7 @@ RESCALED = Variant(
     "the exploration constant is in the unit of the costs. tailwise's default for Acc-MCTS.",
     (ACC,),
 )
-WIDE = tuple(
+LARGER_CONSTANTS = tuple(
     Variant(
         f"constant-{constant}",
         f"ERM-MCTS as repaired, with the exploration constant {constant} instead of sqrt(2).",
@@ -73,11 +73,35 @@ WIDE = tuple(
     )
     for constant in (5, 20, 60)
 )
-VARIANTS = {variant.name: variant for variant in (AUTHORS, REPAIRED, TEXT, RESCALED, *WIDE)}
+VARIANTS = {variant.name: variant for variant in (AUTHORS, REPAIRED, TEXT, RESCALED, *LARGER_CONSTANTS)}
 
 
 def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> TreeSearch:
-    """Return the planner of an algorithm in one of its variants."""
+    """Return the planner of an algorithm in one of its variants.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table to plan on.
+    algorithm : {"ERM-MCTS", "Acc-MCTS"}
+        Which algorithm.
+    variant : str
+        Which of ``VARIANTS``; one that applies to the algorithm.
+    beta : float
+        Finite risk level.
+
+    Returns
+    -------
+    TreeSearch
+        A planner at the start of the table, with a seed of its own.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.reproduction import make_planner
+    >>> make_planner(domains.make("mdp-4"), "ERM-MCTS", "constant-20", 0.5).options.bonus.constant
+    20.0
+    """
     if algorithm == ACC:
         if variant == RESCALED.name:
             return AccMcts(mdp, beta)
