@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
-    from tailwise.evaluation import Returns, evaluate, frontier
+    from tailwise.evaluation import Returns, choose_beta, evaluate, frontier
     from tailwise.formats import load, save
     from tailwise.models import (
         CompiledSimulator,
@@ -86,6 +86,7 @@ _HOMES = {
     "backward_induction": "planners",
     "check_model": "models",
     "check_simulator": "models",
+    "choose_beta": "evaluation",
     "cvar_planning": "planners",
     "erm": "risk",
     "evaluate": "evaluation",

@@ -1,5 +1,6 @@
 """Closed-loop episodes, return samples, exact laws, intervals and comparisons."""
 
+from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
 from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
@@ -10,6 +11,7 @@ from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
 from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
+    "BetaChoice",
     "Comparison",
     "CostDistribution",
     "Estimate",
@@ -20,6 +22,7 @@ __all__ = [
     "Summary",
     "action_frequencies",
     "bootstrap_interval",
+    "choose_beta",
     "compare",
     "cost_distribution",
     "evaluate",
