@@ -39,6 +39,20 @@ def test_what_is_chosen_follows_what_the_model_offers(monkeypatch):
     assert names(domains.make("mdp-4")) == ["bounded", "learned", "erm-mcts"]
 
 
+@pytest.mark.compiled
+def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch):
+    battery = domains.make("battery")
+    plan = make_planner(battery, 0.02, seed=0).plan(iterations=1000, until=until.gap(0.0))
+    exact = make_planner(battery, 0.02, kind="exact").decision()
+    assert (plan.planner, plan.proven, plan.action) == ("bounded", True, exact.action)
+    assert "lists its outcomes" in plan.reason
+    assert until.proven()(plan)
+    monkeypatch.setattr(make, "_QUICK_SWEEP", 10)  # as if the table were large
+    plan = make_planner(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=1000)
+    assert (plan.planner, plan.label) == ("bounded", "safe")
+    assert until.possible_loss(plan) < 1e-6
+
+
 def test_options_decide_too():
     mdp = domains.make("mdp-4")
     planner = make_planner(mdp, 0.5, seed=0, bonus=3.0, expansion="path")

@@ -165,11 +165,11 @@ def _show(title: str, rows: list[tuple[_Run, Summary, Comparison]], confidence: 
             run.planner,
             MISSING if run.iterations is None else f"{run.iterations:,}",
             number(summary.erm, 5),
-            span(summary.estimates[0].low, summary.estimates[0].high, 4),
+            span(summary.estimates[0].low, summary.estimates[0].high, digits=4),
             number(summary.mean, 5),
             number(summary.cvar_95, 5),
             f"{versus.difference:+.3g}",
-            span(*versus.interval, 3),
+            span(*versus.interval, digits=3),
             f"{versus.better}/{versus.equal}/{versus.worse}",
             MISSING if run.closed_loop_erm is None else number(run.closed_loop_erm, 5),
         )

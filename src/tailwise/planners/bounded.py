@@ -418,6 +418,7 @@ class BoundedTrials:
             bytes=_NODE_BYTES * self._nodes.low.size + self._listing.bytes,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
+            interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",
             _samples=(np.empty(0),) * len(rows),
             lower=bounds.low,
             upper=bounds.high,

@@ -305,6 +305,7 @@ class ExactPlanner:
             bytes=int(solution.values.nbytes + solution.policy.nbytes),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
+            interval_meaning="the exact risk of the action, followed by optimal ones",
             _samples=samples,
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if action in tied),
         )
