@@ -39,6 +39,18 @@ def test_plan_shows_the_action_and_the_risk_table():
         assert word in " ".join(output.split())
 
 
+@pytest.mark.parametrize("model", ["mdp-4", "battery"])
+@pytest.mark.parametrize(
+    "planner", ["erm-mcts", "acc-mcts", "acc-mcts-raw", "uct", "uct-polynomial", "bounded", "exact"]
+)
+def test_every_planner_shows_its_plan(planner, model):
+    output = run("plan", model, "--beta", "0.05", "--planner", planner, "-n", "50", "--seed", "0").output
+    assert f"{planner}: " in output
+    start = {"mdp-4": "s0", "battery": "(2, 2)"}[model]
+    assert f"in state {start}." in output
+    assert ("as good as" in output) == planner.startswith("acc")
+
+
 def test_plan_stops_where_it_is_told_to():
     arguments = ("plan", "mdp-4", "--beta", "0.5", "--planner", "erm-mcts", "--seed", "0", "-n", "1e7", "--json")
     content = json.loads(run(*arguments, "--until", "stable:3e3").stdout)

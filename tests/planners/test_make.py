@@ -84,6 +84,7 @@ def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
         assert planners[0].act(mdp.start, 0) in mdp.actions(mdp.start)
         return
     first, second = (planner.plan(iterations=300) for planner in planners)
+    assert planners[0].state == first.state == mdp.start
     assert first.action in mdp.actions(mdp.start)
     assert first.to_dict()["rows"] == second.to_dict()["rows"]
     planners[0].advance(first.action, 1)
