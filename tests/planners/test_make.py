@@ -32,11 +32,11 @@ def test_what_is_chosen_follows_what_the_model_offers(monkeypatch):
     def names(model):
         return [kind for kind, _ in make._candidates(model)]
 
-    assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "erm-mcts"]
-    assert names(domains.make("battery")) == ["bounded", "learned", "erm-mcts"]
-    assert names(BlackBox()) == ["learned", "erm-mcts"]
+    assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "tree", "erm-mcts"]
+    assert names(domains.make("battery")) == ["bounded", "learned", "tree", "erm-mcts"]
+    assert names(BlackBox()) == ["learned", "tree", "erm-mcts"]
     monkeypatch.setattr(make, "_QUICK_SWEEP", 10)
-    assert names(domains.make("mdp-4")) == ["bounded", "learned", "erm-mcts"]
+    assert names(domains.make("mdp-4")) == ["bounded", "learned", "tree", "erm-mcts"]
 
 
 @pytest.mark.compiled
@@ -58,6 +58,7 @@ def test_options_decide_too():
     planner = make_planner(mdp, 0.5, seed=0, bonus=3.0, expansion="path")
     assert planner.kind == "erm-mcts"
     assert planner.options.bonus.constant == 3.0
+    assert make_planner(mdp, 0.5, seed=0, expansion="path").kind == "tree"
     with pytest.raises(OptionError, match="does not take these options"):
         make_planner(mdp, 0.5, nonsense=3)
     with pytest.raises(OptionError, match="beta"):
