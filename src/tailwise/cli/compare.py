@@ -73,8 +73,9 @@ def register(app: typer.Typer) -> None:
         for name in names:
             takes_bonus = name == "auto" or find_planner(name).bonus is not None
             built = build_planner(problem, beta, name, bonus=bonus if takes_bonus else None)
-            players[name] = getattr(built, "fixed_policy", built)
-        wanted = [(name, n) for name in names for n in (sizes if isinstance(players[name], Planner) else [None])]
+            shown = f"auto ({built.kind})" if name == "auto" else name
+            players[shown] = getattr(built, "fixed_policy", built)
+        wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]
         runs: list[_Run] = []
         with progress_bar("playing", episodes * len(wanted)) as tick:
             for index, (name, n) in enumerate(wanted):
@@ -131,7 +132,7 @@ def _sizes(text: str) -> list[int]:
     try:
         sizes = [given.whole(part) for part in text.split(",")]
     except (ValueError, OverflowError):
-        raise OptionError(f"--iterations must be given.whole numbers separated by commas, not {text!r}") from None
+        raise OptionError(f"--iterations must be whole numbers separated by commas, not {text!r}") from None
     return [integer(size, "iterations", low=1) for size in sizes]
 
 

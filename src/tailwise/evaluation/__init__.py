@@ -6,7 +6,7 @@ from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
-from tailwise.evaluation.returns import Estimate, Returns, SampleInterval, Summary
+from tailwise.evaluation.returns import Returns, SampleInterval, Summary
 from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
 from tailwise.evaluation.sampling import sampling_interval
 
@@ -14,7 +14,6 @@ __all__ = [
     "BetaChoice",
     "Comparison",
     "CostDistribution",
-    "Estimate",
     "Frontier",
     "FrontierPoint",
     "Returns",
