@@ -28,6 +28,9 @@ PLAIN, NEAR, FAR = 0, 1, 2
 _UNDERFLOW = 1e-280
 
 
+_term, _risk = inlined(oce.shifted_term), inlined(oce.shifted_risk)
+
+
 @kernel
 def transform(values, level, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (S,) with the transform of ``values`` at risk ``level`` = b; return (mode, m)."""
@@ -64,17 +67,8 @@ def _row_erm(first, last, probabilities, next_states, costs, done, values, disco
     total = 0.0
     for k in range(first, last):
         gap = _outcome(k, next_states, costs, done, values, discount) - shift
-        if spread < oce.FLAT:
-            total += probabilities[k] * gap
-        elif spread < oce.NEAR:
-            total += probabilities[k] * math.expm1(level * gap)
-        else:
-            total += probabilities[k] * math.exp(level * gap)
-    if spread < oce.FLAT:
-        return shift + total
-    if spread < oce.NEAR:
-        return shift + math.log1p(total) / level
-    return shift + math.log(total) / level
+        total += probabilities[k] * _term(gap, level, spread)
+    return _risk(shift, total, level, spread)
 
 
 @inlined
