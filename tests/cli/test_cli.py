@@ -229,3 +229,11 @@ main()
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert (found.returncode, found.stderr, found.stdout) == (130, "tailwise: interrupted\n", "")
+
+
+def test_the_help_names_every_planner():
+    from tailwise.planners import list_planners
+
+    for command in ("plan", "evaluate"):
+        words = set(" ".join(run(command, "--help").output.replace("│", " ").split()).replace(",", " ").split())
+        assert {kind.name for kind in list_planners()} <= words
