@@ -253,13 +253,14 @@ def is_proven(trial):  # type: ignore[no-untyped-def]
 
 @inlined
 def choose_at_root(trial):  # type: ignore[no-untyped-def]
-    """The action to try at the root."""
+    """The action to try at the root: of the best and its strongest rival the less certain one."""
     size = trial.root_low.size
     best = least_row(trial.root_high, trial.root_low, size, -1)
     other = least_row(trial.root_low, trial.root_high, size, best)
-    if other < 0 or trial.root_high[best] - trial.root_low[best] >= trial.root_high[other] - trial.root_low[other]:
+    if other < 0 or trial.root_high[best] <= trial.root_low[other]:
         return best
-    return other
+    gap, other_gap = trial.root_high[best] - trial.root_low[best], trial.root_high[other] - trial.root_low[other]
+    return best if gap >= other_gap else other
 
 
 @kernel
