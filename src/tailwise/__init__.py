@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
-    from tailwise.evaluation import Returns, evaluate, frontier
+    from tailwise.evaluation import Returns, choose_beta, evaluate, frontier
     from tailwise.formats import load, save
     from tailwise.models import (
         CompiledSimulator,
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
         Solution,
         Uct,
         backward_induction,
+        constrained_planning,
         cvar_planning,
         evar_planning,
         exceedance_planning,
         make_planner,
+        nested_cvar_planning,
         register_planner,
         truncate,
     )
@@ -86,6 +88,8 @@ _HOMES = {
     "backward_induction": "planners",
     "check_model": "models",
     "check_simulator": "models",
+    "choose_beta": "evaluation",
+    "constrained_planning": "planners",
     "cvar_planning": "planners",
     "erm": "risk",
     "evaluate": "evaluation",
@@ -94,6 +98,7 @@ _HOMES = {
     "frontier": "evaluation",
     "load": "formats",
     "make_planner": "planners",
+    "nested_cvar_planning": "planners",
     "register_planner": "planners",
     "save": "formats",
     "truncate": "planners",

@@ -18,7 +18,7 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Enum):
         return plain(value.value)
-    if isinstance(value, Result):
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)

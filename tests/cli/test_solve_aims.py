@@ -66,3 +66,16 @@ def test_a_file_without_a_horizon_gets_one(tmp_path):
     assert f"cut to {finite.horizon} decisions" in text
     assert "100 is assumed" not in text
     assert json.loads(run("solve", str(path), "--beta", "1", "--horizon", "7", "--json").stdout)["horizon"] == 7
+
+
+@pytest.mark.compiled
+def test_a_constraint_and_nested_cvar():
+    content = json.loads(run("solve", "grid-mdp", "--cvar", "0.95", "--within", "15", "--json").stdout)
+    assert content["plans"]["this plan"]["CVaR 0.95"] <= 15
+    assert content["value"] == pytest.approx(content["plans"]["this plan"]["mean"])
+    assert "ERM at 0.1 within 12" in run("solve", "grid-mdp", "--beta", "0.1", "--within", "12").output
+    assert "Nested CVaR at 0.5" in run("solve", "grid-mdp", "--nested-cvar", "0.5").output
+    with pytest.raises(OptionError, match="--within goes with"):
+        run("solve", "grid-mdp", "--evar", "0.5", "--within", "3")
+    with pytest.raises(OptionError, match="the least that any plan can have is"):
+        run("solve", "grid-mdp", "--cvar", "0.95", "--within", "3")

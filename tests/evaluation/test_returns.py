@@ -197,9 +197,9 @@ def test_an_interval_says_what_it_is_for_and_what_it_cannot_know():
     returns = Returns(np.arange(100.0), "cost", "erm-mcts")
     interval = returns.interval("erm", beta=0.1, confidence=0.8, resamples=200)
     assert interval.target == "ERM at beta 0.1 of the total cost of an episode played by erm-mcts"
-    assert (interval.confidence, interval.method, interval.episodes) == (0.8, "bca", 100)
+    assert (interval.confidence, interval.method, interval.value) == (0.8, "bca", returns.erm(0.1))
     # a probability p is missed by 100 episodes with probability (1 - p)^100, at the bound 5 %
-    assert (1 - interval.unseen) ** 100 == pytest.approx(0.05)
+    assert (1 - returns.unseen) ** 100 == pytest.approx(0.05)
     low, high = interval
     assert isinstance(interval, tuple)
     assert low < high

@@ -1,5 +1,6 @@
 """Bounded trials against the exact solver, 60-digit arithmetic, and themselves on other kinds of model."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from conftest import random_mdp
 from tailwise import BoundedTrials, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import tabulate
-from tailwise.planners import BoundedPlan
+from tailwise.planners import BoundedPlan, bounded
 from tailwise.search import StopReason
 
 BETAS = (-2.0, -0.5, -1e-9, 0.0, 1e-12, 0.1, 1.0, 5.0)
@@ -120,6 +121,56 @@ def test_the_papers_problems_are_proven_within_two_hundred_trials(name, beta):
         plan = BoundedTrials(mdp, beta, seed=seed).plan(iterations=200)
         assert plan.proven
         assert plan.action in solution.optimal_actions(0, mdp.start)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_trial_closes_a_pair(seed):
+    """A trial goes on to pairs whose bounds differ, and the last one's meet: there are no more trials than pairs."""
+    mdp, beta = problem(seed)
+    plan = BoundedTrials(mdp, beta, seed=seed, width=1e-7).plan()
+    assert plan.stopped is StopReason.PROVEN
+    assert plan.iterations <= mdp.num_states * mdp.horizon
+
+
+def test_a_copy_goes_on_by_itself():
+    mdp = domains.make("grid-mdp")
+    planner = BoundedTrials(mdp, 0.1, seed=3)
+    planner.plan(iterations=4)
+    twin = copy.deepcopy(planner)
+    expected = numbers(planner.plan(iterations=4))
+    assert numbers(twin.plan(iterations=4)) == expected
+
+
+def test_a_large_sweep_is_done_in_slices(monkeypatch):
+    """Between two slices the clock is looked at; the bounds are the same."""
+    mdp = domains.make("grid-mdp")
+    whole = BoundedTrials(mdp, 0.1, seed=0).plan()
+    monkeypatch.setattr(bounded, "_SLICE", 7)
+    assert numbers(BoundedTrials(mdp, 0.1, seed=0).plan()) == numbers(whole)
+
+
+def test_it_can_be_interrupted_while_a_simulator_is_asked():
+    class Interrupting(Listed):
+        def outcomes(self, state, action):
+            if len(self.asked) == 7:
+                self.asked.append(None)
+                raise KeyboardInterrupt
+            return super().outcomes(state, action)
+
+    mdp = random_mdp(3, states=6, horizon=6)
+    calm = BoundedTrials(Listed(mdp), 0.5, seed=0, bounds=(-10.0, 10.0), terminal_bounds=(-10.0, 10.0)).plan()
+    planner = BoundedTrials(Interrupting(mdp), 0.5, seed=0, bounds=(-10.0, 10.0), terminal_bounds=(-10.0, 10.0))
+    try:
+        assert planner.plan().stopped is StopReason.INTERRUPTED
+    except KeyboardInterrupt:  # nothing was known yet
+        assert planner._trial.book[2] == 0
+    assert numbers(planner.plan())[:3] == numbers(calm)[:3]
+
+
+def test_a_callback_must_not_plan_with_the_same_planner():
+    planner = BoundedTrials(domains.make("grid-mdp"), 0.1, seed=0, width=0.0)
+    with pytest.raises(OptionError, match="callback"):
+        planner.plan(iterations=50, until=lambda plan: planner.plan(iterations=1))
 
 
 def test_ties_are_proven_too():
@@ -344,7 +395,9 @@ def test_limits_on_memory_are_outcomes_and_the_bounds_hold():
         assert not plan.proven
         assert plan.lower <= solution.value <= plan.upper
         planner.advance(plan.action, mdp.start)
-        assert planner.plan().iterations > 0  # pairs before the root are forgotten to make room
+        assert planner.plan().iterations > 0
+        steps = planner._nodes.store.words[: planner._nodes.store.used[0], 0] % (mdp.horizon + 1)
+        assert steps.min() == 1  # pairs before the root are forgotten to make room
     small = BoundedTrials(mdp, 0.1, seed=0, max_nodes=1).plan()
     assert small.iterations == 1
     assert small.stopped is StopReason.MAX_NODES

@@ -32,11 +32,25 @@ def test_what_is_chosen_follows_what_the_model_offers(monkeypatch):
     def names(model):
         return [kind for kind, _ in make._candidates(model)]
 
-    assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "erm-mcts"]
-    assert names(domains.make("battery")) == ["bounded", "learned", "erm-mcts"]
-    assert names(BlackBox()) == ["learned", "erm-mcts"]
+    assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "tree", "erm-mcts"]
+    assert names(domains.make("battery")) == ["bounded", "learned", "tree", "erm-mcts"]
+    assert names(BlackBox()) == ["learned", "tree", "erm-mcts"]
     monkeypatch.setattr(make, "_QUICK_SWEEP", 10)
-    assert names(domains.make("mdp-4")) == ["bounded", "learned", "erm-mcts"]
+    assert names(domains.make("mdp-4")) == ["bounded", "learned", "tree", "erm-mcts"]
+
+
+@pytest.mark.compiled
+def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch):
+    battery = domains.make("battery")
+    plan = make_planner(battery, 0.02, seed=0).plan(iterations=1000, until=until.gap(0.0))
+    exact = make_planner(battery, 0.02, kind="exact").decision()
+    assert (plan.planner, plan.proven, plan.action) == ("bounded", True, exact.action)
+    assert "lists its outcomes" in plan.reason
+    assert until.proven()(plan)
+    monkeypatch.setattr(make, "_QUICK_SWEEP", 10)  # as if the table were large
+    plan = make_planner(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=1000)
+    assert (plan.planner, plan.label) == ("bounded", "safe")
+    assert until.possible_loss(plan) < 1e-6
 
 
 def test_options_decide_too():
@@ -44,6 +58,7 @@ def test_options_decide_too():
     planner = make_planner(mdp, 0.5, seed=0, bonus=3.0, expansion="path")
     assert planner.kind == "erm-mcts"
     assert planner.options.bonus.constant == 3.0
+    assert make_planner(mdp, 0.5, seed=0, expansion="path").kind == "tree"
     with pytest.raises(OptionError, match="does not take these options"):
         make_planner(mdp, 0.5, nonsense=3)
     with pytest.raises(OptionError, match="beta"):
@@ -70,6 +85,7 @@ def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
         assert planners[0].act(mdp.start, 0) in mdp.actions(mdp.start)
         return
     first, second = (planner.plan(iterations=300) for planner in planners)
+    assert planners[0].state == first.state == mdp.start
     assert first.action in mdp.actions(mdp.start)
     assert first.to_dict()["rows"] == second.to_dict()["rows"]
     planners[0].advance(first.action, 1)

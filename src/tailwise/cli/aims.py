@@ -1,4 +1,4 @@
-"""``tailwise solve --evar``, ``--cvar``, ``--exceed``: plans for aims about the whole total."""
+"""``tailwise solve`` for other aims than the entropic risk: EVaR, CVaR, a budget, a constraint."""
 
 from __future__ import annotations
 
@@ -10,54 +10,80 @@ if TYPE_CHECKING:
     from tailwise.models import TabularMDP
 
 
-def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, json: bool) -> None:
+def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, within: float | None, json: bool) -> None:
     """Find the plan for one aim, and show it beside the risk-neutral one.
 
     Parameters
     ----------
     mdp : TabularMDP
         The problem, from its start.
-    aim : {"evar", "cvar", "exceed"}
-        What is made least.
+    aim : {"beta", "evar", "cvar", "nested-cvar", "exceed"}
+        What is made least, or constrained.
     amount : float
         The level, or the total that should not be exceeded.
+    within : float or None
+        A budget for the risk; what is made least is then the mean.
     json : bool
         Print one JSON object.
     """
     from tailwise.evaluation import CostDistribution
     from tailwise.evaluation.risk_frontier import policy_law
-    from tailwise.planners import backward_induction, cvar_planning, evar_planning, exceedance_planning
+    from tailwise.planners import (
+        TotalPlan,
+        backward_induction,
+        constrained_planning,
+        cvar_planning,
+        evar_planning,
+        exceedance_planning,
+        nested_cvar_planning,
+    )
 
     plan: Any
-    if aim == "evar":
+    if within is not None:
+        is_erm = aim == "beta"
+        plan = constrained_planning(mdp, within, beta=amount if is_erm else None, level=None if is_erm else amount)
+    elif aim == "evar":
         plan = evar_planning(mdp, amount)
-        law = policy_law(mdp, plan)
+    elif aim == "nested-cvar":
+        plan = nested_cvar_planning(mdp, amount)
     else:
         plan = cvar_planning(mdp, amount) if aim == "cvar" else exceedance_planning(mdp, amount)
+    if isinstance(plan, TotalPlan):
         law = CostDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
+    else:
+        law = policy_law(mdp, plan)
     neutral = policy_law(mdp, backward_induction(mdp, 0.0))
-    level = amount if aim != "exceed" else 0.95
+    level = amount if aim in ("evar", "cvar", "nested-cvar") else 0.95
     rows = {"this plan": _measures(law, level), "risk-neutral": _measures(neutral, level)}
     if json:
         content = {
             "model": mdp.name, "aim": aim, "amount": amount, "sense": mdp.sense, "horizon": mdp.horizon,
-            "discount": mdp.discount, "state": mdp.state_name(mdp.start), "value": plan.value, "gap": plan.gap,
+            "discount": mdp.discount, "state": mdp.state_name(mdp.start), "value": plan.value,
+            "gap": getattr(plan, "gap", 0.0), "within": within,
             "action": plan.action, "label": mdp.action_name(plan.action), "beta": getattr(plan, "beta", None),
             "plans": rows,
         }  # fmt: skip
         print_json(content)
         return
-    what = {"evar": f"EVaR at {amount:g}", "cvar": f"CVaR at {amount:g}"}.get(
-        aim, f"Probability of a total {'above' if mdp.sense == 'cost' else 'below'} {amount:g}"
-    )
+    side = "above" if mdp.sense == "cost" else "below"
+    what = {
+        "evar": f"EVaR at {amount:g}",
+        "cvar": f"CVaR at {amount:g}",
+        "nested-cvar": f"Nested CVaR at {amount:g}",
+        "exceed": f"Probability of a total {side} {amount:g}",
+        "beta": f"ERM at {amount:g}",
+    }[aim]
+    if within is not None:
+        what = f"Mean, with {what} within {within:g} ({plan.risk:.6g})"
     for note in mdp.notes:
         say(f"Note: {note}", "dim")
     say(f"Take {mdp.action_name(plan.action)} in state {mdp.state_name(mdp.start)}.", "bold")
-    say(f"{what}: {plan.value:.9g}; no plan is better by more than {plan.gap:.2g}")
-    if aim == "evar":
-        say(f"It is the plan of least ERM at beta {plan.beta:.6g}; keep to that beta at every step.")
-    else:
+    gap = getattr(plan, "gap", 0.0)
+    say(f"{what}: {plan.value:.9g}" + (f"; no plan is better by more than {gap:.2g}" if gap else ", exact"))
+    if isinstance(plan, TotalPlan):
         say("Its actions depend on what was paid so far; planning again for the rest is another aim.")
+    elif aim == "evar":
+        say(f"It is the plan of least ERM at beta {plan.beta:.6g}; keep to that beta at every step.")
     columns = tuple(rows["this plan"])
     cells = [(name, *map(number, row.values())) for name, row in rows.items()]
     show_table(("plan", *columns), cells, best=0, spare=("std", columns[2]))

@@ -73,8 +73,9 @@ def register(app: typer.Typer) -> None:
         for name in names:
             takes_bonus = name == "auto" or find_planner(name).bonus is not None
             built = build_planner(problem, beta, name, bonus=bonus if takes_bonus else None)
-            players[name] = getattr(built, "fixed_policy", built)
-        wanted = [(name, n) for name in names for n in (sizes if isinstance(players[name], Planner) else [None])]
+            shown = f"auto ({built.kind})" if name == "auto" else name
+            players[shown] = getattr(built, "fixed_policy", built)
+        wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]
         runs: list[_Run] = []
         with progress_bar("playing", episodes * len(wanted)) as tick:
             for index, (name, n) in enumerate(wanted):
@@ -131,7 +132,7 @@ def _sizes(text: str) -> list[int]:
     try:
         sizes = [given.whole(part) for part in text.split(",")]
     except (ValueError, OverflowError):
-        raise OptionError(f"--iterations must be given.whole numbers separated by commas, not {text!r}") from None
+        raise OptionError(f"--iterations must be whole numbers separated by commas, not {text!r}") from None
     return [integer(size, "iterations", low=1) for size in sizes]
 
 
@@ -165,11 +166,11 @@ def _show(title: str, rows: list[tuple[_Run, Summary, Comparison]], confidence: 
             run.planner,
             MISSING if run.iterations is None else f"{run.iterations:,}",
             number(summary.erm, 5),
-            span(summary.estimates[0].low, summary.estimates[0].high, 4),
+            span(summary.estimates[0].low, summary.estimates[0].high, digits=4),
             number(summary.mean, 5),
             number(summary.cvar_95, 5),
             f"{versus.difference:+.3g}",
-            span(*versus.interval, 3),
+            span(*versus.interval, digits=3),
             f"{versus.better}/{versus.equal}/{versus.worse}",
             MISSING if run.closed_loop_erm is None else number(run.closed_loop_erm, 5),
         )

@@ -54,7 +54,7 @@ Planner: TypeAlias = Annotated[
     str,
     typer.Option(
         "--planner", "-p",
-        help="auto (by what the model offers), exact, bounded, learned, erm-mcts, acc-mcts, acc-mcts-raw, uct, "
+        help="auto (by what the model offers), exact, bounded, learned, tree, erm-mcts, acc-mcts, acc-mcts-raw, uct, "
         "uct-polynomial, erm-bi, neutral-bi, or package.module:Class.",
     ),
 ]  # fmt: skip

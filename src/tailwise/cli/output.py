@@ -53,13 +53,17 @@ def number(value: float | None, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if value else "0"
 
 
-def span(low: float, high: float, digits: int = 5) -> str:
-    """Format an interval for a table; a dash where an end is missing, and no interval where nothing varied."""
+def span(low: float, high: float, digits: int = 5, *, point: bool = False) -> str:
+    """Format an interval for a table; a dash where an end is missing.
+
+    An interval of samples that is a single point says nothing, unless ``point`` means that it may be one.
+    """
     if not (math.isfinite(low) and math.isfinite(high)):
         return MISSING
-    if low == high:
+    if low == high and not point:
         return "no spread"
-    return f"{number(low, digits)} .. {number(high, digits)}"
+    ends = number(low, digits), number(high, digits)
+    return ends[0] if ends[0] == ends[1] else " .. ".join(ends)
 
 
 def show_table(

@@ -12,7 +12,6 @@ from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, 
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-_SPARE = ("std", "min", "max", "share", "visits", "mean")
 
 
 def register(app: typer.Typer) -> None:
@@ -70,27 +69,31 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     from tailwise.cli.models import state_text
 
     better = "lower" if result.sense == "cost" else "higher"
+    aim = f"utility {result.utility}" if hasattr(result, "utility") else f"beta {result.root_beta:g}"
     say(
-        f"{problem.name}  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; "
-        f"beta {result.root_beta:g}; numbers are {result.sense}s, {better} is better"
+        f"{problem.name}  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; {aim}; "
+        f"numbers are {result.sense}s, {better} is better"
     )
     for note in getattr(problem, "notes", ()):
         say(f"note: {note}", "dim")
     say(f"Take {result.label} in state {state_text(problem, result.state)}.", "bold green")
-    is_certain = kind in ("exact", "bounded")
-    measure = "utility" if hasattr(result, "utility") else "exact ERM" if kind == "exact" else "ERM"
-    interval = "certain" if is_certain else "90 % of luck"
+    is_exact, is_bounded = kind == "exact", kind == "bounded"
+    sure = getattr(result, "certainty_equivalents", ())  # of a utility: the total that is as good
+    measure = "as good as" if sure else "exact ERM" if is_exact else "ERM"
+    interval = "ERM is in" if is_bounded else "90 % interval"
     rows = [
         (
-            row.label, f"{row.visits:,}", f"{100 * row.share:.1f} %", number(row.erm),
-            MISSING if kind == "exact" else span(*row.interval),
+            row.label, f"{row.visits:,}", MISSING if is_exact else f"{100 * row.share:.1f} %",
+            MISSING if is_bounded else number(sure[k] if sure else row.erm),
+            MISSING if is_exact or sure else span(*row.interval, point=is_bounded),
             number(row.mean), number(row.std), number(row.minimum), number(row.maximum),
         )
-        for row in result.rows
+        for k, row in enumerate(result.rows)
     ]  # fmt: skip
     best = [row.action for row in result.rows].index(result.action)
-    columns = ("action", "visits", "share", measure, interval, "mean", "std", "min", "max")
-    show_table(columns, rows, best=best, spare=(interval, *_SPARE) if kind == "exact" else _SPARE)
+    visits = {"exact": "episodes", "bounded": "trials"}.get(kind, "visits")
+    columns = ("action", visits, "share", measure, interval, "mean", "std", "min", "max")
+    show_table(columns, rows, best=best, spare=("std", "min", "max", "share", visits, "mean", interval, measure))
     samples = result.samples(result.action)
     if samples.size > 1:
         quantiles = np.quantile(samples, _LEVELS)
@@ -104,12 +107,8 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     )
     if result.reason:
         say(result.reason, "dim")
-    if not is_certain:
-        say(
-            f"{interval}: how far {measure} would stray had the sampled totals been independent; it covers neither "
-            "the optimum nor what was never sampled",
-            "dim",
-        )
+    if not (is_exact or sure):
+        say(f"{interval}: {result.interval_meaning}", "dim")
     advice = bonus_advice(result, getattr(getattr(getattr(search, "options", None), "bonus", None), "constant", None))
     if advice:
         say(advice, "yellow")

@@ -25,6 +25,12 @@ def register(app: typer.Typer) -> None:
         exceed: Annotated[
             float | None, typer.Option(help="Least probability that the total exceeds this (rewards: falls short).")
         ] = None,
+        nested_cvar: Annotated[
+            float | None, typer.Option(help="Least CVaR of CVaR at every step, at this level.")
+        ] = None,
+        within: Annotated[
+            float | None, typer.Option(help="Least mean such that --beta's ERM or --cvar's CVaR is within this budget.")
+        ] = None,
         state: given.State = None,
         step: Annotated[int, typer.Option(help="Decide at this step h (with --beta).")] = 0,
         horizon: given.Horizon = None,
@@ -37,16 +43,18 @@ def register(app: typer.Typer) -> None:
         from tailwise.errors import OptionError
         from tailwise.planners import ExactPlanner
 
-        aims = {"beta": beta, "evar": evar, "cvar": cvar, "exceed": exceed}
+        aims = {"beta": beta, "evar": evar, "cvar": cvar, "exceed": exceed, "nested-cvar": nested_cvar}
         chosen = [name for name, value in aims.items() if value is not None]
         if len(chosen) != 1:
             found_aims = " and ".join(f"--{name}" for name in chosen) or "none"
-            raise OptionError(f"give one aim: --beta, --evar, --cvar or --exceed, not {found_aims}")
-        if beta is None:
+            raise OptionError(f"give one aim: --beta, --evar, --cvar, --exceed or --nested-cvar, not {found_aims}")
+        if within is not None and chosen[0] not in ("beta", "cvar"):
+            raise OptionError(f"--within goes with --beta (ERM) or --cvar, not with --{chosen[0]}")
+        if beta is None or within is not None:
             if step:
                 raise OptionError(f"--{chosen[0]} is an aim for the whole total: it plans from step 0, not {step}")
             table = load_table(model, horizon=horizon, discount=discount, state=state)
-            solve_aim(table, chosen[0], float(aims[chosen[0]] or 0.0), json=json)
+            solve_aim(table, chosen[0], float(aims[chosen[0]] or 0.0), within=within, json=json)
             return
         problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
         planner = ExactPlanner(problem, beta)

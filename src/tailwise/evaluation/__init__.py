@@ -1,18 +1,19 @@
 """Closed-loop episodes, return samples, exact laws, intervals and comparisons."""
 
+from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
 from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
-from tailwise.evaluation.returns import Estimate, Returns, SampleInterval, Summary
+from tailwise.evaluation.returns import Returns, SampleInterval, Summary
 from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
 from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
+    "BetaChoice",
     "Comparison",
     "CostDistribution",
-    "Estimate",
     "Frontier",
     "FrontierPoint",
     "Returns",
@@ -20,6 +21,7 @@ __all__ = [
     "Summary",
     "action_frequencies",
     "bootstrap_interval",
+    "choose_beta",
     "compare",
     "cost_distribution",
     "evaluate",

@@ -25,61 +25,41 @@ class SampleInterval(Interval):
 
     Attributes
     ----------
+    measure : str
+        Name of the measure, as "ERM at beta 0.5".
+    value : float
+        The sample's own.
     target : str
-        The number that it is meant to cover: a measure of the *law* that the episodes were drawn from, which is not the
-        optimum of the problem, and not what one episode will pay.
+        What the interval is meant to cover: the measure of the *law* that the episodes were drawn from, which is not
+        the optimum of the problem, and not what one episode will pay.
     confidence : float
         Nominal coverage; the true one is lower where rare totals decide the measure.
     method : str
         "bca" or "percentile".
-    episodes : int
-        Number of episodes that it was computed from.
-    """
-
-    target: str
-    confidence: float
-    method: str
-    episodes: int
-
-    def __new__(
-        cls, low: float, high: float, target: str = "", confidence: float = 0.9, method: str = "", episodes: int = 0
-    ) -> SampleInterval:
-        """Return the interval; the rest is for display."""
-        built = super().__new__(cls, low, high)
-        built.target, built.confidence, built.method, built.episodes = target, confidence, method, episodes
-        return built
-
-    def __getnewargs__(self) -> Any:
-        return (*self, self.target, self.confidence, self.method, self.episodes)
-
-    @property
-    def unseen(self) -> float:
-        """Largest probability of an outcome that may have been missed (at 95 %): about 3/n.
-
-        A disaster as rare as that does not show in the interval, nor widen it.
-        """
-        return float(-np.expm1(math.log(0.05) / self.episodes)) if self.episodes else 1.0
-
-
-@dataclass(frozen=True)
-class Estimate(Result):
-    """A measure of a sample, with its interval.
-
-    Attributes
-    ----------
-    measure : str
-        Name of the measure, as "ERM at beta 0.5".
-    value, low, high : float
-        The estimate and its interval.
-    target : str
-        What the interval is for; see :class:`SampleInterval`.
     """
 
     measure: str
     value: float
-    low: float
-    high: float
     target: str
+    confidence: float
+    method: str
+
+    def __new__(
+        cls, low: float, high: float, measure: str, value: float, target: str, confidence: float, method: str
+    ) -> SampleInterval:
+        """Return the interval; the rest is for display."""
+        built = super().__new__(cls, low, high)
+        built.measure, built.value, built.target = measure, value, target
+        built.confidence, built.method = confidence, method
+        return built
+
+    def __getnewargs__(self) -> Any:
+        return (*self, *vars(self).values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that it holds as plain values, ready for ``json.dumps``."""
+        return {"measure": self.measure, "value": plain(self.value), "low": plain(self.low), "high": plain(self.high),
+                "target": self.target}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,8 +81,8 @@ class Summary(Result):
     confidence : float
         Nominal coverage of the intervals.
     unseen : float
-        An outcome of up to this probability may well be missing from the sample (about 3/n).
-    estimates : tuple of Estimate
+        An outcome of up to this probability may be missing from the sample; see :attr:`Returns.unseen`.
+    estimates : tuple of SampleInterval
         The measures that were asked for, with their intervals.
     notes : tuple of str
         What the user should know of how the sample came about.
@@ -121,7 +101,7 @@ class Summary(Result):
     maximum: float
     confidence: float
     unseen: float
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[SampleInterval, ...]
     notes: tuple[str, ...]
 
 
@@ -230,11 +210,19 @@ class Returns(Measures):
         )  # fmt: skip
         if costs is not self.costs and measure != "std":
             found = Interval(0.0 - found.high, 0.0 - found.low)
-        target = f"{_title(measure, beta, level)} of the total {self.sense} of an episode{self._player()}"
-        return SampleInterval(*found, target, confidence, method, self.episodes)
+        given = beta if level is None else level
+        value = getattr(self, measure) if given is None else getattr(self, measure)(given)
+        name, player = _name(measure, beta, level), f" played by {self.label}" if self.label else ""
+        target = f"{name} of the total {self.sense} of an episode{player}"
+        return SampleInterval(*found, name, float(value), target, confidence, method)
 
-    def _player(self) -> str:
-        return f" played by {self.label}" if self.label else ""
+    @property
+    def unseen(self) -> float:
+        """Largest probability of an outcome that may have been missed (at 95 %): about 3/n.
+
+        A disaster as rare as that shows in no measure of the sample, nor does it widen an interval.
+        """
+        return float(-np.expm1(math.log(0.05) / self.episodes))
 
     def summary(
         self,
@@ -266,23 +254,18 @@ class Returns(Measures):
         >>> summary.estimates[0].target
         'ERM at beta 0.5 of the total cost of an episode played by the optimal policy'
         """
-        estimates = []
-        for measure in measures:
-            level = {"cvar": 0.95, "quantile": 0.5}.get(measure)
-            level_beta = beta if measure == "erm" else None
-            found = self.interval(measure, beta=level_beta, level=level, confidence=confidence, resamples=resamples)
-            value = self._value(measure, level_beta, level)
-            estimates.append(Estimate(_title(measure, level_beta, level), value, found.low, found.high, found.target))
-        unseen = SampleInterval(0.0, 0.0, episodes=self.episodes).unseen
+        levels = {"cvar": 0.95, "quantile": 0.5}
+        estimates = tuple(
+            self.interval(
+                measure, beta=beta if measure == "erm" else None, level=levels.get(measure), confidence=confidence,
+                resamples=resamples,
+            )
+            for measure in measures
+        )  # fmt: skip
         return Summary(
             self.label, self.sense, self.episodes, beta, self.erm(beta), self.mean, self.std, self.cvar(0.95),
-            self.quantile(0.5), self.minimum, self.maximum, confidence, unseen, tuple(estimates), self.notes,
+            self.quantile(0.5), self.minimum, self.maximum, confidence, self.unseen, estimates, self.notes,
         )  # fmt: skip
-
-    def _value(self, measure: str, beta: float | None, level: float | None) -> float:
-        given = beta if level is None else level
-        found = getattr(self, measure)
-        return float(found if given is None else found(given))
 
     def head(self, episodes: int) -> Returns:
         """Return the first so many episodes: the pairs of a sample that is shorter."""
@@ -301,7 +284,7 @@ class Returns(Measures):
         return f"Returns({name}episodes={self.episodes}, {spread}, {self.sense}s)"
 
 
-def _title(measure: str, beta: float | None, level: float | None) -> str:
+def _name(measure: str, beta: float | None, level: float | None) -> str:
     if measure == "erm":
         return f"ERM at beta {beta:g}"
     if measure == "cvar":

@@ -7,7 +7,6 @@ probabilities. The library is not needed: any object with the same attributes wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,7 @@ from tailwise.models import TabularMDP
 
 
 def from_discrete_dp(
-    problem: Any,
-    *,
-    horizon: int,
-    discount: float | None = None,
-    start: int | str = 0,
-    state_labels: Sequence[str] = (),
-    action_labels: Sequence[str] = (),
-    name: str = "DiscreteDP",
+    problem: Any, *, horizon: int, discount: float | None = None, name: str = "DiscreteDP", **options: Any
 ) -> TabularMDP:
     """Build a table from a ``quantecon.markov.DiscreteDP``.
 
@@ -37,12 +29,10 @@ def from_discrete_dp(
         Number of decisions, at least 1.
     discount : float in (0, 1], optional
         Factor per step; the problem's own ``beta`` if not given.
-    start : int or str, default 0
-        Initial state: an index, or a label.
-    state_labels, action_labels : sequence of str
-        Names.
     name : str
         Name of the problem, for display.
+    **options
+        ``start``, ``state_labels`` and ``action_labels`` of :meth:`tailwise.TabularMDP.from_arrays`.
 
     Returns
     -------
@@ -69,44 +59,34 @@ def from_discrete_dp(
     lacking = [key for key in ("R", "Q", "beta") if not hasattr(problem, key)]
     if lacking:
         raise ModelError(f"{type(problem).__name__} has no attribute {lacking[0]!r}; expected a DiscreteDP")
-    factor = problem.beta if discount is None else discount
-    options: dict[str, Any] = {
-        "horizon": horizon, "discount": factor, "start": start, "state_labels": state_labels,
-        "action_labels": action_labels, "name": name,
-    }  # fmt: skip
+    options |= {"horizon": horizon, "discount": problem.beta if discount is None else discount, "name": name}
     rewards = _floats(problem.R, "R")
-    if not sparse.issparse(problem.Q) and np.ndim(problem.Q) == 3:
-        return TabularMDP.from_arrays(problem.Q, rewards=rewards, order="SAS", costs_order="SA", **options)
+    chances = problem.Q if sparse.issparse(problem.Q) else _floats(problem.Q, "Q")
+    if chances.ndim == 3:
+        return TabularMDP.from_arrays(chances, rewards=rewards, order="SAS", costs_order="SA", **options)
     states, actions = getattr(problem, "s_indices", None), getattr(problem, "a_indices", None)
     if states is None or actions is None:
         raise ModelError("Q has one row per state-action pair, so s_indices and a_indices are needed")
-    if sparse.issparse(problem.Q):
-        entry = problem.Q.tocoo()
-        entry.sum_duplicates()
-        pairs, targets = entry.coords
-        chances, size = entry.data.astype(np.float64), problem.Q.shape[1]
-    else:
-        dense = _floats(problem.Q, "Q")
-        if dense.ndim != 2:
-            raise ModelError(f"Q has shape {dense.shape}; expected (S, A, S), or (L, S) for L pairs")
-        pairs, targets = np.nonzero(dense)
-        chances, size = dense[pairs, targets], dense.shape[1]
+    if chances.ndim != 2:
+        raise ModelError(f"Q has shape {chances.shape}; expected (S, A, S), or (L, S) for L pairs")
+    rows = sparse.csr_array(chances)
+    rows.eliminate_zeros()
     first, second = np.asarray(states).reshape(-1), np.asarray(actions).reshape(-1)
-    if not rewards.shape == first.shape == second.shape == (problem.Q.shape[0],):
+    if not rewards.shape == first.shape == second.shape == (rows.shape[0],):
         raise ModelError(
             f"R, s_indices and a_indices have shapes {rewards.shape}, {first.shape} and {second.shape}; "
-            f"expected one entry per row of Q: {problem.Q.shape[0]}"
+            f"expected one entry per row of Q: {rows.shape[0]}"
         )
-    allowed = rewards != -np.inf
-    absent = np.flatnonzero(allowed & (np.bincount(pairs, minlength=rewards.size) == 0))
+    allowed, counts = rewards != -np.inf, np.diff(rows.indptr)
+    absent = np.flatnonzero(allowed & (counts == 0))
     if absent.size:
         where = f"state {first[absent[0]]}, action {second[absent[0]]}"
         raise ModelError(f"all probabilities are 0 for {where}; rows of Q must sum to 1")
-    order = np.argsort(pairs, kind="stable")
-    kept = order[allowed[pairs[order]] & (chances[order] != 0.0)]
+    kept = np.repeat(allowed, counts)
+    pairs = np.repeat(np.arange(first.size), counts)[kept]
     return TabularMDP.from_outcomes(
-        first[pairs[kept]], second[pairs[kept]], targets[kept], chances[kept], rewards=rewards[pairs[kept]],
-        num_states=size, **options,
+        first[pairs], second[pairs], rows.indices[kept], rows.data[kept], rewards=rewards[pairs],
+        num_states=rows.shape[1], **options,
     )  # fmt: skip
 
 

@@ -83,10 +83,12 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
         notes.append(f"the probabilities of some choices miss a sum of 1, by up to {transitions.gap:.2g}; rescaled")
     count = transitions.num_states
     labels: dict[str, Bools] = _labels(by_title["Labels"], count) if "Labels" in by_title else {}
-    if not labels and options.start is None:
-        raise FormatError(
-            f"{path}: its labels are needed; expected {path.with_suffix('.lab')}, or say labels= or start="
-        )
+    if "Labels" not in by_title and options.start is None:
+        if not transitions.is_prism:
+            expected = path.with_suffix(".lab")
+            raise FormatError(f"{path}: its labels are needed; expected {expected}, or say labels= or start=")
+        labels["init"] = np.arange(count) == 0
+        notes.append("no labels: state 0 is taken as the initial one, as PRISM does")
     rewards: dict[str, dict[str, Floats]] = {}
     for section in sections:
         if section.title.endswith("rewards"):

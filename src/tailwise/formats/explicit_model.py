@@ -117,9 +117,11 @@ def action_ids(model: ExplicitModel) -> tuple[Ints, tuple[str, ...]]:
     first = np.flatnonzero(starts)
     rank = np.empty(count, dtype=np.int64)
     rank[order] = np.arange(count) - first[np.cumsum(starts) - 1]
-    _, entry, index = np.unique(actions + rank * len(names), return_index=True, return_inverse=True)
-    by_appearance = np.argsort(entry)
-    position = np.empty_like(by_appearance)
-    position[by_appearance] = np.arange(by_appearance.size)
-    shown = [names[actions[k]] + (f" #{rank[k] + 1}" if rank[k] else "") for k in entry[by_appearance].tolist()]
-    return position[index], tuple(shown)
+    codes = actions + rank * len(names)
+    appears = np.full(int(codes.max()) + 1, count)
+    appears[codes[::-1]] = np.arange(count - 1, -1, -1)  # the last one written is the first one to appear
+    entries = np.sort(appears[appears < count])
+    position = np.empty(appears.size, dtype=np.int64)
+    position[codes[entries]] = np.arange(entries.size)
+    shown = [names[actions[k]] + (f" #{rank[k] + 1}" if rank[k] else "") for k in entries.tolist()]
+    return position[codes], tuple(shown)

@@ -1,6 +1,6 @@
 """What a transition list cannot say: horizon, discount, start, labels, terminal costs.
 
-``save`` writes it as JSON: beside a CSV file (``model.csv.json``), inside the schema of an Arrow file,
+``save`` writes it as JSON: beside a CSV file (``model.csv.json``), inside the schema of an Arrow or Parquet file,
 and as a member of an ``.npz`` file. Unknown versions and keys are refused by name.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
 
 from tailwise.errors import FormatError
 from tailwise.models import TabularMDP
@@ -18,11 +18,6 @@ from tailwise.models.contract import Sense
 
 FORMAT = "tailwise-table"
 VERSION = 1
-_KEYS = (
-    "format", "version", "name", "sense", "horizon", "discount", "start", "num_states",
-    "state_labels", "action_labels", "terminal_values", "list_bytes", "notes",
-)  # fmt: skip
-_DIGEST = "list_sha256"  # not in files of tailwise 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,30 +35,24 @@ class Metadata:
     action_labels: tuple[str, ...]
     terminal_values: tuple[float, ...]  # in the sense of the model; empty if all are 0
     list_bytes: int  # size of the list that it was saved with; 0 where both are in one file
-    list_sha256: str  # what that list said; empty where both are in one file, and in old files
+    list_sha256: str = ""  # what that list said; empty where both are in one file, and in files of tailwise 0.1
     notes: tuple[str, ...]
 
 
 def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0, list_sha256: str = "") -> str:
     """Return the metadata of a table as JSON text."""
-    has_terminal = bool(mdp.terminal_losses.any())
-    fields = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": mdp.name,
-        "sense": mdp.sense,
-        "horizon": mdp.horizon,
-        "discount": mdp.discount,
-        "start": mdp.start,
-        "num_states": mdp.num_states,
-        "state_labels": list(mdp.state_labels),
-        "action_labels": list(mdp.action_labels),
-        "terminal_values": mdp.signed(mdp.terminal_losses).tolist() if has_terminal else [],
-        "list_bytes": list_bytes,
-        **({_DIGEST: list_sha256} if list_sha256 else {}),
-        "notes": list(mdp.notes),
-    }
-    return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
+    terminal = mdp.signed(mdp.terminal_losses).tolist() if mdp.terminal_losses.any() else ()
+    fields = asdict(
+        Metadata(
+            source="", name=mdp.name, sense=mdp.sense, horizon=mdp.horizon, discount=mdp.discount, start=mdp.start,
+            num_states=mdp.num_states, state_labels=mdp.state_labels, action_labels=mdp.action_labels,
+            terminal_values=tuple(terminal), list_bytes=list_bytes, list_sha256=list_sha256, notes=mdp.notes,
+        )
+    )  # fmt: skip
+    del fields["source"]
+    if not list_sha256:
+        del fields["list_sha256"]
+    return json.dumps({"format": FORMAT, "version": VERSION, **fields}, indent=1, ensure_ascii=False) + "\n"
 
 
 def parse_metadata(text: str, source: str) -> Metadata:
@@ -97,54 +86,30 @@ def parse_metadata(text: str, source: str) -> Metadata:
         raise FormatError(f"{source}, line {error.lineno}: not valid JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{source}, line 1: not valid JSON: {error}") from None
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+    if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
         fail("format", f'not metadata of tailwise; expected an object with "format": "{FORMAT}"')
-    version = fields.get("version")
+    version = fields.pop("version", None)
     if version != VERSION or isinstance(version, bool):
         fail("version", f"version {version!r} of {FORMAT}; this tailwise reads version {VERSION}: upgrade it")
-    unknown, missing = [k for k in fields if k not in (*_KEYS, _DIGEST)], [k for k in _KEYS if k not in fields]
-    if unknown:
-        fail(unknown[0], f"unknown key {unknown[0]!r} in version {VERSION}; known keys are {', '.join(_KEYS)}")
-    if missing:
-        fail("format", f"the key {missing[0]!r} is missing")
-
-    def need(key: str, accepts: Callable[[Any], bool], expected: str) -> Any:
-        if not accepts(fields[key]):
+    known = ", ".join(_EXPECTED)
+    for key in fields:
+        if key not in _EXPECTED:
+            fail(key, f"unknown key {key!r} in version {VERSION}; known keys are {known}")
+    for key, (accepts, expected) in _EXPECTED.items():
+        if key not in fields and key != "list_sha256":
+            fail("format", f"the key {key!r} is missing")
+        if key in fields and not accepts(fields[key]):
             fail(key, f"{key} must be {expected}, not {str(fields[key])[:40]!r}")
-        return fields[key]
-
-    def texts(key: str) -> tuple[str, ...]:
-        found = tuple(need(key, _is_texts, "a list of texts"))
-        if key != "notes" and len(set(found)) != len(found):
-            fail(key, f"{key} holds a name more than once; labels must differ")
-        return found
-
-    fields.setdefault(_DIGEST, "")
-    num_states = need("num_states", lambda v: _is_whole(v, 1), "a whole number of at least 1")
-    return Metadata(
-        source=source,
-        name=need("name", lambda v: isinstance(v, str), "a text"),
-        sense=cast("Sense", need("sense", lambda v: v in ("cost", "reward"), "'cost' or 'reward'")),
-        horizon=need("horizon", lambda v: _is_whole(v, 1), "a whole number of at least 1"),
-        discount=float(need("discount", lambda v: _is_number(v) and 0 < v <= 1, "a number in (0, 1]")),
-        start=need("start", lambda v: _is_whole(v, 0) and v < num_states, f"a state of 0..{num_states - 1}"),
-        num_states=num_states,
-        state_labels=texts("state_labels"),
-        action_labels=texts("action_labels"),
-        terminal_values=tuple(
-            map(
-                float,
-                need(
-                    "terminal_values",
-                    lambda v: isinstance(v, list) and len(v) in (0, num_states) and all(map(_is_number, v)),
-                    "a list of one finite number per state",
-                ),
-            )
-        ),
-        list_bytes=need("list_bytes", _is_size, "a whole number of bytes"),
-        list_sha256=need(_DIGEST, lambda v: isinstance(v, str), "a text"),
-        notes=texts("notes"),
-    )
+        if isinstance(fields.get(key), list):
+            fields[key] = tuple(map(float, fields[key])) if key == "terminal_values" else tuple(fields[key])
+            if key.endswith("labels") and len(set(fields[key])) != len(fields[key]):
+                fail(key, f"{key} holds a name more than once; labels must differ")
+    if fields["start"] >= fields["num_states"]:
+        fail("start", f"start must be a state of 0..{fields['num_states'] - 1}, not {fields['start']}")
+    if len(fields["terminal_values"]) not in (0, fields["num_states"]):
+        fail("terminal_values", "terminal_values must be a list of one finite number per state")
+    fields["discount"] = float(fields["discount"])
+    return Metadata(source=source, **fields)
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -157,13 +122,28 @@ def _is_number(value: Any) -> bool:
     return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
 
 
-def _is_whole(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**31
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+def _whole(low: int, bits: int = 31) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**bits
 
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str), "a text"),
+    "sense": (lambda value: value in ("cost", "reward"), "'cost' or 'reward'"),
+    "horizon": (_whole(1), "a whole number of at least 1"),
+    "discount": (lambda value: _is_number(value) and 0 < value <= 1, "a number in (0, 1]"),
+    "start": (_whole(0), "the number of a state"),
+    "num_states": (_whole(1), "a whole number of at least 1"),
+    "state_labels": (_is_texts, "a list of texts"),
+    "action_labels": (_is_texts, "a list of texts"),
+    "terminal_values": (
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+        "a list of one finite number per state",
+    ),
+    "list_bytes": (_whole(0, 63), "a whole number of bytes"),
+    "list_sha256": (lambda value: isinstance(value, str), "a text"),
+    "notes": (_is_texts, "a list of texts"),
+}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from types import TracebackType
-from typing import Self
-
-_DELAY = 1.0  # quick loads stay silent
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
-class ProgressLine:
-    """Context manager that shows ``text`` and the seconds passed, once a second, after the first.
+@contextmanager
+def progress_line(text: str, *, show: bool | None = None) -> Iterator[Callable[[str], None]]:
+    """Show ``text`` and the time passed while the body runs; yields a function that changes the text.
 
     Parameters
     ----------
@@ -21,37 +17,14 @@ class ProgressLine:
     show : bool, optional
         Whether to show it; by default only if stderr is a terminal.
     """
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-    def __init__(self, text: str, *, show: bool | None = None) -> None:
-        self._text = text
-        self._show = sys.stderr.isatty() if show is None else show
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        if self._show:
-            self._thread = threading.Thread(target=self._tick, daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def say(self, text: str) -> None:
-        """Change what the line says."""
-        self._text = text
-
-    def _tick(self) -> None:
-        began, shown = time.monotonic(), 0
-        while not self._over.wait(_DELAY):
-            line = f"{self._text} ... {time.monotonic() - began:.0f} s"
-            sys.stderr.write("\r" + line.ljust(shown))
-            sys.stderr.flush()
-            shown = len(line)
-        if shown:
-            sys.stderr.write("\r" + " " * shown + "\r")
-            sys.stderr.flush()
+    console = Console(stderr=True, force_terminal=show or None)
+    if not (console.is_terminal if show is None else show):
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description} ...", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=None)
+        yield lambda changed: bar.update(task, description=changed, refresh=True)

@@ -117,7 +117,7 @@ def register_format(
     parameters = list(inspect.signature(options or read).parameters.values())[0 if options else 1 :]
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     known = tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD)
-    summary = (inspect.getdoc(read) or "").partition("\n")[0]
+    summary = (inspect.getdoc(getattr(read, "func", read)) or "").partition("\n")[0]
     found = Format(
         name.lower(), read, write, tuple(extension.lower() for extension in extensions),
         None if takes_any else known, is_file, summary,

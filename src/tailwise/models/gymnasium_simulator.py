@@ -16,7 +16,7 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
-from tailwise.models.contract import Sense, check_discount, check_horizon
+from tailwise.models.contract import Sense
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_saving import (
     Attributes,
@@ -30,6 +30,7 @@ from tailwise.models.gymnasium_saving import (
 from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
 from tailwise.models.mujoco_saving import MujocoData, MujocoState
 from tailwise.models.simulator import Simulator, short
+from tailwise.models.tabular_build import check_discount, check_horizon
 
 DEFAULT_HORIZON = 100
 _MOST_ACTIONS = 10_000

@@ -5,11 +5,13 @@ from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.bounded import BoundedTrials
 from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
+from tailwise.planners.constrained import ConstrainedPlan, constrained_planning
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
 from tailwise.planners.make import AutoPlanner, make_planner
+from tailwise.planners.nested_cvar import NestedCvarSolution, nested_cvar_planning
 from tailwise.planners.nlu_mcts import NluMcts
 from tailwise.planners.policy_intervals import PolicyInterval, policy_intervals
 from tailwise.planners.protocol import Decision, Planner
@@ -24,12 +26,14 @@ __all__ = [
     "BoundedPlan",
     "BoundedRow",
     "BoundedTrials",
+    "ConstrainedPlan",
     "Decision",
     "ErmMcts",
     "EvarSolution",
     "ExactPlan",
     "ExactPlanner",
     "ExactPolicy",
+    "NestedCvarSolution",
     "NluMcts",
     "Planner",
     "PlannerKind",
@@ -40,12 +44,14 @@ __all__ = [
     "UtilityPlan",
     "UtilitySearch",
     "backward_induction",
+    "constrained_planning",
     "cvar_planning",
     "evar_planning",
     "exceedance_planning",
     "find_planner",
     "list_planners",
     "make_planner",
+    "nested_cvar_planning",
     "policy_intervals",
     "register_planner",
     "truncate",

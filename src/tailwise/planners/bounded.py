@@ -10,6 +10,10 @@ with probability in proportion to
 then carries exact Bellman backups of both bounds home. Now and then all stored pairs, those that a trial came through,
 are backed up. The root's action is proven best once its upper bound is no greater than the lower bound of any other.
 
+A trial goes on only to pairs whose bounds differ, and ends where those of all that the chosen action leads to have met:
+there its last pair's bounds meet too. So every trial settles a pair, and the proof takes at most as many trials as
+there are pairs to reach (in exact arithmetic; actions that tie up to rounding count as proven).
+
 Source: bounded real-time dynamic programming (McMahan, Likhachev and Gordon, ICML 2005; Smith and Simmons, AAAI 2006),
 here with the paper's entropic Bellman equation (eq. ``erm_bellman_optimality equations``): the ERM is
 monotone in the costs-to-go at every level, so bounds of the next step's values give bounds of this step's.
@@ -25,9 +29,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from numba import config
 from numpy.typing import NDArray
 
-from tailwise._random import Seed, generator, stream_words
+from tailwise._random import Seed, generator, own_words
 from tailwise._validate import integer, real
 from tailwise.bindings import position_of
 from tailwise.bindings.intern import intern, intern_rows, new_store
@@ -38,6 +43,7 @@ from tailwise.planners.bounded_outcomes import SimulatorListing
 from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row, middle
 from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
 from tailwise.planners.registry import register_planner
+from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
 from tailwise.search.plan import Plan, StopReason
 
 Ints = NDArray[np.int64]
@@ -45,8 +51,9 @@ Ints = NDArray[np.int64]
 _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
 _FIRST_NODES = 1_024
 _UNLIMITED = 2**62
-_CHUNK_SECONDS = 0.05
-_SLICE = 10_000  # nodes backed up at once
+_SLICE = 10_000  # nodes of a sweep that are backed up at once: some hundredths of a second
+
+_is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
 
 class BoundedTrials:
@@ -130,12 +137,9 @@ class BoundedTrials:
             none, none, np.empty(0, np.int64), none, none, none, none,
         )  # fmt: skip
         self._nodes: kernels.Nodes
-        self._seed(seed)
+        self._turn = Turn()
+        self._stream = own_words(generator(seed))
         self.reset()
-
-    def _seed(self, seed: Seed) -> None:
-        self._rng = generator(seed)
-        self._stream = stream_words(self._rng)
 
     # -------------------------------------------------------------------- root
 
@@ -151,12 +155,18 @@ class BoundedTrials:
 
     def fresh(self, seed: Seed = None) -> Self:
         """Return another planner of the same model with the same options, a new seed and no bounds learned."""
+        other = copy.deepcopy(self)
+        other._stream = own_words(generator(seed))
+        other.reset()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return an independent copy; the model is shared."""
         other = copy.copy(self)
         if isinstance(self._listing, SimulatorListing):
             other._listing = self._listing.copy()
-        other._trial = kernels.Trial._make(array.copy() for array in self._trial)
-        other._seed(seed)
-        other.reset()
+        other._trial, other._nodes, other._stream = copy.deepcopy((self._trial, self._nodes, self._stream), memo)
+        other._turn = Turn()
         return other
 
     def reset(self, state: Any = None, step: int = 0) -> None:
@@ -198,14 +208,15 @@ class BoundedTrials:
         self._root(self._listing.handle(state), self._step + 1)
 
     def _root(self, handle: int, step: int) -> None:
-        self._step, self._handle = step, handle
         if step == self.model.horizon:
+            self._step, self._handle = step, handle
             return
         if self._looks_ahead:
             self._look_ahead(handle, step)
         size = len(self._listing.actions(handle))
         if size == 0:
             self._listing.fail(handle, -1, step)
+        self._step, self._handle, self._pending = step, handle, np.empty(0, np.int64)
         self._trial.book[:] = 0
         self._trial.book[kernels.ROOT_STEP] = self._trial.book[kernels.STEP] = step
         self._trial.book[kernels.NEXT_SWEEP] = self._nodes.store.used[0]
@@ -231,7 +242,7 @@ class BoundedTrials:
         seconds: float | None = None,
         *,
         until: Callable[[Plan], bool] | None = None,
-        progress: Callable[[int, float], None] | None = None,
+        progress: Progress | None = None,
     ) -> BoundedPlan:
         """Run trials until the action is proven best or a limit is reached. May be called again to continue.
 
@@ -249,7 +260,7 @@ class BoundedTrials:
         Returns
         -------
         BoundedPlan
-            Ctrl-C ends the call early and still returns what is known. Without a limit the call ends with the proof.
+            Ctrl-C ends the call early and still returns what is known. Without a limit only the proof ends it.
 
         Raises
         ------
@@ -258,45 +269,49 @@ class BoundedTrials:
         ModelError
             If the simulator fails to list outcomes.
         """
-        wanted = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
-        allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
-        if self._step >= self.model.horizon:
-            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-        begun, before = time.perf_counter(), self._trial.book.copy()
-        stopped, chunk = None, 1
-        try:
-            while stopped is None:
-                started = time.perf_counter()
-                done = int(self._trial.book[kernels.TRIALS] - before[kernels.TRIALS])
-                stopped = self._run(min(chunk, wanted - done), begun + allowed)
-                done = int(self._trial.book[kernels.TRIALS] - before[kernels.TRIALS])
-                now = time.perf_counter()
-                if progress is not None:
-                    progress(done, now - begun)
-                if stopped is None and done >= wanted:
-                    stopped = StopReason.ITERATIONS
-                if stopped is None and now - begun >= allowed:
-                    stopped = StopReason.SECONDS
-                if stopped is None and until is not None and until(self._report(before, begun, StopReason.UNTIL)):
-                    stopped = StopReason.UNTIL
-                chunk = int(max(1, chunk * min(4.0, _CHUNK_SECONDS / max(now - started, 1e-9))))
-        except KeyboardInterrupt:
-            if not np.isfinite(self._trial.root_low).all():
-                raise
-            stopped = StopReason.INTERRUPTED
-        return self._report(before, begun, stopped)
+        if iterations is None and seconds is None and until is None:
+            iterations = _UNLIMITED
+        with self._turn:
+            if self._step >= self.model.horizon:
+                raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+            self._compile()
+            begun, before = time.perf_counter(), self._trial.book.copy()
 
-    def _run(self, trials: int, deadline: float) -> StopReason | None:
+            def so_far(stopped: StopReason = StopReason.UNTIL) -> BoundedPlan:
+                return self._report(before, begun, stopped)
+
+            stopped = run_anytime(
+                self._run,
+                lambda: int(self._trial.book[kernels.TRIALS] - before[kernels.TRIALS]),
+                iterations=iterations,
+                seconds=seconds,
+                until=None if until is None else lambda: until(so_far()),
+                progress=progress,
+                first_chunk=1,
+            )
+            return so_far(stopped)
+
+    def _compile(self) -> None:
+        """Compile or load the kernels before the clock starts."""
+        global _is_compiled
+        if not _is_compiled:
+            with compile_notice():
+                self._carry_back(self._pending, 0, 0)
+                kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, 0)
+            _is_compiled = True
+
+    def _run(self, trials: int) -> StopReason | None:
         """Run a chunk of trials, and fill in what it asks for; return a reason to stop, if there is one."""
-        target = self._trial.book[kernels.TRIALS] + trials
-        while True:
-            left = int(target - self._trial.book[kernels.TRIALS])
+        book = self._trial.book
+        target = book[kernels.TRIALS] + trials
+        while not self._pending.size or self._sweep():
+            left = int(target - book[kernels.TRIALS])
             status = kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, left)
+            h, handle = int(book[kernels.WHERE_STEP]), int(book[kernels.WHERE_STATE])
             if status == kernels.PROVEN:
                 return StopReason.PROVEN
             if status == kernels.ENOUGH:
                 return None
-            h, handle = int(self._trial.book[kernels.WHERE_STEP]), int(self._trial.book[kernels.WHERE_STATE])
             if status == kernels.NEEDS_OUTCOMES:
                 self._listing.list_outcomes(handle)
                 self._fit_scratch()
@@ -305,28 +320,30 @@ class BoundedTrials:
             elif status == kernels.NEEDS_BOUNDS:
                 status = self._ask_bounds(handle, h)
             elif status == kernels.SWEEP_DUE:
-                self._sweep(deadline)
+                self._begin_sweep()
             elif status == kernels.CONTRADICTION:
                 self._contradict(handle, h)
             reason = self._make_room() if status == kernels.FULL else None
-            if reason is None and time.perf_counter() > deadline and np.isfinite(self._trial.root_low).all():
-                reason = StopReason.SECONDS
             if reason is not None:
-                self._carry_back(self._trial.path, self._step + 1, int(self._trial.book[kernels.STEP]))
-                self._trial.book[kernels.STEP] = self._step
+                self._carry_back(self._trial.path, self._step + 1, int(book[kernels.STEP]))
+                book[kernels.STEP] = self._step
                 return reason
+        return None
 
-    def _sweep(self, deadline: float) -> None:
-        """Back up every node after the root's step, last steps first, in slices that leave room for an interrupt."""
+    def _begin_sweep(self) -> None:
+        """Line up every node after the root's step."""
         keys = self._nodes.store.words[: self._nodes.store.used[0], 0]
         steps = keys % (int(self.model.horizon) + 1)
-        order = np.argsort(steps, kind="stable")[np.count_nonzero(steps <= self._step) :]
-        sorted_keys = keys[order]
-        for last in range(order.size, 0, -_SLICE):
-            self._carry_back(sorted_keys, max(0, last - _SLICE), last)
-            if time.perf_counter() > deadline:
-                break
-        self._trial.book[kernels.NEXT_SWEEP] = self._trial.book[kernels.VISITED] + order.size
+        self._pending = keys[np.argsort(steps, kind="stable")[np.count_nonzero(steps <= self._step) :]]
+        self._trial.book[kernels.NEXT_SWEEP] = self._trial.book[kernels.VISITED] + self._pending.size
+
+    def _sweep(self) -> bool:
+        """Back up some of the nodes that are lined up, last steps first; return whether that was all."""
+        last = self._pending.size
+        first = max(0, last - _SLICE)
+        self._carry_back(self._pending, first, last)
+        self._pending = self._pending[:first]
+        return first == 0
 
     def _carry_back(self, keys: Ints, first: int, last: int) -> None:
         kernels.carry_back(self._listing.table, self._nodes, self._trial, keys, first, last)
@@ -418,6 +435,7 @@ class BoundedTrials:
             bytes=_NODE_BYTES * self._nodes.low.size + self._listing.bytes,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
+            interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",
             _samples=(np.empty(0),) * len(rows),
             lower=bounds.low,
             upper=bounds.high,

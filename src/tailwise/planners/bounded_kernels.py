@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.bindings.intern import InternStore, find, intern
+from tailwise.risk.oce import shifted_risk, shifted_term
 
 # What a call of ``run_trials`` ends with; below 0 it waits for something, and then goes on where it stood.
 ENOUGH, PROVEN, FULL, NEEDS_OUTCOMES, NEEDS_TERMINAL, NEEDS_BOUNDS = 0, 1, -1, -2, -3, -4
@@ -80,6 +81,9 @@ class Trial(NamedTuple):
     x_high: NDArray[np.float64]
 
 
+_term, _risk = inlined(shifted_term), inlined(shifted_risk)
+
+
 @inlined
 def erm_of(totals, probabilities, first, count, level):  # type: ignore[no-untyped-def]
     """ERM at ``level`` of ``totals[:count]`` whose probabilities, up to a factor, start at ``first``."""
@@ -92,17 +96,8 @@ def erm_of(totals, probabilities, first, count, level):  # type: ignore[no-untyp
     for k in range(count):
         chance, gap = probabilities[first + k], totals[k] - shift
         mass += chance
-        if spread < 1e-14:
-            total += chance * gap
-        elif spread < 1.0:
-            total += chance * math.expm1(level * gap)
-        else:
-            total += chance * math.exp(level * gap)
-    if spread < 1e-14:
-        return shift + total / mass
-    if spread < 1.0:
-        return shift + math.log1p(total / mass) / level
-    return shift + math.log(total / mass) / level
+        total += chance * _term(gap, level, spread)
+    return _risk(shift, total / mass, level, spread)
 
 
 @inlined
@@ -258,13 +253,14 @@ def is_proven(trial):  # type: ignore[no-untyped-def]
 
 @inlined
 def choose_at_root(trial):  # type: ignore[no-untyped-def]
-    """The action to try at the root."""
+    """The action to try at the root: of the best and its strongest rival the less certain one."""
     size = trial.root_low.size
     best = least_row(trial.root_high, trial.root_low, size, -1)
     other = least_row(trial.root_low, trial.root_high, size, best)
-    if other < 0 or trial.root_high[best] - trial.root_low[best] >= trial.root_high[other] - trial.root_low[other]:
+    if other < 0 or trial.root_high[best] <= trial.root_low[other]:
         return best
-    return other
+    gap, other_gap = trial.root_high[best] - trial.root_low[best], trial.root_high[other] - trial.root_low[other]
+    return best if gap >= other_gap else other
 
 
 @kernel

@@ -163,7 +163,7 @@ def cvar_planning(
         heapq.heappush(intervals, bounded(middle, j))
     gap = max(0.0, best[0] - intervals[0][0]) if intervals else 0.0
     gap = 0.0 if gap <= 1e-12 * range_ else gap  # rounding
-    return _plan(graph, best[2], best[0], gap + 2.0 * graph.tolerance, float(points[best[1]]), len(least))
+    return plan_of(graph, best[2], best[0], gap + 2.0 * graph.tolerance, float(points[best[1]]), len(least))
 
 
 def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None = None) -> TotalPlan:
@@ -212,10 +212,10 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     gap = 0.0
     if moved > 0.0:
         gap = value - graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
-    return _plan(graph, chosen, value, gap, limit, 1, is_signed=False)
+    return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False)
 
 
-def _plan(
+def plan_of(
     graph: ReachableTotals,
     chosen: tuple[Ints, ...],
     value: float,

@@ -72,4 +72,9 @@ class ErmMcts(TreeSearch):
         super().__init__(model, options_of(beta, options, keywords, preset=preset), seed=seed)
 
 
+def _tree(model: Any, beta: float, *, seed: Seed = None, **keywords: Any) -> ErmMcts:
+    return ErmMcts(model, beta, seed=seed, **{"preset": "auto", **keywords})
+
+
+register_planner("tree", _tree, summary="the same search with rules that need no constant (preset='auto')")
 register_planner("erm-mcts", ErmMcts, summary="the paper's search for the entropic risk", bonus=PolynomialBonus)

@@ -194,4 +194,5 @@ def _candidates(model: Any) -> Iterator[tuple[str, str]]:
     if lists_outcomes(model):
         yield "bounded", f"{model_name(model)} lists its outcomes, so that the best action can be proven"
     yield "learned", f"{model_name(model)} is sampled, and what was drawn is kept as a learned model"
-    yield "erm-mcts", f"{model_name(model)} is searched by a tree"
+    yield "tree", f"{model_name(model)} is searched by a tree whose rules need no constant"
+    yield "erm-mcts", f"{model_name(model)} is searched by the paper's tree, which takes these options"

@@ -30,6 +30,8 @@ class UtilityPlan(Plan):
     ----------
     utility : str
         The utility, and for an exponential one whether the form is raw or rescaled.
+    accrued : float
+        Discounted cost (or reward) paid before the root.
     certainty_equivalent : float or None
         Total cost (or reward) as good as ``value``; None where the utility has no known inverse. Unlike
         the ERM of a plan of :class:`tailwise.ErmMcts` it counts what was paid before the root.
@@ -38,6 +40,7 @@ class UtilityPlan(Plan):
     """
 
     utility: str = ""
+    accrued: float = 0.0
     certainty_equivalent: float | None = None
     certainty_equivalents: tuple[float, ...] = ()
 
@@ -109,9 +112,14 @@ class UtilitySearch(TreeSearch):
         super().__init__(view, lifted(options, view), seed=seed)
 
     @property
+    def state(self) -> Any:
+        """The model's state at the root."""
+        return super().state[0]
+
+    @property
     def accrued(self) -> float:
         """Discounted cost (or reward) paid before the root."""
-        return float(self.state[1])
+        return float(super().state[1])
 
     def reset(self, state: Any = None, step: int = 0, *, accrued: float = 0.0) -> None:
         """Forget the tree and start a fresh one.
@@ -158,7 +166,7 @@ class UtilitySearch(TreeSearch):
         if self.step >= self.model.horizon:
             raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
         h = self.step
-        paid = self.model.known_cost(self.state[0], action, state, h) if cost is None else real(cost, "cost")
+        paid = self.model.known_cost(self.state, action, state, h) if cost is None else real(cost, "cost")
         accrued = self.accrued + float(self.model.powers[h]) * paid
         super().advance(action, self.model.root(state, accrued, h + 1))
 
@@ -166,6 +174,7 @@ class UtilitySearch(TreeSearch):
         with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval
             plan = super()._report(before, begun, stopped)
         fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
+        fields["accrued"] = self.accrued
         utility = self.model.utility
         if isinstance(utility, ExponentialUtility):
             fields["utility"] = str(utility)

@@ -35,3 +35,20 @@ def utility(gap: float, beta: float) -> float:
 def inverse_utility(mean: float, beta: float) -> float:
     """Return ``ln(1 + beta mean) / beta``, the sure cost whose utility is ``mean``; ``beta mean`` must exceed -1."""
     return mean if abs(beta * mean) < NEGLIGIBLE else math.log1p(beta * mean) / beta
+
+
+def shifted_term(gap: float, beta: float, spread: float) -> float:
+    """Return what a cost ``shift + gap`` adds to the mean from which :func:`shifted_risk` finds the ERM.
+
+    ``shift`` is the worst cost, so that ``beta gap <= 0``, and ``spread`` is ``|beta|`` times the range of the costs.
+    """
+    if spread < FLAT:
+        return gap
+    return math.expm1(beta * gap) if spread < NEAR else math.exp(beta * gap)
+
+
+def shifted_risk(shift: float, mean: float, beta: float, spread: float) -> float:
+    """Return the ERM of costs from the weighted mean of their :func:`shifted_term`."""
+    if spread < FLAT:
+        return shift + mean
+    return shift + (math.log1p(mean) if spread < NEAR else math.log(mean)) / beta

@@ -5,9 +5,11 @@ Chunks of about 50 ms let all of these work; they must not change the result.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
@@ -103,3 +105,16 @@ class Turn:
     def __exit__(self, *error: object) -> None:
         self._owner = 0
         self._lock.release()
+
+
+@contextmanager
+def compile_notice() -> Iterator[None]:
+    """Say that a kernel is being compiled, if that takes over a second."""
+    message = "tailwise: compiling the kernels (once; later runs load it from the cache) ..."
+    timer = threading.Timer(1.0, lambda: print(message, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -7,12 +7,9 @@ step that was really taken, at the right depth and so at the right risk level ``
 from __future__ import annotations
 
 import copy
-import sys
-import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +22,7 @@ from tailwise.bindings import bind, position_of, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
-from tailwise.search.anytime import Progress, Turn, run_anytime
+from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import NO_INTERVAL, SAMPLING_INTERVAL, Plan, StopReason, make_rows
 from tailwise.search.tree import Tree
@@ -227,7 +224,8 @@ class TreeSearch:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live random stream; "
+            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live "
+            "random stream; "
             "copy.deepcopy(search) gives an independent copy in this process"
         )
 
@@ -296,7 +294,7 @@ class TreeSearch:
         kinds = (type(self._binding.data), *map(type, self._rules))
         search = kernel_for(kernels.search_chunk, *kinds)
         if kinds not in _compiled_kinds and not config.DISABLE_JIT:
-            with _compile_notice():
+            with compile_notice():
                 self._call(search, 0)
             _compiled_kinds.add(kinds)
         return search
@@ -361,16 +359,3 @@ class TreeSearch:
             _samples=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
             _reader=reader,
         )
-
-
-@contextmanager
-def _compile_notice() -> Iterator[None]:
-    """Say that a kernel is being compiled, if that takes over a second."""
-    message = "tailwise: compiling the search kernel (once; later runs load it from the cache) ..."
-    timer = threading.Timer(1.0, lambda: print(message, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

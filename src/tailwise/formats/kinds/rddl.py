@@ -18,7 +18,9 @@ def read_rddl(
     max_concurrent: int | None = None,
     integer_bound: int | None = None,
 ) -> Any:
-    """RDDL instance of rddlrepository, or two files (extra ``rddl``); see :func:`load_rddl` for the options.
+    """RDDL instance of rddlrepository, or two files (extra ``rddl``).
+
+    The options are those of :func:`load_rddl` and :class:`ActionLimits`.
 
     Returns
     -------

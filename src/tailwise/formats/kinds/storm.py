@@ -29,13 +29,13 @@ def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
     """
     from tailwise.formats.jani_rewards import averaged_rewards
     from tailwise.formats.model_table import table_of_model
-    from tailwise.formats.progress import ProgressLine
+    from tailwise.formats.progress import progress_line
     from tailwise.formats.storm_build import build
 
     asked = StormOptions(**options)
-    with ProgressLine(f"building {path.name} with Storm", show=asked.progress) as line:
+    with progress_line(f"building {path.name} with Storm", show=asked.progress) as say:
         model = build(kind, path, asked)
-        line.say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")
+        say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")
         averaged = averaged_rewards(path) if kind == "jani" else frozenset()
         return table_of_model(model, path, asked, averaged)
 

@@ -1,0 +1,69 @@
+"""``tailwise beta``: from a statement about risk to a beta."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tailwise.cli import options as given
+from tailwise.cli.output import print_json, say
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+
+    @app.command("beta")
+    def beta(
+        model: Annotated[
+            str | None, typer.Argument(metavar="[MODEL]", help="A domain or model file; --level and --budget need it.")
+        ] = None,
+        level: Annotated[float | None, typer.Option(help="0.95: the worst 5 % are what counts.")] = None,
+        budget: Annotated[
+            float | None, typer.Option(help="The total should be worse than this with at most --probability.")
+        ] = None,
+        probability: Annotated[
+            float | None, typer.Option(help="Goes with --budget, and may go with --disaster.")
+        ] = None,
+        indifference: Annotated[
+            str | None,
+            typer.Option(
+                metavar="SURE,CHANCE,AMOUNT", help="SURE for certain is as good as AMOUNT with probability CHANCE."
+            ),
+        ] = None,
+        disaster: Annotated[
+            float | None, typer.Option(help="A cost, beyond the ordinary, that would be a disaster.")
+        ] = None,
+        state: given.State = None,
+        horizon: given.Horizon = None,
+        discount: given.Discount = None,
+        json: given.Json = False,
+    ) -> None:
+        """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
+        from tailwise.cli.models import load_table
+        from tailwise.evaluation import choose_beta
+
+        mdp = None if model is None else load_table(model, horizon=horizon, discount=discount, state=state)
+        choice = choose_beta(
+            mdp, level=level, budget=budget, probability=probability, disaster=disaster,
+            indifference=None if indifference is None else _triple(indifference),
+        )  # fmt: skip
+        if json:
+            print_json(choice)
+            return
+        say(f"beta = {choice.beta:.6g}", "bold")
+        say(f"from {choice.formula}")
+        for text in (choice.sentence, choice.effect):
+            if text:
+                say(text)
+
+
+def _triple(text: str) -> tuple[float, float, float]:
+    """Return the three numbers of ``--indifference``."""
+    from tailwise.errors import OptionError
+
+    try:
+        sure, chance, amount = (float(part) for part in text.split(","))
+    except ValueError:
+        raise OptionError(f"--indifference must be SURE,CHANCE,AMOUNT, such as 30,0.1,100, not {text!r}") from None
+    return sure, chance, amount

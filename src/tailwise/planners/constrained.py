@@ -1,0 +1,244 @@
+r"""The least mean among the plans whose risk keeps to a budget, by the Lagrangian (after Zhang et al., 2025).
+
+A plan is a law of the total X, and both constraints are means of functions of X once a number is fixed:
+
+    ERM_beta(X) <= B       is   E[exp(beta (X - B))] <= 1,
+    CVaR_level(X) <= B     is   b + E[(X - b)+] / (1 - level) <= B   for some b.
+
+For a multiplier m >= 0 the plan of least ``E[X + m g(X)]`` is found exactly on pairs (state, accrued cost). The largest
+of these minima over m (the dual) is a bound on the mean of *every* plan that keeps to the budget, mixtures of plans
+included; it is found by going to the m at which the two best plans on either side of the budget are equally good, until
+no third one is better. The plan returned is the best one met that does keep to the budget, and the gap between its mean
+and the bound is stated. For CVaR the same is done over intervals of b, the one with the least bound first, with the
+relaxation ``b + (X - b)+ / tail >= low + (X - high)+ / tail`` on [low, high].
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError
+from tailwise.models import TabularMDP
+from tailwise.planners.backward_induction import backward_induction
+from tailwise.planners.cvar import TotalPlan, cvar_planning, plan_of
+from tailwise.planners.evar import check_level
+from tailwise.planners.totals import Floats, Ints, ReachableTotals
+from tailwise.risk import conditional_value_at_risk, erm
+
+_EXPONENT = 700.0  # of the exponential beyond which it is cut: far over the budget either way
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedPlan(TotalPlan):
+    """The plan of least mean that was found within a risk budget.
+
+    ``value`` is its mean, ``threshold`` the budget; no plan within it has a mean better by more than ``gap``.
+
+    Attributes
+    ----------
+    risk : float
+        The plan's risk, at most (rewards: at least) the budget.
+    multiplier : float
+        Price of the constraint at the best bound, >= 0; 0 where the budget does not bind.
+    """
+
+    risk: float
+    multiplier: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Bound on the mean of every plan within the budget, and the best plan met on the way that keeps to it."""
+
+    bound: float
+    multiplier: float
+    mean: float
+    chosen: tuple[Ints, ...] | None
+
+
+def constrained_planning(
+    mdp: TabularMDP,
+    budget: float,
+    *,
+    level: float | None = None,
+    beta: float | None = None,
+    tolerance: float | None = None,
+    merge: float | None = None,
+    max_solves: int = 2000,
+) -> ConstrainedPlan:
+    """Find a plan of least mean whose CVaR or ERM keeps to a budget.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The problem.
+    budget : float
+        The risk is to be at most this (for rewards, at least).
+    level : float in (0, 1), optional
+        Constrain the CVaR at this level.
+    beta : float, optional
+        Constrain the ERM at this level, > 0. Give one of the two.
+    tolerance : float, optional
+        Gap at which to stop, >= 0; 1e-3 of the range of the totals if not given.
+    merge : float, optional
+        How far totals may be moved to merge accrued costs; no more than is needed if not given.
+    max_solves : int, default 2000
+        Stop there, with the gap that is left.
+
+    Returns
+    -------
+    ConstrainedPlan
+        The plan, its mean and risk, and how much better any plan within the budget can be at most.
+
+    Raises
+    ------
+    OptionError
+        If no plan keeps to the budget; the message says the least risk there is.
+
+    Examples
+    --------
+    >>> from tailwise import constrained_planning, domains
+    >>> mdp = domains.make("grid-mdp")
+    >>> plan = constrained_planning(mdp, 15.0, level=0.95)
+    >>> mdp.action_name(plan.action), round(plan.value, 4), plan.risk <= 15.0, plan.gap < 0.3
+    ('right', 8.039, True, True)
+    """
+    if (level is None) == (beta is None):
+        raise OptionError("give level= (to constrain the CVaR) or beta= (the ERM), one of the two")
+    limit = integer(max_solves, "max_solves", low=2)
+    most = float(mdp.signed(real(budget, "budget")))
+    graph = ReachableTotals.unfold(mdp, tolerance=merge)
+    range_ = float(np.ptp(graph.all_totals()))
+    allowed = 1e-3 * range_ if tolerance is None else real(tolerance, "tolerance", low=0.0)
+    counted = _Counted(graph)
+    if beta is not None:
+        risk_level = real(beta, "beta", low=0.0, low_open=True)
+
+        def risk(chosen: tuple[Ints, ...]) -> float:
+            totals, weights = graph.law(chosen)
+            return erm(totals, risk_level, weights)
+
+        def solve(within: float) -> _Found:
+            return _dual(
+                counted, lambda x: np.exp(np.minimum(risk_level * (x - within), _EXPONENT)) - 1.0, within, risk
+            )
+
+        name = f"ERM at beta {risk_level:g}"
+        least_risk = float(mdp.signed(backward_induction(mdp, risk_level).value))
+    else:
+        tail_level = check_level(level if level is not None else math.nan)
+
+        def risk(chosen: tuple[Ints, ...]) -> float:
+            totals, weights = graph.law(chosen)
+            return conditional_value_at_risk(totals, tail_level, weights)
+
+        def solve(within: float) -> _Found:
+            return _cvar_dual(counted, tail_level, within, risk, allowed, limit)
+
+        name = f"CVaR at {tail_level:g}"
+        least_risk = float(mdp.signed(cvar_planning(mdp, tail_level, merge=merge).value))
+    moved = graph.tolerance
+    slack = 1e-9 * max(range_, abs(most))
+    neutral_mean, neutral = counted.minimise(lambda x: x)
+    found: _Found | None
+    if risk(neutral) <= most - moved:
+        found = _Found(neutral_mean, 0.0, neutral_mean, neutral)
+    else:
+        found = solve(most - moved) if least_risk + moved <= most + slack else None
+    if found is None or found.chosen is None:
+        word = "least" if mdp.sense == "cost" else "largest"
+        raise OptionError(
+            f"no plan was found that keeps the {name} to {budget:g}: the {word} that any plan can have is "
+            f"{float(mdp.signed(least_risk)):.9g}" + (f", known to {moved:.2g}" if moved else "")
+        )
+    bound = found.bound if moved == 0.0 else solve(most + moved).bound - 2.0 * moved
+    plan = plan_of(graph, found.chosen, found.mean, max(0.0, found.mean - bound), most, counted.solves)
+    return ConstrainedPlan(**vars(plan), risk=float(mdp.signed(risk(found.chosen))), multiplier=found.multiplier)
+
+
+class _Counted:
+    """A graph that counts how often it was solved."""
+
+    def __init__(self, graph: ReachableTotals) -> None:
+        self.graph = graph
+        self.solves = 0
+
+    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, tuple[Ints, ...]]:
+        self.solves += 1
+        return self.graph.minimise(function)
+
+
+def _dual(
+    counted: _Counted,
+    excess: Callable[[Floats], Floats],
+    budget: float,
+    risk: Callable[[tuple[Ints, ...]], float],
+) -> _Found:
+    """Solve the dual of: least mean subject to ``E[excess(X)] <= 0``. A plan counts as kept by its own risk."""
+    best: tuple[float, tuple[Ints, ...] | None] = (math.inf, None)
+    slack = 1e-9 * max(1.0, abs(budget))
+
+    def look(chosen: tuple[Ints, ...]) -> tuple[float, float]:
+        nonlocal best
+        totals, weights = counted.graph.law(chosen)
+        mean = float(np.dot(totals, weights))
+        if mean < best[0] and risk(chosen) <= budget + slack:
+            best = mean, chosen
+        return mean, float(np.dot(excess(totals), weights))
+
+    outside_mean, outside = look(counted.minimise(lambda x: x)[1])
+    if outside <= 1e-12:
+        return _Found(outside_mean, 0.0, *best)
+    inside_mean, inside = look(counted.minimise(excess)[1])
+    if inside > 1e-9:
+        return _Found(math.inf, math.inf, *best)
+    while True:
+        multiplier = max(0.0, inside_mean - outside_mean) / (outside - inside)
+        least, chosen = counted.minimise(lambda x, m=multiplier: x + m * excess(x))  # type: ignore[misc]
+        met = outside_mean + multiplier * outside
+        mean, over = look(chosen)
+        if least >= met - 1e-12 * max(1.0, abs(met)):
+            return _Found(least, multiplier, *best)
+        if over > 0.0:
+            outside_mean, outside = mean, over
+        else:
+            inside_mean, inside = mean, over
+
+
+def _cvar_dual(
+    counted: _Counted,
+    level: float,
+    budget: float,
+    risk: Callable[[tuple[Ints, ...]], float],
+    allowed: float,
+    limit: int,
+) -> _Found:
+    """Solve the dual over intervals of the threshold b, the least bound first."""
+    tail = 1.0 - level
+    points = counted.graph.all_totals()
+
+    def solve(low: float, high: float) -> _Found:
+        return _dual(counted, lambda x: low + np.maximum(x - high, 0.0) / tail - budget, budget, risk)
+
+    top = min(float(points[-1]), budget)  # b itself is a bound from below
+    first = solve(float(points[0]), max(top, float(points[0])))
+    best = first
+    intervals = [(first.bound, float(points[0]), max(top, float(points[0])), first.multiplier)]
+    while best.mean - intervals[0][0] > allowed and counted.solves < limit and intervals[0][0] < math.inf:
+        _, low, high, _ = heapq.heappop(intervals)
+        middle = (low + high) / 2.0
+        for start, stop in ((low, middle), (middle, high)):
+            part = solve(start, stop)
+            heapq.heappush(intervals, (part.bound, start, stop, part.multiplier))
+            best = min(best, part, key=lambda found: found.mean)
+        if high - low <= 1e-12 * max(1.0, abs(high)):
+            break
+    exact = solve(intervals[0][1], intervals[0][1]) if best.chosen is None else best
+    best = min(best, exact, key=lambda found: found.mean)
+    return _Found(min(intervals[0][0], best.mean), intervals[0][3], best.mean, best.chosen)
