@@ -1,8 +1,9 @@
 """``check_simulator``: try a simulator out and report everything that breaks its contract.
 
-Every rule is tested on random episodes: the actions and the step's answer have the right form, nothing is
-changed in place, and the same draws give the same answer (randomness that does not come from ``rng`` makes results that
-no seed can repeat).
+Every rule is tested on random episodes: the actions and the step's answer have the right form, nothing is changed
+in place, and the same draws give the same answer, also long after and in another order (randomness that does not
+come from ``rng``, or a memory between calls, makes results that no seed can repeat). A Gymnasium environment goes
+through the check that it passed when its simulator was made once more, on other episodes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
+from tailwise.models.gymnasium_simulator import GymnasiumSimulator
 from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import (
     MAX_ACTIONS,
@@ -76,6 +78,9 @@ def check_simulator(simulator: Any, seed: Seed = 0, *, episodes: int = 20, steps
         for _ in range(episodes):
             if not trial.play(min(steps, int(simulator.horizon))):
                 break
+        trial.repeat()
+        if isinstance(simulator, GymnasiumSimulator):
+            trial.restore()
     except Exception as error:  # whatever a user's objects raise when they are compared, or summed
         trial.surprise(error)
     return Report(name, tuple(trial.violations.values()), tuple(trial.warnings()))
@@ -93,6 +98,7 @@ class _Trial:
         self.seen: set[Hashable] = set()
         self.drawn = 0
         self.place = model_name(simulator)  # of the last call
+        self.steps: list[tuple[str, Any, Any, Any, Any]] = []
 
     def play(self, steps: int) -> bool:
         """Play one episode; False when going on makes no sense."""
@@ -112,6 +118,23 @@ class _Trial:
         if steps == self.simulator.horizon:
             self._number("terminal_cost", (state,), f"at step {steps}")
         return True
+
+    def repeat(self) -> None:
+        """Take the steps once more, the last first."""
+        for where, state, action, child, once in reversed(self.steps):
+            again = self._call("step", (state, action, generator(child)), where)
+            if again is not None and tuple(again[0]) != tuple(once):
+                self._fault(
+                    "draws",
+                    where,
+                    "the same draws gave another outcome",
+                    "take all randomness from rng, keep nothing between calls, and give states a proper __eq__",
+                )
+
+    def restore(self) -> None:
+        """Have a Gymnasium environment's own check made again."""
+        for violation in self.simulator.check(int(self.picks.integers(1, 2**20))):
+            self.violations.setdefault("restore", violation)
 
     def surprise(self, error: Exception) -> None:
         """Note what using the simulator's answers raised."""
@@ -160,14 +183,7 @@ class _Trial:
             problem, _, fix = fault.partition("; ")
             self._fault("outcome", where, problem, fix)
             return None
-        second = self._call("step", (state, action, generator(child)), where)
-        if second is not None and tuple(second[0]) != tuple(first[0]):
-            self._fault(
-                "draws",
-                where,
-                "the same draws gave another outcome",
-                "take all randomness from rng, keep nothing between calls, and give states a proper __eq__",
-            )
+        self.steps.append((where, state, action, child, first[0]))
         following, cost, done = first[0]
         self.largest = max(self.largest, abs(float(cost)))
         self._number("rollout", (state, h, generator(child)), where.replace("step(", "rollout from step(", 1))

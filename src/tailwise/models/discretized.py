@@ -48,13 +48,15 @@ class Discretized:
         if self.choices is not None and (isinstance(self.choices, str) or len(self.choices) == 0):
             raise OptionError(f"choices must be a sequence of at least one action, not {short(self.choices)}")
 
-    def grid(self, low: Any, high: Any) -> tuple[tuple[float, ...], ...]:
+    def grid(self, low: Any, high: Any, *, is_integer: bool = False) -> tuple[tuple[float, ...], ...]:
         """Return the actions for a box with the bounds ``low`` and ``high``, each a flat tuple of floats.
 
         Parameters
         ----------
         low, high : array_like of float, shape (d,)
             Bounds of each dimension.
+        is_integer : bool, default False
+            Whether the box holds integers only: the points of a grid are rounded, and other choices refused.
 
         Returns
         -------
@@ -65,12 +67,16 @@ class Discretized:
         ------
         OptionError
             If a grid is asked for and a bound is infinite or the grid has over 10,000 points; or if a choice
-            does not lie in the box.
+            does not lie in the box, or is no integer where it must be.
         """
         lows = np.asarray(low, dtype=np.float64).reshape(-1)
         highs = np.asarray(high, dtype=np.float64).reshape(-1)
         if self.choices is not None:
-            return tuple(_inside(choice, lows, highs) for choice in self.choices)
+            points = tuple(_inside(choice, lows, highs) for choice in self.choices)
+            broken = next((point for point in points if is_integer and not all(x.is_integer() for x in point)), None)
+            if broken is not None:
+                raise OptionError(f"the action {short(broken)} must hold integers: the action space is one of integers")
+            return points
         if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
             raise OptionError("a grid needs finite bounds; give the actions as Discretized(choices=[...])")
         if lows.size * math.log(self.levels) > math.log(_MOST):
@@ -79,6 +85,8 @@ class Discretized:
                 "give fewer levels, or the actions as Discretized(choices=[...])"
             )
         axes = [_axis(float(a), float(b), self.levels) for a, b in zip(lows, highs, strict=True)]
+        if is_integer:
+            axes = [list(dict.fromkeys(float(round(x)) for x in axis)) for axis in axes]
         return tuple(itertools.product(*axes))
 
 

@@ -1,9 +1,9 @@
-"""Ways to save and restore a Gymnasium environment, and the test that a way must pass.
+"""Ways to save and restore a Gymnasium environment.
 
 Gymnasium has no save and restore. What works differs: plain environments keep everything in attributes; MuJoCo's
 state lives in C memory, and copies of it silently differ; Box2D's copies are fresh worlds whose
 ``step`` raises. So every way is tried out on the environment at hand before it is
-trusted (:func:`find_fault`): save, step on, disturb, restore, step on with the same draws, compare.
+trusted, and now and then afterwards; see :mod:`tailwise.models.gymnasium_trial`.
 
 The environment's random generator is never part of what is saved: the planner lends its own for each
 simulated step, and seeds anew what other generators the environment holds. A copy that kept the generator would show
@@ -13,14 +13,13 @@ the planner the future.
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tailwise.models.gymnasium_randomness import global_states, own_generators, reseed
-from tailwise.models.simulator import short
+from tailwise.models.copying import Copier
+from tailwise.models.gymnasium_machine import SCALARS, Machine, freeze, lift_limits, seeded
 
 _SKIPPED = {
     "_np_random",
@@ -31,9 +30,7 @@ _SKIPPED = {
     "spec",
     "metadata",
 }
-_SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _PROBE_EPISODES, _PROBE_STEPS = 6, 60
-_TRIALS, _TRIAL_STEPS = 5, 15
 _LARGE = 500  # items
 _MISSING = object()
 
@@ -43,69 +40,26 @@ class Saved(NamedTuple):
 
     key: Hashable
     payload: Any
+    allowed: tuple[int, ...] | None = None
 
 
-class Machine:
-    """The planner's private environment; a way may replace ``env`` as a whole, or ask for a ``record``."""
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-        self.record: Record | None = None
-        self.is_recording = False
-        self.has_own_generators = False
-
-    @property
-    def core(self) -> Any:
-        """The environment below all wrappers."""
-        return self.env.unwrapped
-
-    def lend(self, rng: np.random.Generator) -> None:
-        """Let the environment draw from ``rng``; what other generators it holds are seeded from it."""
-        self.core._np_random = rng
-        if self.has_own_generators:
-            reseed(own_generators(self.env), rng)
-
-    def reset(self, seed: int) -> Any:
-        """Reset the environment; return the observation."""
-        observation, _ = self.env.reset(seed=seed)
-        self.record = Record(None, seed, 0, hash(("reset", seed))) if self.is_recording else None
-        return observation
-
-    def step(self, action: Any, rng: np.random.Generator) -> tuple[Any, float, bool]:
-        """Step the environment with draws from ``rng``; return observation, reward and whether it has terminated."""
-        if self.is_recording:
-            seed = int(rng.integers(2**63))
-            self.lend(seeded(seed))
-            before = self.record
-            self.record = None if before is None else before.then(action, seed)
-        else:
-            self.lend(rng)
-        observation, reward, terminated, _, _ = self.env.step(action)
-        return observation, float(reward), bool(terminated)
+def save(machine: Machine, way: Way) -> Saved:
+    """Save the environment with the actions that are legal now."""
+    saved = way.save(machine)
+    return saved if machine.allowed is None else saved._replace(allowed=machine.allowed)
 
 
-class Record:
-    """How a state came about: the reset's seed, or an action with the seed of its draws after another record."""
-
-    __slots__ = ("action", "before", "key", "seed")
-
-    def __init__(self, before: Record | None, seed: int, action: Any, key: int) -> None:
-        self.before, self.seed, self.action, self.key = before, seed, action, key
-
-    def then(self, action: Any, seed: int) -> Record:
-        """Return the record of one step more."""
-        return Record(self, seed, action, hash((self.key, freeze(action), seed)))
-
-
-def seeded(seed: int) -> np.random.Generator:
-    """Return the generator of a recorded step."""
-    return np.random.Generator(np.random.SFC64(seed))
+def restore(machine: Machine, way: Way, saved: Saved) -> None:
+    """Bring back a saved state with its legal actions."""
+    way.restore(machine, saved.payload)
+    machine.allowed = saved.allowed
 
 
 class Way(Protocol):
     """One way to save and restore."""
 
     name: str
+    is_plain: bool  # whether all that it saves is data, so that it can hold no generator
 
     def save(self, machine: Machine) -> Saved:
         """Return the environment's present state."""
@@ -116,30 +70,8 @@ class Way(Protocol):
         ...
 
 
-def freeze(value: Any, depth: int = 0) -> Hashable:
-    """Return a hashable stand-in for ``value``, equal where the plain data in it is equal."""
-    if isinstance(value, _SCALARS):
-        return value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, np.ndarray):
-        return (
-            value.shape,
-            value.dtype.str,
-            value.tobytes() if value.dtype != object else freeze(value.tolist()),
-        )
-    if isinstance(value, dict):
-        return ("dict", frozenset((freeze(key, depth), freeze(item, depth)) for key, item in value.items()))
-    if isinstance(value, (set, frozenset)):
-        return ("set", frozenset(freeze(item, depth) for item in value))
-    if isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
-        return (type(value).__name__, tuple(freeze(item, depth) for item in value))
-    if depth < 4 and hasattr(value, "__dict__") and not callable(value) and not isinstance(value, random.Random):
-        kept = {key: item for key, item in vars(value).items() if key not in _SKIPPED}
-        return (type(value).__name__, freeze(kept, depth + 1))
-    return type(value).__name__
-
-
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, _SCALARS):
+    if isinstance(value, SCALARS):
         return True
     if isinstance(value, np.ndarray):
         return bool(value.dtype != object)
@@ -166,7 +98,7 @@ def _duplicate(value: Any) -> Any:
     """A copy of a plain container; quick for the usual ones."""
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, (list, tuple)) and all(isinstance(item, _SCALARS) for item in value):
+    if isinstance(value, (list, tuple)) and all(isinstance(item, SCALARS) for item in value):
         return value if isinstance(value, tuple) else list(value)
     return copy.deepcopy(value)
 
@@ -174,16 +106,16 @@ def _duplicate(value: Any) -> Any:
 class Attributes:
     """The plain attributes of the environment: every scalar, and every container that was seen to change."""
 
-    name = "attributes"
+    name, is_plain = "attributes", True
 
-    def __init__(self, machine: Machine, choose: Callable[[np.random.Generator], Any]) -> None:
-        rng = np.random.default_rng(0)
+    def __init__(self, machine: Machine) -> None:
+        picks, draws = np.random.default_rng(0), seeded(0)
         first: dict[str, Hashable] = {}
         changing: set[str] = set()
         for episode in range(_PROBE_EPISODES):
-            machine.env.reset(seed=episode)
+            machine.reset(episode)
             for h in range(_PROBE_STEPS):
-                ends = machine.env.step(choose(rng))[2] or h + 1 == _PROBE_STEPS
+                ends = machine.try_step(picks, draws)[1].is_end or h + 1 == _PROBE_STEPS
                 for name, value in self._containers(machine.core, large=ends and episode < 2).items():
                     frozen = freeze(value)
                     if first.setdefault(name, frozen) != frozen:
@@ -201,7 +133,7 @@ class Attributes:
             name: value
             for name, value in vars(core).items()
             if name not in _SKIPPED
-            and not isinstance(value, _SCALARS)
+            and not isinstance(value, SCALARS)
             and (large or _volume(value, _LARGE) < _LARGE)
             and _is_plain(value)
         }
@@ -213,7 +145,7 @@ class Attributes:
             (name, value)
             for name, value in held.items()
             if value is not reference.get(name, _MISSING)
-            and isinstance(value, _SCALARS)
+            and isinstance(value, SCALARS)
             and name not in _SKIPPED
             and not _same(value, reference.get(name, _MISSING))
         )
@@ -229,9 +161,9 @@ class Attributes:
         for name in [name for name, value in held.items() if value is not reference.get(name, _MISSING)]:
             if name in _SKIPPED:
                 continue
-            if isinstance(reference.get(name), _SCALARS) and name in reference:
+            if isinstance(reference.get(name), SCALARS) and name in reference:
                 held[name] = reference[name]
-            elif isinstance(held[name], _SCALARS) or name in self._changing:
+            elif isinstance(held[name], SCALARS) or name in self._changing:
                 del held[name]
         for name, value in reference.items():
             if name in absent:
@@ -246,26 +178,30 @@ def _same(value: Any, reference: Any) -> bool:
     return type(value) is type(reference) and bool(value == reference)
 
 
-class DeepCopy:
-    """``copy.deepcopy`` of the whole environment."""
+class Copies:
+    """A copy of the whole environment with its wrappers, in bytes."""
 
-    name = "deep copy"
+    name, is_plain = "copy", False
+
+    def __init__(self) -> None:
+        self._copier = Copier()
 
     def save(self, machine: Machine) -> Saved:
-        """Return a copy of the environment, without its generator."""
-        machine.core._np_random = None
-        payload = copy.deepcopy(machine.env)
-        return Saved(freeze(vars(payload.unwrapped)), payload)
+        """Return the environment as bytes, which leave the states of generators out."""
+        frozen = self._copier.freeze(machine.env)
+        return Saved(frozen, frozen)
 
     def restore(self, machine: Machine, payload: Any) -> None:
         """Put a copy of the saved environment in place."""
-        machine.env = copy.deepcopy(payload)
+        env, generators = self._copier.thaw(payload)
+        given = getattr(env.unwrapped, "_np_random", None)
+        machine.adopt(lift_limits(env), [each for each in generators if each is not given])
 
 
 class Replay:
     """Reset with the same seed and repeat every action with the same draws: slow, and right where nothing else is."""
 
-    name = "replay"
+    name, is_plain = "replay", False
 
     def __init__(self, machine: Machine) -> None:
         machine.is_recording = True
@@ -286,75 +222,27 @@ class Replay:
         machine.reset(record.seed)
         for each in reversed(steps):
             machine.lend(seeded(each.seed))
-            machine.env.step(each.action)
+            machine.go_on(each.action)
         machine.record = payload
 
 
 class OwnFunctions:
     """The user's ``save(env) -> payload`` and ``restore(env, payload)``."""
 
-    name = "own save and restore"
+    name, is_plain = "own save and restore", False
 
     def __init__(self, save: Callable[[Any], Any], restore: Callable[[Any, Any], None]) -> None:
         self._save, self._restore = save, restore
+        self._copier = Copier()
 
     def save(self, machine: Machine) -> Saved:
         """Call the user's ``save``."""
         payload = self._save(machine.env)
-        return Saved(freeze(payload), payload)
+        try:
+            return Saved(self._copier.freeze(payload), payload)
+        except Exception:  # a handle of a library that cannot be pickled: no two such states are equal
+            return Saved(object(), payload)
 
     def restore(self, machine: Machine, payload: Any) -> None:
         """Call the user's ``restore``."""
         self._restore(machine.env, payload)
-
-
-def find_fault(machine: Machine, way: Way, choose: Callable[[np.random.Generator], Any]) -> str:
-    """Try a way out; return what is wrong with it, or "" if it can be trusted."""
-    picks = np.random.default_rng(1)
-    machine.reset(0)
-    machine.step(choose(picks), seeded(0))
-    machine.has_own_generators = bool(own_generators(machine.env))
-    for trial in range(_TRIALS):
-        machine.reset(trial)
-        for _ in range(int(picks.integers(0, 3 * (trial + 1)))):
-            if machine.step(choose(picks), seeded(int(picks.integers(2**31))))[2]:
-                machine.reset(trial)
-        saved = way.save(machine)
-        actions = [choose(picks) for _ in range(_TRIAL_STEPS)]
-        outside = global_states()
-        once = _run(machine, actions, trial)
-        if global_states() != outside:
-            return "its step draws from NumPy's or Python's global generator; it must draw from self.np_random"
-        machine.reset(1000 + trial)
-        _run(machine, actions[:3], trial + 7)
-        way.restore(machine, saved.payload)
-        again = _run(machine, actions, trial)
-        fault = _difference(once, again)
-        if fault:
-            return fault
-        way.restore(machine, saved.payload)
-        if way.save(machine).key != saved.key:
-            return "what is saved after restoring differs from what was restored"
-    return ""
-
-
-def _run(machine: Machine, actions: list[Any], seed: int) -> list[tuple[Hashable, float, bool]]:
-    rng = seeded(seed)
-    seen = []
-    for action in actions:
-        observation, reward, terminated = machine.step(action, rng)
-        seen.append((freeze(observation), reward, terminated))
-        if terminated:
-            break
-    return seen
-
-
-def _difference(once: list[Any], again: list[Any]) -> str:
-    if len(once) != len(again):
-        return f"after restoring the episode ended after {len(again)} steps instead of {len(once)}"
-    for h, (a, b) in enumerate(zip(once, again, strict=True)):
-        for what, x, y in zip(("observation", "reward", "terminated"), a, b, strict=True):
-            if x != y and not (what == "reward" and x != x and y != y):
-                values = f" ({short(x, 40)}, then {short(y, 40)})" if what != "observation" else ""
-                return f"after restoring, the same draws gave another {what} at step {h + 1}{values}"
-    return ""

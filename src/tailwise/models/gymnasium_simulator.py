@@ -8,8 +8,7 @@ a state is saved and restored is found out, and verified, when the simulator is 
 from __future__ import annotations
 
 import copy
-import itertools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,20 @@ import numpy as np
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Sense
+from tailwise.models.copying import Copier
 from tailwise.models.discretized import Discretized
-from tailwise.models.gymnasium_saving import (
-    Attributes,
-    DeepCopy,
-    Machine,
-    OwnFunctions,
-    Replay,
-    Way,
-    find_fault,
-)
+from tailwise.models.gymnasium_actions import FiniteActions
+from tailwise.models.gymnasium_foresight import Foresight, find_foresight
+from tailwise.models.gymnasium_machine import Machine, freeze, lift_limits, number, strip, wrappers
+from tailwise.models.gymnasium_saving import Attributes, Copies, OwnFunctions, Replay, Saved, Way, restore, save
 from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
+from tailwise.models.gymnasium_trial import SpotCheck, find_fault
 from tailwise.models.mujoco_saving import MujocoData, MujocoState
+from tailwise.models.report import Violation
 from tailwise.models.simulator import Simulator, short
 from tailwise.models.tabular_build import check_discount, check_horizon
 
 DEFAULT_HORIZON = 100
-_MOST_ACTIONS = 10_000
-_HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 
 
 class EnvironmentState:
@@ -44,19 +39,21 @@ class EnvironmentState:
     ----------
     observation : object
         What the agent sees there.
+    actions : tuple or None
+        The legal ones, where not all are.
     """
 
-    __slots__ = ("_hash", "_key", "observation", "payload")
+    __slots__ = ("_hash", "actions", "observation", "saved")
 
-    def __init__(self, observation: Any, key: Hashable, payload: Any) -> None:
-        self.observation, self.payload, self._key = observation, payload, key
-        self._hash = hash(key)
+    def __init__(self, observation: Any, saved: Saved, actions: tuple[Any, ...] | None = None) -> None:
+        self.observation, self.saved, self.actions = observation, saved, actions
+        self._hash = hash(saved.key)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EnvironmentState) and self._hash == other._hash and self._key == other._key
+        return isinstance(other, EnvironmentState) and self._hash == other._hash and self.saved.key == other.saved.key
 
     def __repr__(self) -> str:
         return short(self.observation)
@@ -71,8 +68,7 @@ class GymnasiumSimulator(Simulator):
         The environment or the id to make it from. An environment that was reset is planned on from where it
         stands, and is itself never stepped.
     horizon : int, optional
-        Number of decisions; the environment's own time limit if not given, or 100 if it has none. Truncation is
-        the horizon.
+        Number of decisions; what is left of the environment's own time limit if not given, or 100 if it has none.
     discount : float in (0, 1], default 1.0
         Factor per step.
     actions : Discretized or sequence, optional
@@ -81,6 +77,9 @@ class GymnasiumSimulator(Simulator):
         Seed of the ``reset`` that gives the start, if there is no other; None: another start every time.
     save, restore : callable, optional
         ``save(env) -> payload`` and ``restore(env, payload)``, instead of a way that is found. They are verified, too.
+    foresight : bool, default False
+        Plan even where a saved state tells the future (a shuffled deck, a price series drawn at the reset): as one
+        who knows it. Otherwise such environments are refused.
     **options
         Options for ``gymnasium.make``.
 
@@ -94,8 +93,8 @@ class GymnasiumSimulator(Simulator):
     Raises
     ------
     ModelError
-        If no way to save and restore the environment works (with each way's reason), or the action
-        space is continuous.
+        If no way to save and restore the environment works (with each way's reason), if the plan would foresee what
+        chance decides, if the action space is continuous, or it is no single environment with one reward.
     UnknownNameError
         If Gymnasium knows no such id.
     MissingExtraError
@@ -103,8 +102,11 @@ class GymnasiumSimulator(Simulator):
 
     Notes
     -----
-    A state holds everything that the environment knows, also what its observation hides (Blackjack's
-    hidden card): where observations hide something that matters, the plan is that of an agent who sees it.
+    An environment that truncates by itself ends the episode there: nothing more is charged. Where it gives an action
+    mask, the actions are those of the mask; an action that raises while others do not is taken for illegal.
+
+    A state holds everything that the environment knows, also what its observation hides: the plan is that of an agent
+    who sees it. What is checked, and at which error rates, is on the page "What tailwise checks".
 
     Examples
     --------
@@ -128,6 +130,7 @@ class GymnasiumSimulator(Simulator):
         seed: int | None = 0,
         save: Callable[[Any], Any] | None = None,
         restore: Callable[[Any, Any], None] | None = None,
+        foresight: bool = False,
         **options: Any,
     ) -> None:
         require("gymnasium", "gym", "a Gymnasium environment")
@@ -141,12 +144,16 @@ class GymnasiumSimulator(Simulator):
         if seed is None:
             seed = int(np.random.default_rng().integers(2**31))
         integer(seed, "seed", low=0, hint="it seeds the environment's reset; the search has a seed of its own")
-        self._actions, self._natives = _finite_actions(env.action_space, actions, self.name)
+        self._finite = FiniteActions(env.action_space, actions, self.name)
+        self._actions, self._natives = self._finite.shown, self._finite.natives
         self.action_labels = _KNOWN_LABELS.get((spec_id or "").partition("-")[0], ())
         self._last: EnvironmentState | None = None
+        self._accepts_foresight = foresight
         own = OwnFunctions(save, restore) if save is not None and restore is not None else None
-        self._machine, self._way = self._find_way(env, own, is_users=not isinstance(env_or_id, str))
+        self._machine, self._way, trial_note = self._find_way(env, own, is_users=not isinstance(env_or_id, str))
         self.way = self._way.name
+        self._spot = SpotCheck(self._machine, self._way, self.name)
+        self._count = 0
         if not isinstance(env_or_id, str) and _was_reset(env):
             self.start = self.state_of(env)
             origin = "from where the environment stands"
@@ -154,28 +161,42 @@ class GymnasiumSimulator(Simulator):
             self.start = self._capture(self._machine.reset(seed))
             origin = f"from its state after reset(seed={seed})"
         found = f"states are saved and restored by {self.way}, verified; planning {origin}"
-        rare = ("a replayed state never comes twice: plan with widening=Widening()",)
-        self.notes = (found, *limit_note, *(rare if isinstance(self._way, Replay) else ()))
+        rare = ("where steps are random, a replayed state never comes twice: plan with widening=Widening()",)
+        self._notes = (found, trial_note, *limit_note, *(rare if isinstance(self._way, Replay) else ()))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know."""
+        machine, more = self._machine, []
+        if machine.truncates:
+            more.append("the environment truncates episodes by itself: they end there, and nothing more is charged")
+        if machine.is_masked:
+            more.append("the actions of a state are those that the environment's mask allows")
+        if machine.refusal:
+            more.append(f"an action that raises where others do not is taken for illegal ({machine.refusal})")
+        return (*self._notes, *more)
 
     # ----------------------------------------------------------------- finding
 
-    def _find_way(self, env: Any, own: OwnFunctions | None, *, is_users: bool) -> tuple[Machine, Way]:
+    def _find_way(self, env: Any, own: OwnFunctions | None, *, is_users: bool) -> tuple[Machine, Way, str]:
         reasons = []
         for source, made in _private_environments(env, is_users):
             try:
-                machine = Machine(made())
-                machine.env.reset(seed=0)
+                machine = Machine(lift_limits(made()), self._finite)
+                machine.reset(0)
+                machine.has_generators = bool(machine.generators)
             except Exception as error:
                 reasons.append(f"{source}: {type(error).__name__}: {error}")
                 continue
-            for name, build in _ways(machine, own, self._choose):
+            for name, build in _ways(machine, own):
                 try:
                     way = build()
-                    fault = find_fault(machine, way, self._choose)
+                    fault = find_fault(machine, way)
                 except Exception as error:  # environments raise anything when they are broken
                     fault = f"{type(error).__name__}: {short(str(error))}"
                 if not fault:
-                    return machine, way
+                    machine.is_masked = self._finite.has_mask
+                    return machine, way, self._told(find_foresight(machine, way), way)
                 reasons.append(f"{name} ({source}): {fault}")
         listed = "\n  ".join(dict.fromkeys(reasons))
         raise ModelError(
@@ -183,36 +204,69 @@ class GymnasiumSimulator(Simulator):
             "Give your own save= and restore=, or write the problem as a Simulator"
         )
 
-    def _choose(self, rng: np.random.Generator) -> Any:
-        return self._natives[int(rng.integers(len(self._natives)))]
+    def _told(self, told: Foresight, way: Way) -> str:
+        """What the user should know of the plan's foresight; it is refused unless the user accepts it."""
+        if told.fault and not self._accepts_foresight:
+            raise ModelError(
+                f"a plan for {self.name} (saved by {way.name}) would foresee what chance decides: {told.fault}. "
+                "Draw from self.np_random in step, give your own save= and restore= that leave it out, or give "
+                "foresight=True to plan as one who knows it"
+            )
+        return f"the plan knows the future: {told.fault}" if told.fault else told.note
+
+    def check(self, seed: int) -> list[Violation]:
+        """Make the checks of its making once more, on other episodes; return what was found."""
+        self._last = None
+        fault = find_fault(self._machine, self._way, seed)
+        if not fault and not self._accepts_foresight:
+            fault = find_foresight(self._machine, self._way, seed).fault
+        fix = "give your own save= and restore=, or write the problem as a Simulator"
+        return [Violation(self.name, f"saved by {self.way}: {fault}", fix)] if fault else []
 
     # ---------------------------------------------------------------- contract
 
     def actions(self, state: Any) -> tuple[Any, ...]:
-        """Return the actions: the same in every state."""
-        return self._actions
+        """Return the actions that are legal in ``state``: all, unless a mask or an exception says otherwise."""
+        if not isinstance(state, EnvironmentState):
+            return self._actions
+        if state.actions is None and self._machine.refusal:
+            state.actions = self._tried(state)
+        return self._actions if state.actions is None else state.actions
 
     def step(
         self, state: EnvironmentState, action: Any, rng: np.random.Generator
     ) -> tuple[EnvironmentState, float, bool]:
         """Put the environment into ``state`` and step it, with draws from ``rng``; reward, not cost."""
+        self._count += 1
+        is_watched = self._count >= self._spot.due and self._is_watched(state)
+        draws = rng.bit_generator.state if is_watched else None
         self._enter(state)
-        observation, reward, terminated = self._machine.step(self._native(action), rng)
-        return self._capture(observation), reward, terminated
+        native = self._native(action)
+        outcome = self._machine.step(native, rng)
+        following = self._capture(outcome.observation, is_end=outcome.is_end)
+        if is_watched:
+            self._spot.record(draws, native, outcome, following)
+        return following, outcome.reward, outcome.is_end
 
     def rollout(self, state: EnvironmentState, h: int, rng: np.random.Generator) -> tuple[float, int]:
         """Play random actions from ``state`` to the end: (return, steps), with one restore for all of them."""
         self._enter(state)
-        self._machine.lend(rng)
+        machine = self._machine
+        machine.lend(rng)
         self._last = None
-        env, natives = self._machine.env, self._natives
+        env, natives = machine.env, self._natives
+        is_plain = not machine.is_masked and not machine.refusal
         total, factor, first, size = 0.0, 1.0, h, len(natives)
         while h < self.horizon:
-            action = natives[int(rng.random() * size)] if size > 1 else natives[0]
-            _, reward, terminated, _, _ = env.step(action)
-            total += factor * float(reward)
+            if is_plain:
+                action = natives[int(rng.random() * size)] if size > 1 else natives[0]
+                _, reward, terminated, truncated, _ = env.step(action)
+                is_end = terminated or truncated
+            else:
+                _, (_, reward, is_end, _) = machine.try_step(rng, None)
+            total += factor * number(reward)
             h += 1
-            if terminated:
+            if is_end:
                 break
             factor *= self.discount
         return total, h - first
@@ -222,13 +276,15 @@ class GymnasiumSimulator(Simulator):
         known = isinstance(action, int) and 0 <= action < len(self.action_labels)
         return self.action_labels[action] if known else str(action)
 
-    def state_of(self, env: Any) -> EnvironmentState:
+    def state_of(self, env: Any, info: Any = None) -> EnvironmentState:
         """Return the present state of a live environment of the same kind, for ``reset`` and ``advance``.
 
         Parameters
         ----------
         env : gymnasium.Env
             It is read, never stepped.
+        info : dict, optional
+            What ``step`` or ``reset`` gave last, where it holds an action mask; without it all actions are allowed.
 
         Returns
         -------
@@ -239,23 +295,24 @@ class GymnasiumSimulator(Simulator):
         StateError
             If its state cannot be brought into the planner's own environment.
         """
-        live = Machine(env)
-        generator = getattr(live.core, "_np_random", None)
+        live = Machine(strip(env), self._finite)
+        kinds = type(live.core), type(self._machine.core)
+        if kinds[0] is not kinds[1]:
+            raise StateError(f"{env!r} is a {kinds[0].__name__}; {self.name} is a {kinds[1].__name__}")
         try:
-            saved = self._way.save(live)
+            saved = save(live, self._way)
         except Exception as error:
             raise StateError(f"the state of {env!r} cannot be saved: {type(error).__name__}: {error}") from error
-        finally:
-            live.core._np_random = generator
         self._last = None
         try:
-            self._way.restore(self._machine, saved.payload)
+            restore(self._machine, self._way, saved)
             again = self._way.save(self._machine)
         except Exception as error:
             raise StateError(f"the state of {env!r} does not fit {self.name}: {error}") from error
-        if again.key != saved.key:
+        if self._way.is_plain and again.key != saved.key:
             raise StateError(f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?")
-        return EnvironmentState(_observe(live.core), saved.key, saved.payload)
+        observation = _observe(live.core)
+        return self._state(observation, saved._replace(allowed=self._finite.allowed(env, observation, info)))
 
     def canonical(self, state: Any) -> EnvironmentState:
         """Return ``state``, or raise ``StateError`` if it is not one of this simulator's (an observation is not)."""
@@ -268,15 +325,41 @@ class GymnasiumSimulator(Simulator):
 
     def _enter(self, state: EnvironmentState) -> None:
         if self._last is None or state != self._last:
-            self._way.restore(self._machine, state.payload)
+            restore(self._machine, self._way, state.saved)
             self._last = None
 
-    def _capture(self, observation: Any) -> EnvironmentState:
-        saved = self._way.save(self._machine)
+    def _capture(self, observation: Any, *, is_end: bool = False) -> EnvironmentState:
         if isinstance(observation, np.ndarray):
             observation = observation.copy()
-        self._last = EnvironmentState(observation, saved.key, saved.payload)
+        if is_end:  # nobody will ask for more of it
+            self._last = None
+            return EnvironmentState(observation, Saved(("end", freeze(observation)), None))
+        self._last = self._state(observation, save(self._machine, self._way))
         return self._last
+
+    def _state(self, observation: Any, saved: Saved) -> EnvironmentState:
+        legal = None if saved.allowed is None else tuple(self._actions[i] for i in saved.allowed)
+        return EnvironmentState(observation, saved, legal)
+
+    def _is_watched(self, state: EnvironmentState) -> bool:
+        if not self._spot.is_open:
+            self._last = None  # the environment is about to be used for repeating
+        return self._spot.wants(self._count, state)
+
+    def _tried(self, state: EnvironmentState) -> tuple[Any, ...]:
+        """The actions that do not raise in ``state``."""
+        legal = []
+        for shown, native in zip(self._actions, self._natives, strict=True):
+            self._last = None
+            self._enter(state)
+            try:
+                self._machine.step(native, np.random.default_rng(0))
+            except Exception as error:
+                self._machine.refused(error)
+            else:
+                legal.append(shown)
+        self._last = None
+        return tuple(legal)
 
     def _native(self, action: Any) -> Any:
         try:
@@ -290,46 +373,50 @@ class GymnasiumSimulator(Simulator):
 
 def _horizon(env: Any, horizon: int | None) -> tuple[int, tuple[str, ...]]:
     """The number of decisions, and what to say of it."""
-    steps = horizon if horizon is not None else time_limit(env)
-    if steps is not None:
-        return steps, ()
-    return DEFAULT_HORIZON, (
-        f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another number",
-    )
+    limit = time_limit(env)
+    if horizon is not None:
+        return horizon, ()
+    if limit is None:
+        note = (
+            f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another number"
+        )
+        return DEFAULT_HORIZON, (note,)
+    taken = max((getattr(each, "_elapsed_steps", None) or 0 for each in wrappers(env)), default=0)
+    if 0 < taken < limit:
+        return limit - taken, (f"{taken} of the {limit} steps of the time limit are taken; planning the rest",)
+    return limit, ()
 
 
 def _private_environments(env: Any, is_users: bool) -> list[tuple[str, Callable[[], Any]]]:
     """Where the planner's own environment can come from, in order of preference."""
-    stripped = _strip(env)
+    stripped = strip(env)
     if not is_users:
         return [("made from its id", lambda: stripped)]
-    sources: list[tuple[str, Callable[[], Any]]] = [("a copy of the given one", lambda: copy.deepcopy(stripped))]
-    if getattr(env, "spec", None) is not None:
-        sources.append(("made from its spec", lambda: _strip(make_environment(env.spec.id, **env.spec.kwargs))))
+    sources: list[tuple[str, Callable[[], Any]]] = [("a copy of the given one", lambda: _copied(stripped))]
+    if getattr(env, "spec", None) is not None:  # with its wrappers, or not at all
+        sources.append(("made from its spec", lambda: strip(make_environment(env.spec))))
     return sources
 
 
-def _strip(env: Any) -> Any:
-    """Remove the outer wrappers that only count steps or check the caller."""
-    while env is not env.unwrapped and type(env).__name__ in _HARMLESS:
-        env = env.env
-    return env
+def _copied(env: Any) -> Any:
+    copier = Copier()
+    try:
+        return copier.thaw(copier.freeze(env))[0]
+    except Exception:  # its own __deepcopy__ may know better
+        return copy.deepcopy(env)
 
 
-def _ways(
-    machine: Machine, own: OwnFunctions | None, choose: Callable[[np.random.Generator], Any]
-) -> list[tuple[str, Callable[[], Way]]]:
+def _ways(machine: Machine, own: OwnFunctions | None) -> list[tuple[str, Callable[[], Way]]]:
     if own is not None:
         return [(own.name, lambda: own)]
     replay = (Replay.name, lambda: Replay(machine))
-    core = machine.core
-    if type(getattr(core, "data", None)).__name__ == "MjData":
+    if type(getattr(machine.core, "data", None)).__name__ == "MjData":
         return [
-            (MujocoState.name, lambda: MujocoState(Attributes(machine, choose))),
-            (MujocoData.name, lambda: MujocoData(Attributes(machine, choose))),
+            (MujocoState.name, lambda: MujocoState(Attributes(machine))),
+            (MujocoData.name, lambda: MujocoData(Attributes(machine))),
             replay,
         ]
-    return [(Attributes.name, lambda: Attributes(machine, choose)), (DeepCopy.name, DeepCopy), replay]
+    return [(Attributes.name, lambda: Attributes(machine)), (Copies.name, Copies), replay]
 
 
 def _was_reset(env: Any) -> bool:
@@ -352,43 +439,3 @@ def _observe(core: Any) -> Any:
         if hasattr(core, name):
             return getattr(core, name)
     return "a live state"
-
-
-def _finite_actions(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...], list[Any]]:
-    """The actions as the user sees them (hashable), and as the environment takes them."""
-    kind = type(space).__name__
-    if kind == "Box":
-        if given is None:
-            raise ModelError(
-                f"{name} has the continuous action space {space}; the search needs finitely many actions: choose them "
-                f"with actions=Discretized(levels=3) or actions=Discretized(choices=[...]), or load {name}?levels=3"
-            )
-        chosen = given if isinstance(given, Discretized) else Discretized(choices=tuple(given))
-        points = chosen.grid(space.low, space.high)
-        return points, [np.array(point, dtype=space.dtype).reshape(space.shape) for point in points]
-    if given is not None:
-        if isinstance(given, Discretized):
-            raise ModelError(f"{name} has the action space {space}, which needs no Discretized")
-        if isinstance(given, str) or not hasattr(given, "__len__") or len(given) == 0:
-            raise ModelError(f"actions of {name} must be a sequence of at least one action, not {short(given)}")
-        given = tuple(given.tolist() if isinstance(given, np.ndarray) and kind == "Discrete" else given)
-        natives = [int(a) if kind == "Discrete" and isinstance(a, (int, np.integer)) else a for a in given]
-        outside = next((action for action in natives if not space.contains(action)), None)
-        if outside is not None:
-            raise ModelError(f"action {outside!r} is not in the action space {space} of {name}")
-        return given, natives
-    if kind == "Discrete":
-        ids = tuple(range(int(space.start), int(space.start) + int(space.n)))
-        return ids, list(ids)
-    axes: list[range] | None = None
-    if kind == "MultiDiscrete" and space.nvec.ndim == 1:
-        axes = [range(int(a), int(a) + int(n)) for a, n in zip(space.start, space.nvec, strict=True)]
-    elif kind == "MultiBinary" and isinstance(space.n, (int, np.integer)):
-        axes = [range(2)] * int(space.n)
-    if axes is None:
-        raise ModelError(f"{name} has the action space {space}; give the actions to choose from as actions=[...]")
-    count = int(np.prod([float(len(axis)) for axis in axes]))
-    if count > _MOST_ACTIONS:
-        raise ModelError(f"{name} has {count} actions, over {_MOST_ACTIONS}; choose some as actions=[...]")
-    points = tuple(itertools.product(*axes))
-    return points, [np.array(point, dtype=space.dtype) for point in points]

@@ -13,6 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import ModelError, UnknownNameError, require
+from tailwise.models.copying import Copier
+from tailwise.models.gymnasium_machine import lift_limits, strip, wrappers
+
+_TRIED_PAIRS, _DRAWS = 200, 10
 
 
 class Table(NamedTuple):
@@ -30,20 +34,29 @@ class Table(NamedTuple):
 
 
 def make_environment(env_or_id: Any, **options: Any) -> Any:
-    """Return the environment itself, or make it from its id.
+    """Return the environment itself, or make it from its id or spec.
 
     Raises
     ------
     UnknownNameError
         If Gymnasium knows no such id.
     ModelError
-        If Gymnasium cannot make it, or ``env_or_id`` is neither an id nor an environment.
+        If Gymnasium cannot make it, or ``env_or_id`` is neither an id nor one environment.
     """
-    if not isinstance(env_or_id, str):
+    gymnasium = require("gymnasium", "gym", "a Gymnasium environment")
+    if not isinstance(env_or_id, (str, gymnasium.envs.registration.EnvSpec)):
+        kind = type(env_or_id).__name__
+        if isinstance(env_or_id, gymnasium.vector.VectorEnv):
+            raise ModelError(
+                f"{kind} is a vector environment, which steps many copies at once; plan on a single one of them"
+            )
+        if hasattr(env_or_id, "possible_agents"):
+            raise ModelError(
+                f"{kind} has several agents (PettingZoo); plan on an environment of one, with the others in its step"
+            )
         if not hasattr(env_or_id, "unwrapped") or not hasattr(env_or_id, "step"):
-            raise ModelError(f"expected a Gymnasium environment or its id, not {type(env_or_id).__name__}")
+            raise ModelError(f"expected a Gymnasium environment or its id, not {kind}")
         return env_or_id
-    gymnasium = require("gymnasium", "gym", f"the environment {env_or_id!r}")
     try:
         return gymnasium.make(env_or_id, **options)
     except (
@@ -87,6 +100,7 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
             "(probability, next_state, reward, terminated), with states and actions counted from 0"
         ) from None
     first, notes = _start(inner, start)
+    _try_out(env, inner, entries, name)
     return Table(
         (state, action, target, chance),
         reward,
@@ -97,6 +111,48 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
         f"gym:{name}",
         notes,
         _KNOWN_LABELS.get(name.partition("-")[0], ()),
+    )
+
+
+def _try_out(env: Any, inner: Any, entries: list[tuple[int, int, int, float, float, bool]], name: str) -> None:
+    """Step a copy of the environment, with its wrappers, from states of the table; refuse one that does not hold."""
+    listed: dict[tuple[int, int], set[tuple[int, float, bool]]] = {}
+    for state, action, target, chance, reward, terminated in entries:
+        if chance > 0:
+            listed.setdefault((state, action), set()).add((target, reward, terminated))
+    first = {outcome[1:]: pair for pair, outcomes in listed.items() for outcome in outcomes}  # a pair for every reward
+    pairs = [
+        *first.values(),
+        *(list(listed)[i] for i in np.random.default_rng(0).permutation(len(listed))[:_TRIED_PAIRS]),
+    ]
+    is_wrapped = strip(env) is not inner
+    try:
+        copier = Copier()
+        tried = lift_limits(copier.thaw(copier.freeze(env))[0])
+        core = tried.unwrapped
+        is_end = True
+        for trial, (state, action) in enumerate(pairs * _DRAWS):
+            if is_end:
+                tried.reset(seed=trial)
+            core.s = state
+            _, reward, terminated, truncated, _ = tried.step(action)
+            is_end = bool(terminated or truncated)
+            seen = int(core.s), float(reward), is_end
+            if seen not in listed[state, action]:
+                fault = (
+                    f"step({action}) from state {state} gave (next state, reward, end) = {seen}; its table P does not"
+                )
+                break
+        else:
+            return
+    except Exception as error:  # an environment that cannot be put into a state, or not be copied
+        if not is_wrapped:
+            return
+        fault = f"its table cannot be tried out under its wrappers ({type(error).__name__}: {error})"
+    chain = " over ".join(type(each).__name__ for each in wrappers(env))
+    raise ModelError(
+        f"{name} ({chain}): {fault}. A wrapper, or a step of its own, changes what the table says; "
+        "plan on it as a simulator, with GymnasiumSimulator, or give env.unwrapped and a horizon for the table alone"
     )
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.models.gymnasium_saving import Attributes, Machine, Saved
+from tailwise.models.gymnasium_machine import Machine
+from tailwise.models.gymnasium_saving import Attributes, Saved
 
 
 class MujocoState:
     """MuJoCo's integration state (with the warm start), the stale positions that rewards read, and the attributes."""
 
-    name = "MuJoCo state"
+    name, is_plain = "MuJoCo state", True
 
     def __init__(self, attributes: Attributes) -> None:
         self._mujoco: Any = importlib.import_module("mujoco")
@@ -42,7 +43,7 @@ class MujocoState:
 class MujocoData:
     """A copy of all of MuJoCo's data: larger and slower than its state, for environments that read more."""
 
-    name = "MuJoCo data"
+    name, is_plain = "MuJoCo data", True
 
     def __init__(self, attributes: Attributes) -> None:
         self._mujoco: Any = importlib.import_module("mujoco")

@@ -1,0 +1,109 @@
+"""The finitely many actions of a Gymnasium environment, and which of them are legal where."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.models.discretized import Discretized
+from tailwise.models.simulator import short
+
+_MOST = 10_000
+
+
+class FiniteActions:
+    """The actions as people see them (``shown``, hashable) and as the environment takes them (``natives``)."""
+
+    def __init__(self, space: Any, given: Discretized | Sequence[Any] | None, name: str) -> None:
+        from gymnasium import spaces
+
+        self._name = name
+        self.has_mask = False  # whether one was ever given
+        self.shown: tuple[Any, ...]
+        self.natives: list[Any]
+        axes = _axes(space, spaces)
+        if isinstance(space, spaces.Box):
+            self.shown, self.natives = _points(space, given, name)
+        elif given is not None:
+            self.shown, self.natives = _listed(space, given, name, is_number=isinstance(space, spaces.Discrete))
+        elif axes is None:
+            raise ModelError(f"{name} has the action space {space}; give the actions to choose from as actions=[...]")
+        else:
+            count = int(np.prod([float(len(axis)) for axis in axes]))
+            if count > _MOST:
+                raise ModelError(f"{name} has {count} actions, over {_MOST}; choose some as actions=[...]")
+            points = tuple(itertools.product(*axes))
+            is_number = isinstance(space, spaces.Discrete)
+            self.shown = tuple(point[0] for point in points) if is_number else points
+            self.natives = list(self.shown) if is_number else [np.array(each, dtype=space.dtype) for each in points]
+        offsets = np.cumsum([0, *map(len, axes or ())])
+        self._mask_length = int(offsets[-1])
+        starts = [int(offset) - axis.start for offset, axis in zip(offsets, axes or (), strict=False)]
+        self._bits = [
+            [start + int(part) for start, part in zip(starts, np.ravel(native), strict=True)] if axes else []
+            for native in self.natives
+        ]
+
+    def allowed(self, env: Any, observation: Any, info: Any) -> tuple[int, ...] | None:
+        """Return the positions of the legal actions; None where the environment does not say.
+
+        It says so in ``info["action_mask"]``, in an observation's part of that name, or by a method ``action_masks``.
+        """
+        if not self._mask_length:
+            return None
+        mask = info.get("action_mask") if isinstance(info, dict) else None
+        if mask is None and isinstance(observation, dict):
+            mask = observation.get("action_mask")
+        while mask is None:
+            ask = getattr(env, "action_masks", None)
+            if callable(ask):
+                mask = ask()
+            elif env is env.unwrapped:
+                return None
+            else:
+                env = env.env
+        flat = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, (tuple, list)) else np.ravel(mask)
+        if flat.size != self._mask_length:
+            raise ModelError(f"{self._name} has a mask of {flat.size} entries; expected {self._mask_length}")
+        self.has_mask = True
+        legal = flat.tolist()
+        return tuple(i for i, bits in enumerate(self._bits) if all(legal[bit] for bit in bits))
+
+
+def _axes(space: Any, spaces: Any) -> list[range] | None:
+    """The values of each component of an action, where they are integers."""
+    if isinstance(space, spaces.Discrete):
+        return [range(int(space.start), int(space.start) + int(space.n))]
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return [range(int(a), int(a) + int(n)) for a, n in zip(space.start, space.nvec, strict=True)]
+    if isinstance(space, spaces.MultiBinary) and isinstance(space.n, (int, np.integer)):
+        return [range(2)] * int(space.n)
+    return None
+
+
+def _points(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...], list[Any]]:
+    if given is None:
+        raise ModelError(
+            f"{name} has the continuous action space {space}; the search needs finitely many actions: choose them "
+            f"with actions=Discretized(levels=3) or actions=Discretized(choices=[...]), or load {name}?levels=3"
+        )
+    chosen = given if isinstance(given, Discretized) else Discretized(choices=tuple(given))
+    points = chosen.grid(space.low, space.high, is_integer=not np.issubdtype(space.dtype, np.floating))
+    return points, [np.array(point, dtype=space.dtype).reshape(space.shape) for point in points]
+
+
+def _listed(space: Any, given: Any, name: str, *, is_number: bool) -> tuple[tuple[Any, ...], list[Any]]:
+    if isinstance(given, Discretized):
+        raise ModelError(f"{name} has the action space {space}, which needs no Discretized")
+    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) == 0:
+        raise ModelError(f"actions of {name} must be a sequence of at least one action, not {short(given)}")
+    given = tuple(given.tolist() if isinstance(given, np.ndarray) and is_number else given)
+    natives = [int(a) if is_number and isinstance(a, (int, np.integer)) else a for a in given]
+    outside = next((action for action in natives if not space.contains(action)), None)
+    if outside is not None:
+        raise ModelError(f"action {outside!r} is not in the action space {space} of {name}")
+    return given, natives
