@@ -97,7 +97,7 @@ class Machine:
         return Outcome(observation, number(reward), bool(terminated or truncated), self.allowed)
 
     def try_step(self, picks: np.random.Generator, rng: np.random.Generator | None) -> tuple[Any, Outcome]:
-        """Step with a random action and draws from ``rng``, or what was lent; instead of one that raises, try another."""
+        """Step with a random action and draws from ``rng``, or what was lent; if one raises, try another."""
         left = self.legal()
         while True:
             action = left[int(picks.random() * len(left))] if len(left) > 1 else left[0]

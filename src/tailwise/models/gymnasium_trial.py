@@ -173,7 +173,7 @@ class SpotCheck:
             if fault:
                 taken = ", ".join(short(each[1], 40) for each in self._steps[: h + 1])
                 raise ModelError(
-                    f"{self._name} did not repeat itself: from the state {short(self._start)} the action {taken} "
-                    f"gave, with the same draws, another {fault}; something that its step depends on is neither saved nor "
-                    f"restored by {self._way.name}. Give your own save= and restore=, or write the problem as a Simulator"
+                    f"{self._name} did not repeat itself: from the state {short(self._start)} the action {taken} gave, "
+                    f"with the same draws, another {fault}; something that its step depends on is neither saved nor "
+                    f"restored by {self._way.name}. Give your own save= and restore=, or write a Simulator"
                 )
