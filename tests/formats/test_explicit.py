@@ -118,6 +118,12 @@ WRONG = [
     ({"robot__tra": "6 10 16\n0 0.1:1 0.8:3 0.1:4 south\n"}, "robot.tra, line 2: the rows format: it is not read"),
     ({"robot__tra": TRANSITIONS.replace("0 0 0 2/5", "0 0 9 2/5")}, "robot.tra, line 3: '9' is no number"),
     ({"robot__tra": TRANSITIONS.replace("6 10 16", "6 10 17")}, "robot.tra, line 2: 17 transitions are declared, 16"),
+    (
+        {"robot__tra": TRANSITIONS.replace("6 10 16", "9" * 15 + " 10 16")},
+        "robot.tra, line 2: 9{15} states are declared",
+    ),
+    ({"robot__tra": TRANSITIONS.replace("4 1 3 3/5", "4 2 3 3/5")}, "line 1[34]: .*state 4,? "),
+    ({"robot__tra": TRANSITIONS.replace("0 0 0 2/5", "0 0 0 -2/5")}, "robot.tra, line 3: the probabilities of state 0"),
     ({"robot__tra": TRANSITIONS + LABELS}, "robot.tra, line 19: another section starts here"),
     ({"robot__lab": TIME}, "robot.lab, line 1: robot.lab holds '# State rewards'; expected '# Labels'"),
     ({"robot__srew": MOVES}, "robot.srew, line 1: robot.srew holds '# Transition rewards'; expected '# State rewards'"),
@@ -212,7 +218,7 @@ HOSTILE = [
     ({"index": {"#players": 2}}, "2 players; expected discrete time, and one player at most"),
     ({"index": {"time": "stochastic"}}, "stochastic time"),
     ({"index": {"#states": 2**60}}, "#states is 1152921504606846976"),
-    ({"index": {"#branches": 10**9}}, "member choice-to-branches.bin"),
+    ({"index": {"#branches": 10**9}}, "#branches is 1000000000; expected one of 1 to"),
     ({"index": {"branch-probability-type": {"type": "rational", "size": 128}}}, "export it with doubles"),
 ]
 

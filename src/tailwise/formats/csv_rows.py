@@ -1,4 +1,4 @@
-"""Read CSV files: with pyarrow where it is installed and the file is plain, else row by row with the csv module.
+"""Read CSV files: whole, where they are plain numbers (with pyarrow, or NumPy), else row by row with the csv module.
 
 Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped. Both ways yield raw columns
 (numbers where all cells are numbers, else texts), so that whatever is wrong with a file is found in one place.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import importlib
+import warnings
 import zlib
 from collections.abc import Iterator
 from itertools import islice
@@ -53,7 +54,7 @@ def read_rows(path: Path, ignore_columns: tuple[str, ...]) -> tuple[Header, Raw]
     if not names:
         raise FormatError(f"{path}, line 1: expected column names, found an empty file")
     header = check_header(names, ignore_columns, f"{path}, line {line}")
-    raw = _read_arrow(path, header, line)
+    raw = _read_fast(path, header, line)
     return header, _read_rows(path, header) if raw is None else raw
 
 
@@ -167,12 +168,36 @@ def _numbers(cells: tuple[str, ...], *, whole: bool) -> NDArray[Any] | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
-    """Read with pyarrow; None if it is not installed, or something but plain numbers stands in the file."""
+def _read_fast(path: Path, header: Header, line: int) -> Raw | None:
+    """Read with pyarrow, or with NumPy where it is not installed; None if anything but plain numbers stands there."""
     try:
-        arrow, reader = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+        importlib.import_module("pyarrow.csv")
     except ImportError:
+        raw = _read_numpy(path, header, line)
+    else:
+        raw = _read_arrow(path, header, line)
+    return raw if raw is not None and all(np.isfinite(column).all() for column in raw.values()) else None
+
+
+def _read_numpy(path: Path, header: Header, line: int) -> Raw | None:
+    try:
+        with warnings.catch_warnings(), open_text(path) as file:
+            warnings.simplefilter("error")  # a file without entries, for one
+            cells = np.loadtxt(file, delimiter=",", skiprows=line, comments=None, ndmin=2)
+    except (ValueError, Warning, OSError, EOFError, zlib.error):
         return None
+    if cells.shape[1] != len(header.names):
+        return None
+    raw: Raw = {name: np.ascontiguousarray(cells[:, position]) for name, position in header.used.items()}
+    if "done" in raw:
+        if not np.isin(raw["done"], (0, 1)).all():
+            return None
+        raw["done"] = raw["done"] == 1
+    return raw
+
+
+def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
+    arrow, reader = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
     types: dict[str, Any] = dict.fromkeys(("probability", "reward", "cost"), arrow.float64())
     try:
         table = reader.read_csv(
@@ -193,9 +218,7 @@ def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
     if any(arrow.types.is_boolean(table[name].type) for name in header.used if name != "done"):
         return None
     raw: Raw = {name: table[name].to_numpy() for name in header.used}
-    if not all(np.isfinite(column).all() for column in raw.values()) or _holds_hexadecimals(path):
-        return None
-    return raw
+    return None if _holds_hexadecimals(path) else raw
 
 
 def _holds_hexadecimals(path: Path) -> bool:

@@ -17,10 +17,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tailwise.errors import FormatError, OptionError
-from tailwise.formats.explicit_model import Bools, ExplicitModel, Floats, Rewards
+from tailwise.formats.explicit_model import Bools, ExplicitModel, Floats, Ints, Rewards
 from tailwise.formats.storm_options import StormOptions
 
-_TOLERANCE = 1e-6  # rows that miss 1 by less, or by what rounding to six digits explains, are rescaled
+_TOLERANCE = 1e-6  # sums that miss 1 by less, or by what rounding to six digits explains, are rescaled
+_SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
+_EXACT = 1e-9  # sums this close to 1 are those of full precision
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r'([0-9]{1,9})="([^"]*)"')
@@ -79,7 +81,7 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
     transitions = _Transitions(by_title["Transitions"])
     if transitions.looped:
         notes.append(f"{transitions.looped} states without transitions loop on themselves, as in Storm's languages")
-    if transitions.gap > 1e-9:
+    if transitions.gap > _EXACT:
         notes.append(f"the probabilities of some choices miss a sum of 1, by up to {transitions.gap:.2g}; rescaled")
     count = transitions.num_states
     labels: dict[str, Bools] = _labels(by_title["Labels"], count) if "Labels" in by_title else {}
@@ -152,7 +154,7 @@ def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator
     ):
         if given is not None:
             found: Path | None = path.parent / given
-            if not path.parent.joinpath(given).is_file():
+            if found is not None and not found.is_file():
                 raise FormatError(f"{found}: there is no such file; {path.name} was said to need it")
         else:
             found = next((p for p in map(path.with_suffix, endings) if p.is_file()), None)
@@ -166,11 +168,9 @@ class _Transitions:
     """The transitions, in order of states and choices; a deadlock loops on itself."""
 
     def __init__(self, section: _Section) -> None:
-        self._section = section
         line, text = section.lines[0] if section.lines else (section.first, "")
         first = text.split()
         self.is_prism = len(first) in (2, 3, 4) and all(map(_is_id, first))
-        self._has_choices = len(first) > 2 if self.is_prism else first[:1] == ["mdp"]
         self.is_partial = self.is_prism and len(first) == 4
         if not self.is_prism and [word.lower() for word in first] not in (["dtmc"], ["mdp"]):
             section.fail(
@@ -178,32 +178,53 @@ class _Transitions:
                 f"{text[:40]!r} opens no transition file; expected 'dtmc' or 'mdp' (Storm's dialect), or the numbers "
                 "of states and transitions, or of states, choices and transitions (PRISM's)",
             )
-        if not self.is_prism:
-            self._has_choices = first[0].lower() == "mdp"
-        rows = self._read(section, int(first[0]) - 1 if self.is_prism else 4 * len(section.lines) + 1000)
+        self._has_choices = len(first) > 2 if self.is_prism else first[0].lower() == "mdp"
+        limit = 4 * len(section.lines) + 1000  # states without transitions may be many, but not without end
+        if self.is_prism and int(first[0]) > limit:
+            section.fail(line, f"{first[0]} states are declared, for {len(section.lines) - 1} transitions")
+        rows = self._read(section, int(first[0]) - 1 if self.is_prism else limit)
         if not rows:
             section.fail(line, "no transitions follow")
-        self._check_choices(rows)
-        if self.is_prism and len(rows) != int(first[-2 if self.is_partial else -1]):
-            section.fail(line, f"{first[-2 if self.is_partial else -1]} transitions are declared, {len(rows)} follow")
-        largest = max(max(row[0], row[2]) for row in rows)
-        self.num_states = int(first[0]) if self.is_prism else largest + 1
+        declared = int(first[-2 if self.is_partial else -1]) if self.is_prism else len(rows)
+        self.num_states = int(first[0]) if self.is_prism else max(max(row[0], row[2]) for row in rows) + 1
         missing = sorted(set(range(self.num_states)) - {row[0] for row in rows})
         self.looped = len(missing)
         rows += [(state, 0, state, 1.0, "", 0) for state in missing]
         rows.sort(key=lambda row: row[:3])
-        self._states, self._choices, self._targets = (np.array([row[k] for row in rows]) for k in range(3))
+        self._states, self._choices, self._targets, chances, lines = (
+            np.array([row[k] for row in rows]) for k in (0, 1, 2, 3, 5)
+        )
         starts = np.ones(len(rows), dtype=np.bool_)
         starts[1:] = (np.diff(self._states) != 0) | (np.diff(self._choices) != 0)
         self._first = np.flatnonzero(starts)
-        chances = np.array([row[3] for row in rows])
         sums = np.add.reduceat(chances, self._first)
-        self.gap = float(np.abs(sums - 1.0).max())
-        exact = np.abs(sums - 1.0) <= 1e-9
-        self._chances = chances / np.where(exact, 1.0, sums)[np.cumsum(starts) - 1]
+        self._check_choices(section, sums, np.minimum.reduceat(chances, self._first), lines)
+        if declared != len(rows) - len(missing):
+            section.fail(line, f"{declared} transitions are declared, {len(rows) - len(missing)} follow")
+        gaps = np.abs(sums - 1.0)
+        self.gap = float(gaps.max())
+        self._chances = chances / np.where(gaps <= _EXACT, 1.0, sums)[np.cumsum(starts) - 1]
         names = {name: k for k, name in enumerate(dict.fromkeys(row[4] for row in rows))}
         self._action_names = tuple(names)
         self._actions = np.array([names[rows[k][4]] for k in self._first.tolist()])
+
+    def _check_choices(self, section: _Section, sums: Floats, lowest: Floats, lines: Ints) -> None:
+        """Check that probabilities sum to 1, and that each state numbers its choices from 0 without a gap."""
+        states, choices = self._states[self._first], self._choices[self._first]
+        counts = np.diff(np.append(self._first, self._states.size))
+        wrong = (lowest < 0) | ~(np.abs(sums - 1.0) <= np.maximum(_TOLERANCE, _SIX_DIGITS * counts) + _EXACT)
+        ranks = np.arange(states.size) - np.searchsorted(states, states)
+        faults = np.flatnonzero(wrong | (choices != ranks))
+        if not faults.size:
+            return
+        first_lines = np.minimum.reduceat(lines, self._first)
+        k = faults[np.argmin(first_lines[faults])]
+        if wrong[k]:
+            where = f"state {states[k]}" + (f", choice {choices[k]}" if self._has_choices else "")
+            problem = f"the probabilities of {where} sum to {sums[k]:.9g}; they must be positive and sum to 1"
+        else:
+            problem = f"state {states[k]} has choice {choices[k]}, but no choice {choices[k] - 1}"
+        section.fail(int(first_lines[k]), problem)
 
     def arrays(self) -> dict[str, Any]:
         """Return the fields of an :class:`ExplicitModel` that say where choices lead."""
@@ -221,9 +242,8 @@ class _Transitions:
         lines, width = section.lines, 2 if of_states else 4 if self._has_choices else 3
         if self.is_prism:
             if not lines or not all(map(_is_id, lines[0][1].split())):
-                section.fail(
-                    lines[0][0] if lines else section.first, "expected the numbers of states and rewards first"
-                )
+                line = lines[0][0] if lines else section.first
+                section.fail(line, "expected the numbers of states and rewards first")
             declared, lines = int(lines[0][1].split()[-1]), lines[1:]
             if declared != len(lines):
                 section.fail(section.lines[0][0], f"{declared} rewards are declared, {len(lines)} follow")
@@ -266,23 +286,6 @@ class _Transitions:
                 section.fail(line, f"{action[:40]!r} is no name of an action")
             rows.append((state, choice, target, number, action, line))
         return rows
-
-    def _check_choices(self, rows: list[tuple[int, int, int, float, str, int]]) -> None:
-        """Check that probabilities sum to 1, and that each state numbers its choices from 0 without a gap."""
-        sums: dict[tuple[int, int], list[float]] = {}
-        lines: dict[tuple[int, int], int] = {}
-        for state, choice, _, number, _, line in rows:
-            sums.setdefault((state, choice), []).append(number)
-            lines.setdefault((state, choice), line)
-        for (state, choice), numbers in sums.items():
-            where = f"state {state}" + (f", choice {choice}" if self._has_choices else "")
-            total = sum(numbers)
-            if min(numbers) < 0 or not abs(total - 1.0) <= max(_TOLERANCE, 0.5e-6 * len(numbers)) + 1e-9:
-                problem = f"the probabilities of {where} sum to {total:.9g}; they must be positive and sum to 1"
-                self._section.fail(lines[state, choice], problem)
-            if choice > 0 and (state, choice - 1) not in sums:
-                problem = f"state {state} has choice {choice}, but no choice {choice - 1}"
-                self._section.fail(lines[state, choice], problem)
 
 
 def _labels(section: _Section, num_states: int) -> dict[str, Bools]:

@@ -105,8 +105,9 @@ class _Reader:
 
     def _count(self, name: str) -> int:
         count = self._system[name]
-        if not isinstance(count, int) or not 0 < count < 2**40:
-            self._fail("index.json", f"{name} is {count!r}; expected a whole number of at least 1")
+        size = sum(member.size for member in self._members.values())  # everything takes more than one byte
+        if not isinstance(count, int) or not 0 < count <= size:
+            self._fail("index.json", f"{name} is {count!r}; expected one of 1 to {size}, its bytes")
         return count
 
     def _bytes(self, name: str) -> bytes:
