@@ -23,9 +23,16 @@ def reference() -> str:
     for layer in tailwise._LAYERS:
         module = importlib.import_module(f"tailwise.{layer}")
         exported = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
-        other = [n for n, value in exported.items() if not (inspect.isclass(value) or inspect.isfunction(value))]
+        modules = [name for name, value in exported.items() if inspect.ismodule(value)]
+        other = [
+            name
+            for name, value in exported.items()
+            if not (inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value))
+        ]
         lines = [f"## tailwise.{layer}", "", f"::: tailwise.{layer}"]
-        for name in sorted(exported.keys() - other):
+        for name in modules:
+            lines += ["", f"::: tailwise.{layer}.{name}", *_HEADING]
+        for name in sorted(exported.keys() - other - set(modules)):
             if importlib.util.find_spec(f"tailwise.{layer}.{name}") is not None:
                 lines += ["", f"::: tailwise.{layer}.{name}.{name}", *_HEADING]
         if other:

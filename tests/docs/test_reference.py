@@ -31,6 +31,9 @@ def test_the_api_page_shows_every_exported_name(layer):
     module = importlib.import_module(f"tailwise.{layer}")
     for name in getattr(module, "__all__", ()):
         value = getattr(module, name)
+        if inspect.ismodule(value):
+            assert f"::: tailwise.{layer}.{name}\n" in f"{page}\n"
+            continue
         if not (inspect.isclass(value) or inspect.isfunction(value)):
             assert f"`{name}`" in page
             continue
