@@ -296,7 +296,7 @@ def test_arguments_are_checked():
         CompiledSimulator(line_step, start=0, horizon=5, actions=0)
     with pytest.raises(ModelError, match=r"step\(state, action\) does not fit"):
         CompiledSimulator(lambda state, action: 0, start=0, horizon=5, actions=2)
-    with pytest.raises(ModelError, match="horizon is 0"):
+    with pytest.raises(ModelError, match="horizon must be at least 1, not 0"):
         CompiledSimulator(line_step, start=0, horizon=0, actions=2)
     search = ErmMcts(shop(), 0.5, seed=0)
     with pytest.raises(StateError, match=r"\(1, 2, 3\) is not like the start"):

@@ -320,9 +320,9 @@ def test_everything_wrong_with_the_contract_is_said_at_once():
     for part in (
         "actions is missing; expected actions(self, state)",
         "step(state) does not fit; expected step(self, state, action, rng) -> (next_state, cost, done)",
-        "horizon is 0",
+        "horizon must be at least 1, not 0",
         "discount is missing",
-        "sense is 'profit'",
+        "sense must be 'cost' or 'reward', not 'profit'",
         "start is missing",
     ):
         assert part in text

@@ -79,7 +79,7 @@ FAULTS = {
     "endless": ({"actions": lambda self, s: 10**12}, "return a number from 1 to 1000000"),
     "listing": ({"outcomes": lambda self, s, a: [(1.0, s)]}, "list (probability, next_state, cost, done)"),
     "signature": ({"step": lambda self, s: 0}, "does not fit; expected step(self, state, action, rng)"),
-    "horizon": ({"horizon": 0}, "horizon is 0"),
+    "horizon": ({"horizon": 0}, "horizon must be at least 1, not 0"),
     "identity": ({"start": object()}, "compared by identity"),
 }
 

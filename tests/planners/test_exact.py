@@ -115,7 +115,7 @@ def test_limits_and_bad_input():
     assert again[0] == again[1]
     with pytest.raises(OptionError, match="iterations must be at least 1"):
         planner.plan(iterations=0)
-    with pytest.raises(ModelError, match="has no outcomes"):
+    with pytest.raises(ModelError, match="step is missing; expected step"):
         ExactPlanner(SimpleNamespace(actions=None, step=None), 0.5)
     for _ in range(mdp.horizon):
         planner.advance(0, 0)

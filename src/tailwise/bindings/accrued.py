@@ -37,6 +37,7 @@ from tailwise.bindings.table import draw_outcome
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, register_world
 from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
+from tailwise.models.check_table import fail_in_dead_end
 from tailwise.models.table_data import TableData
 from tailwise.risk.oce import utility
 
@@ -149,7 +150,10 @@ def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignor
     steps, status = 0, GO_ON
     while h < horizon:
         row = table.action_offsets[index]
-        row += draw_index(stream, table.action_offsets[index + 1] - row)
+        number = table.action_offsets[index + 1] - row
+        if number == 0:
+            return total, steps, FAILED
+        row += draw_index(stream, number)
         k = draw_outcome(table, row, stream)
         cost = table.losses[k]
         if table.step_losses.size:
@@ -241,8 +245,7 @@ class AccruedBinding(Binding):
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise the error behind a failed iteration."""
         where = self.state_name(self.state(handle))
-        if not self.actions(handle):
-            raise SimulatorError(f"no action is allowed in state {where}, reached at step {step}")
+        fail_in_dead_end(self.model.mdp, int(self.data.store.words[handle, 0]), step)
         if self._callback is not None and self._callback.error is not None:
             error, self._callback.error = self._callback.error, None
             if not isinstance(error, Exception):

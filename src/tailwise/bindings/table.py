@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 from tailwise._jit import inlined
 from tailwise._random import next_double
 from tailwise.bindings.binding import Binding
-from tailwise.bindings.world import DONE, GO_ON, draw_index, register_world
+from tailwise.bindings.world import DONE, FAILED, GO_ON, draw_index, register_world
 from tailwise.errors import SimulatorError
 from tailwise.models import TabularMDP
+from tailwise.models.check_table import fail_in_dead_end
 from tailwise.models.table_data import TableData
 
 
@@ -61,7 +62,10 @@ def _table_roll_out(model, state, h, horizon, discount, stream):  # type: ignore
     total, factor, steps = 0.0, 1.0, 0
     while h < horizon:
         row = model.action_offsets[state]
-        row += draw_index(stream, model.action_offsets[state + 1] - row)
+        number = model.action_offsets[state + 1] - row
+        if number == 0:
+            return total, steps, FAILED
+        row += draw_index(stream, number)
         k = draw_outcome(model, row, stream)
         cost = model.losses[k]
         if model.step_losses.size:
@@ -84,7 +88,6 @@ class TableBinding(Binding):
     """A table: handles are state indices."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        mdp.require_sound()
         self.mdp = mdp
         self.data = mdp.data
 
@@ -110,4 +113,5 @@ class TableBinding(Binding):
 
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise: a checked table fails only where a state has no action."""
-        raise SimulatorError(f"no action is allowed in state {self.mdp.state_name(handle)}, reached at step {step}")
+        fail_in_dead_end(self.mdp, handle, step)
+        raise SimulatorError(f"no action is allowed below state {self.mdp.state_name(handle)}, reached at step {step}")

@@ -26,6 +26,7 @@ from tailwise.evaluation.policies import as_policy, policy_rows
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, run_key, start_stream
 from tailwise.models import TabularMDP
+from tailwise.models.check import require_model
 from tailwise.planners.protocol import Planner
 
 _BLOCK = 8192
@@ -97,6 +98,7 @@ def evaluate(
     >>> returns.episodes, returns.costs.shape
     (20, (20,))
     """
+    require_model(model)
     count = integer(episodes, "episodes", low=1)
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)

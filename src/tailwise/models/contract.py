@@ -4,16 +4,27 @@ A model is a finite-horizon decision problem. At step ``h`` (0 to ``horizon - 1`
 maker sees the state, picks one of ``actions(state)``, pays a cost and moves on. The total is
 ``sum_h discount**h * cost_h``, plus ``discount**horizon * terminal_cost(state)`` when step
 ``horizon`` is reached. ``done=True`` ends the episode: nothing more is charged, no terminal cost.
+
+The limits below, and the checks of what all kinds of models have, are written here and nowhere else;
+:mod:`tailwise.models.check` says which check is whose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 
+from tailwise._validate import integer, real
+from tailwise.errors import ModelError, OptionError
+
 Sense: TypeAlias = Literal["cost", "reward"]
+
+MAX_HORIZON = 10_000_000  # decisions; a search keeps a few numbers for each
+MAX_ACTIONS = 1_000_000  # in one state, of a simulator
+LARGEST_COST = 1e140  # of one step: totals over the longest horizon, and their squares, are finite
+SUM_TOLERANCE = 1e-6  # probabilities that miss 1 by less are rounding of the source, and are rescaled
 
 
 class Outcome(NamedTuple):
@@ -53,3 +64,41 @@ class Model(Protocol):
     def step(self, state: Any, action: Any, rng: np.random.Generator) -> tuple[Hashable, float, bool]:
         """Draw ``(next_state, cost, done)``."""
         ...
+
+
+def check_horizon(horizon: Any) -> int:
+    """Return ``horizon`` as an int from 1 to 10,000,000, or raise ``ModelError``."""
+    try:
+        steps = integer(horizon, "horizon", low=1, hint="it is the number of decisions")
+    except OptionError as error:
+        raise ModelError(str(error)) from None
+    if steps > MAX_HORIZON:
+        raise ModelError(f"horizon must be at most {MAX_HORIZON}, not {steps}; there are no endless episodes")
+    return steps
+
+
+def check_discount(discount: Any) -> float:
+    """Return ``discount`` as a float in (0, 1], or raise ``ModelError``."""
+    try:
+        return real(discount, "discount", low=0.0, high=1.0, low_open=True)
+    except OptionError as error:
+        raise ModelError(str(error)) from None
+
+
+def check_sense(sense: Any) -> Sense:
+    """Return ``sense`` if it is one of the two, or raise ``ModelError``."""
+    if sense not in get_args(Sense):
+        raise ModelError(f"sense must be 'cost' or 'reward', not {sense!r}")
+    return sense  # type: ignore[no-any-return]
+
+
+def scalar_faults(model: Any) -> list[str]:
+    """Say what is wrong with the horizon, discount and sense that a model has."""
+    faults = []
+    for name, check in (("horizon", check_horizon), ("discount", check_discount), ("sense", check_sense)):
+        if hasattr(model, name):
+            try:
+                check(getattr(model, name))
+            except ModelError as error:
+                faults.append(str(error))
+    return faults

@@ -15,7 +15,7 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
-from tailwise.models.contract import Sense
+from tailwise.models.contract import Sense, check_discount, check_horizon
 from tailwise.models.copying import Copier
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_actions import FiniteActions
@@ -27,7 +27,6 @@ from tailwise.models.gymnasium_trial import SpotCheck, find_fault
 from tailwise.models.mujoco_saving import MujocoData, MujocoState
 from tailwise.models.report import Violation
 from tailwise.models.simulator import Simulator, short
-from tailwise.models.tabular_build import check_discount, check_horizon
 
 DEFAULT_HORIZON = 100
 

@@ -8,18 +8,13 @@ its compiled kernel through a callback, with states interned in a dict.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tailwise.errors import ModelError
-from tailwise.models.contract import Outcome, Sense
-from tailwise.models.tabular_build import check_discount
-
-MAX_HORIZON = 10_000_000
-MAX_ACTIONS = 1_000_000
+from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, MAX_HORIZON, Outcome, Sense, scalar_faults
 
 _REQUIRED = {
     "actions": (1, "actions(self, state) -> int | Sequence"),
@@ -141,17 +136,7 @@ def contract_faults(model: Any) -> list[str]:
     for name, expected in _ATTRIBUTES.items():
         if not hasattr(model, name):
             faults.append(f"{name} is missing; expected {expected}")
-    horizon = getattr(model, "horizon", 1)
-    if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)):
-        faults.append(f"horizon is {horizon!r}; expected an int from 1 to {MAX_HORIZON} (no endless episodes)")
-    elif not 1 <= horizon <= MAX_HORIZON:
-        faults.append(f"horizon is {horizon}; expected an int from 1 to {MAX_HORIZON}")
-    try:
-        check_discount(getattr(model, "discount", 1.0))
-    except ModelError as error:
-        faults.append(str(error))
-    if getattr(model, "sense", "cost") not in ("cost", "reward"):
-        faults.append(f"sense is {model.sense!r}; expected 'cost' or 'reward'")
+    faults += scalar_faults(model)
     patience = getattr(model, "patience", Simulator.patience)
     if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not patience > 0:
         faults.append(f"patience is {patience!r}; expected a number of seconds above 0")
@@ -237,12 +222,9 @@ def cost_fault(cost: Any) -> str:
         cost = cost[()]
     if not isinstance(cost, (bool, np.bool_, int, float, np.integer, np.floating)):
         return f"is {short(cost)} of type {type(cost).__name__}; it must be a number"
-    try:
-        finite = math.isfinite(cost)
-    except OverflowError:  # an int beyond the range of a double
-        finite = False
-    if not finite:
-        return f"is {short(cost, 40)}; it must be a finite number"
+    size: Any = abs(cost)
+    if not size <= LARGEST_COST:  # or NaN, or an int beyond the range of a double
+        return f"is {short(cost, 40)}; it must be a finite number of at most {LARGEST_COST:g}"
     return ""
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from tailwise.models.tabular import TabularMDP
+from tailwise.models.table import Table
 
 
 class TableData(NamedTuple):
@@ -27,34 +26,26 @@ class TableData(NamedTuple):
     terminal_losses: NDArray[np.float64]  # (S,)
 
     @classmethod
-    def build(cls, mdp: TabularMDP) -> TableData:
-        """Copy the arrays of ``mdp`` into the kernels' layout."""
-        offsets = mdp.outcome_offsets
-        running = np.cumsum(mdp.probabilities)
-        before = np.concatenate(([0.0], running))[offsets[:-1]]
-        cumulative = running - np.repeat(before, np.diff(offsets))
+    def build(cls, mdp: Table) -> TableData:
+        """Copy the arrays of ``mdp`` into the kernels' layout (numba would compile anew for read-only ones)."""
+        cumulative = _running_sums(mdp.outcome_offsets, mdp.probabilities)
         np.minimum(cumulative, 1.0, out=cumulative)
-        if mdp.num_outcomes > 100_000:  # long running sums drift: redo them row by row
-            _row_sums(offsets, mdp.probabilities, cumulative)
-        cumulative[offsets[1:] - 1] = 1.0
+        cumulative[mdp.outcome_offsets[1:] - 1] = 1.0
         targets = mdp.next_states.astype(np.int64)
         targets[mdp.done] = -1 - targets[mdp.done]
         return cls(
-            mdp.action_offsets.copy(),
-            offsets.copy(),
-            cumulative,
-            mdp.losses.copy(),
-            targets,
-            np.ascontiguousarray(mdp.step_losses).copy(),
-            mdp.terminal_losses.copy(),
-        )
+            mdp.action_offsets.copy(), mdp.outcome_offsets.copy(), cumulative, mdp.losses.copy(), targets,
+            mdp.step_losses.copy(), mdp.terminal_losses.copy(),
+        )  # fmt: skip
 
 
-def _row_sums(offsets: NDArray[np.int64], probabilities: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def _running_sums(offsets: NDArray[np.int64], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Running sums within each row; one sum over all rows would drift."""
     lengths = np.diff(offsets)
-    total = np.zeros(lengths.size)
-    for column in range(int(lengths.max(initial=0))):
-        rows = np.flatnonzero(lengths > column)
-        index = offsets[rows] + column
-        total[rows] += probabilities[index]
-        out[index] = np.minimum(total[rows], 1.0)
+    longest_first = np.argsort(-lengths, kind="stable")
+    firsts, result = offsets[:-1][longest_first], probabilities.copy()
+    reach = np.searchsorted(-lengths[longest_first], -np.arange(1, lengths.max(initial=1)), side="left")
+    for column, count in enumerate(reach.tolist(), start=1):  # the rows that have this column come first
+        index = firsts[:count] + column
+        result[index] += result[index - 1]
+    return result

@@ -1,38 +1,27 @@
-"""Finite decision problems as sparse tables.
-
-Layout (all arrays are read-only). State ``s`` owns the rows ``action_offsets[s]`` to
-``action_offsets[s + 1]``, one per allowed action; row ``r`` owns the outcomes
-``outcome_offsets[r]`` to ``outcome_offsets[r + 1]``. Two outcomes with the same next state and
-different costs stay two: merging them keeps the mean and falsifies every other risk.
-
-Inside, everything is a *loss*, which is minimised: a cost, or minus a reward. Whatever a user passes or is
-shown is in the model's own sense; the arrays of losses are for those who compute with them.
-"""
+"""Finite decision problems as sparse tables; :mod:`tailwise.models.table` says how they are laid out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
-from tailwise.models.contract import Outcome, Sense
+from tailwise.models.check_table import check_table
+from tailwise.models.contract import Outcome, check_discount, check_horizon
+from tailwise.models.gymnasium_table import read_table
+from tailwise.models.report import Report
+from tailwise.models.table import ARRAYS, Ints, Table
 from tailwise.models.table_data import TableData
-
-if TYPE_CHECKING:
-    from tailwise.models.report import Report
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TabularMDP:
+class TabularMDP(Table):
     """A finite-horizon MDP held as a sparse table.
 
     Build one with :meth:`from_arrays`, :meth:`from_outcomes` or :meth:`from_gymnasium`, or load it
@@ -73,24 +62,6 @@ class TabularMDP:
     notes : tuple of str
         What a loader or adapter wants the user to know.
     """
-
-    action_offsets: Ints
-    action_ids: Ints
-    outcome_offsets: Ints
-    probabilities: Floats
-    next_states: NDArray[np.int32]
-    losses: Floats
-    done: NDArray[np.bool_]
-    step_losses: Floats
-    terminal_losses: Floats
-    horizon: int
-    discount: float
-    start: int
-    sense: Sense = "cost"
-    state_labels: tuple[str, ...] = ()
-    action_labels: tuple[str, ...] = ()
-    name: str = "table"
-    notes: tuple[str, ...] = field(default=())
 
     # ---------------------------------------------------------------- building
 
@@ -165,22 +136,14 @@ class TabularMDP:
         (2, 2, 5)
         """
         parts, declared = tabular_build.parts_from_arrays(
-            transitions, costs, rewards, order=order, costs_order=costs_order, mask=mask, horizon=horizon
+            transitions, costs, rewards, order=order, costs_order=costs_order, mask=mask, horizon=check_horizon(horizon)
         )
         if tabular_build.count_actions(parts) < declared and not action_labels:
             action_labels = tuple(map(str, range(declared)))  # keeps A, though its last action is illegal everywhere
         return cls._assemble(
-            parts,
-            horizon,
-            discount,
-            start,
-            terminal_costs,
-            terminal_rewards,
-            state_labels,
-            action_labels,
-            name,
+            parts, horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name, (),
             validate,
-        )
+        )  # fmt: skip
 
     @classmethod
     def from_outcomes(
@@ -243,19 +206,10 @@ class TabularMDP:
         parts = tabular_build.parts_from_outcomes(
             states, actions, next_states, probabilities, costs, rewards, done=done, num_states=num_states
         )
-        built = cls._assemble(
-            parts,
-            horizon,
-            discount,
-            start,
-            terminal_costs,
-            terminal_rewards,
-            state_labels,
-            action_labels,
-            name,
+        return cls._assemble(
+            parts, horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name, notes,
             validate,
-        )
-        return replace(built, notes=tuple(notes)) if notes else built
+        )  # fmt: skip
 
     @classmethod
     def from_gymnasium(
@@ -292,8 +246,6 @@ class TabularMDP:
         >>> TabularMDP.from_gymnasium("FrozenLake-v1").num_states  # doctest: +SKIP
         16
         """
-        from tailwise.models.gymnasium_table import read_table
-
         table = read_table(env_or_id, horizon=horizon, start=start)
         return cls.from_outcomes(
             *table.columns, rewards=table.rewards, done=table.done, num_states=table.num_states,
@@ -313,56 +265,27 @@ class TabularMDP:
         state_labels: Sequence[str],
         action_labels: Sequence[str],
         name: str,
+        notes: Sequence[str],
         validate: bool,
     ) -> Self:
         num_states = parts.action_offsets.size - 1
+        terminal = tabular_build.terminal(terminal_costs, terminal_rewards, num_states)
+        for array in (*parts[:-1], terminal):  # the last part is the sense
+            array.setflags(write=False)
         built = cls(
             **parts._asdict(),
-            terminal_losses=tabular_build.terminal(terminal_costs, terminal_rewards, num_states),
-            horizon=tabular_build.check_horizon(horizon),
-            discount=tabular_build.check_discount(discount),
+            terminal_losses=terminal,
+            horizon=check_horizon(horizon),
+            discount=check_discount(discount),
             start=tabular_build.find_start(start, num_states, state_labels),
             state_labels=tabular_build.labels(state_labels, num_states, "state_labels"),
             action_labels=tabular_build.labels(action_labels, tabular_build.count_actions(parts), "action_labels"),
             name=name,
+            notes=tuple(notes),
         )
-        for part in (*parts[:-1], built.terminal_losses):  # the last part is the sense
-            part.setflags(write=False)
         if validate:
             built.require_sound()
         return built
-
-    # ------------------------------------------------------------------- sizes
-
-    @property
-    def num_states(self) -> int:
-        """Number of states S."""
-        return int(self.action_offsets.size - 1)
-
-    @cached_property
-    def num_actions(self) -> int:
-        """Number of action ids A (the largest id plus 1)."""
-        return max(int(self.action_ids.max(initial=-1)) + 1, len(self.action_labels))
-
-    @property
-    def num_rows(self) -> int:
-        """Number of (state, action) pairs."""
-        return int(self.action_ids.size)
-
-    @property
-    def num_outcomes(self) -> int:
-        """Number of outcomes."""
-        return int(self.probabilities.size)
-
-    @cached_property
-    def row_states(self) -> Ints:
-        """State of each row: int64, shape (rows,)."""
-        return np.repeat(np.arange(self.num_states), np.diff(self.action_offsets))
-
-    @cached_property
-    def data(self) -> TableData:
-        """The arrays in the layout that compiled kernels read."""
-        return TableData.build(self)
 
     # ---------------------------------------------------------------- contract
 
@@ -408,10 +331,6 @@ class TabularMDP:
             raise StateError(f"action {action!r} is not allowed in state {self.state_name(state)}; allowed: {allowed}")
         return first + int(found[0])
 
-    def signed(self, loss: Any) -> Any:
-        """Turn losses into the model's own sense, or back: costs stay, rewards are negated."""
-        return loss if self.sense == "cost" else 0.0 - loss
-
     def _step_loss(self, row: int, h: int) -> float:
         if not self.step_losses.size:
             return 0.0
@@ -424,22 +343,12 @@ class TabularMDP:
             raise StateError(f"state {state!r} is not in the table; states are 0..{self.num_states - 1}")
         return int(self.action_offsets[state]), int(self.action_offsets[state + 1])
 
-    # ------------------------------------------------------------------- names
-
     def find_state(self, text: int | str) -> int:
         """Return the index of the state given by index or label, or raise ``StateError``."""
         try:
             return tabular_build.find_start(text, self.num_states, self.state_labels)
         except ModelError as error:
             raise StateError(str(error).replace("start", "state", 1)) from None
-
-    def state_name(self, state: int) -> str:
-        """Return the label of ``state``, or its index as text."""
-        return self.state_labels[state] if self.state_labels else str(state)
-
-    def action_name(self, action: int) -> str:
-        """Return the label of ``action``, or its id as text."""
-        return self.action_labels[action] if self.action_labels else str(action)
 
     # ------------------------------------------------------------------- other
 
@@ -455,7 +364,7 @@ class TabularMDP:
         """
         changed: dict[str, Any] = {}
         if horizon is not None:
-            changed["horizon"] = tabular_build.check_horizon(horizon)
+            changed["horizon"] = check_horizon(horizon)
             if self.step_losses.size:
                 if horizon > self.step_losses.shape[0]:
                     raise ModelError(
@@ -463,29 +372,41 @@ class TabularMDP:
                     )
                 changed["step_losses"] = self.step_losses[:horizon]
         if discount is not None:
-            changed["discount"] = tabular_build.check_discount(discount)
+            changed["discount"] = check_discount(discount)
         if start is not None:
             changed["start"] = self.find_state(start)
         return replace(self, **changed)
 
-    def check(self) -> Report:
-        """Report everything that is wrong with the table (see :func:`tailwise.check_model`)."""
-        from tailwise.models.check import check_table
+    # ------------------------------------------------------------------- checks
 
+    @cached_property
+    def _report(self) -> Report:
         return check_table(self)
 
+    def check(self) -> Report:
+        """Report everything that is wrong with the table (see :func:`tailwise.check_model`); it is looked at once."""
+        return self._report
+
     def require_sound(self) -> None:
-        """Raise ``ModelError`` for whatever :meth:`check` faults; a table is looked through once only."""
-        if "_is_sound" not in self.__dict__:
-            self.check().raise_for_errors()
-            self.__dict__["_is_sound"] = True
+        """Raise ``ModelError`` for whatever :meth:`check` faults."""
+        self._report.raise_for_errors()
+
+    @cached_property
+    def data(self) -> TableData:
+        """The arrays in the layout that compiled kernels read, which check nothing: of sound tables only.
+
+        Raises
+        ------
+        ModelError
+            If :meth:`check` faults the table.
+        """
+        self.require_sound()
+        return TableData.build(self)
 
     def equals(self, other: TabularMDP) -> bool:
         """Whether ``other`` is the same problem, entry by entry (names and notes do not count)."""
-        arrays = ["action_offsets", "action_ids", "outcome_offsets", "probabilities", "next_states"]
-        arrays += ["losses", "done", "step_losses", "terminal_losses"]
         plain = ("horizon", "discount", "start", "sense", "state_labels", "action_labels")
-        return all(np.array_equal(getattr(self, key), getattr(other, key)) for key in arrays) and all(
+        return all(np.array_equal(getattr(self, key), getattr(other, key)) for key in ARRAYS) and all(
             getattr(self, key) == getattr(other, key) for key in plain
         )
 

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailwise._validate import integer, real
-from tailwise.errors import ModelError, OptionError
-from tailwise.models.contract import Sense
+from tailwise._validate import integer
+from tailwise.errors import ModelError
+from tailwise.models.contract import SUM_TOLERANCE, Sense
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SUM_TOLERANCE = 1e-6  # rows that miss 1 by less are rounding of the source, and are rescaled
-_LONGEST = 10_000_000  # decisions, as for simulators: a search keeps a few numbers for each
 _EXACT = 1e-12  # rows this close to 1 are left as they are, so that saving and loading is exact
 
 
@@ -45,26 +43,15 @@ def parts_from_outcomes(
     *,
     done: ArrayLike | None = None,
     num_states: int | None = None,
-    step_losses: Floats | None = None,
-    keep: NDArray[np.bool_] | None = None,
 ) -> Parts:
     """Sort outcome entries by (state, action), stably, and lay out the table."""
     sense, values = pick(costs, rewards)
     origin, action, target = (
         _indices(v, n) for v, n in ((states, "states"), (actions, "actions"), (next_states, "next_states"))
     )
-    chance, cost = (
-        _floats(probabilities, "probabilities"),
-        _floats(values, "costs" if sense == "cost" else "rewards"),
-    )
+    chance, cost = _floats(probabilities, "probabilities"), _floats(values, f"{sense}s")
     ends = np.zeros(origin.size, dtype=np.bool_) if done is None else np.asarray(done, dtype=np.bool_).reshape(-1)
-    columns = {
-        "actions": action,
-        "next_states": target,
-        "probabilities": chance,
-        f"{sense}s": cost,
-        "done": ends,
-    }
+    columns = {"actions": action, "next_states": target, "probabilities": chance, f"{sense}s": cost, "done": ends}
     for name, column in columns.items():
         if column.size != origin.size:
             raise ModelError(f"{name} has {column.size} entries, states has {origin.size}; they must match")
@@ -79,35 +66,47 @@ def parts_from_outcomes(
         if number > np.iinfo(np.int32).max:
             raise ModelError(f"a table holds at most {np.iinfo(np.int32).max} {what}, not {number}")
     key = origin * count + action
-    if keep is None:
-        keep = chance != 0.0
+    keep = chance != 0.0
     if not keep.all():
-        all_keys = np.unique(key)
-        origin, action, target, key = origin[keep], action[keep], target[keep], key[keep]
-        chance, cost, ends = chance[keep], cost[keep], ends[keep]
-        empty = np.setdiff1d(all_keys, key)
-        if empty.size:
-            where = ", ".join(f"(state {k // count}, action {k % count})" for k in empty[:5].tolist())
-            raise ModelError(f"all probabilities are 0 for {where}; leave the action out, or give it outcomes")
+        impossible = np.setdiff1d(key, key[keep])
+        if impossible.size:
+            raise _without_outcomes(np.divmod(impossible, count), "leave the action out, or give it outcomes")
+        key, target, chance, cost, ends = key[keep], target[keep], chance[keep], cost[keep], ends[keep]
     if (key[1:] < key[:-1]).any():
         order = np.argsort(key, kind="stable")
         key, target, chance, cost, ends = key[order], target[order], chance[order], cost[order], ends[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
-    row_keys = key[first]
-    outcome_offsets = np.append(first, key.size)
-    action_offsets = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row_keys // count, minlength=size), out=action_offsets[1:])
+    return _laid_out(key[first], (size, count), np.append(first, key.size), target, chance, cost, sense, ends)
+
+
+def _laid_out(
+    keys: Ints,
+    sizes: tuple[int, int],
+    outcome_offsets: Ints,
+    target: NDArray[Any],
+    chance: Floats,
+    cost: Floats,
+    sense: Sense,
+    ends: NDArray[np.bool_] | None = None,
+    step_cost: Floats | None = None,
+) -> Parts:
+    """Put together a table from its rows, given by their ``keys`` (state * A + action), and their outcomes in order."""
+    states, ids = np.divmod(keys, sizes[1])
+    action_offsets = np.zeros(sizes[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(states, minlength=sizes[0]), out=action_offsets[1:])
+    steps = np.zeros((0, 0)) if step_cost is None else step_cost
     return Parts(
-        action_offsets,
-        row_keys % count,
-        outcome_offsets,
-        _rescale(chance, outcome_offsets),
-        target.astype(np.int32),
+        action_offsets, ids, outcome_offsets, _rescale(chance, outcome_offsets), target.astype(np.int32, copy=False),
         cost if sense == "cost" else 0.0 - cost,
-        ends,
-        np.zeros((0, 0)) if step_losses is None else step_losses,
+        np.zeros(target.size, np.bool_) if ends is None else ends,
+        steps if sense == "cost" else 0.0 - steps,
         sense,
-    )
+    )  # fmt: skip
+
+
+def _without_outcomes(pairs: Any, way_out: str) -> ModelError:
+    where = ", ".join(f"(state {s}, action {a})" for s, a in list(zip(*pairs, strict=True))[:5])
+    return ModelError(f"all probabilities are 0 for {where}; {way_out}")
 
 
 def parts_from_arrays(
@@ -121,12 +120,12 @@ def parts_from_arrays(
     horizon: int,
 ) -> tuple[Parts, int]:
     """Read transition and cost arrays in any accepted shape (see ``TabularMDP.from_arrays``); also return A."""
-    steps = check_horizon(horizon)
     sense, values = pick(costs, rewards)
-    state, action, target, chance, (num_states, num_actions) = _entries(transitions, order)
-    kind, array = _cost_array(values, num_states, num_actions, steps, order, costs_order, sense)
+    counts, target, chance = _transitions(transitions, order)
+    num_states, num_actions = counts.shape
+    kind, array = _cost_array(values, num_states, num_actions, horizon, order, costs_order, sense)
     illegal = math.inf if sense == "cost" else -math.inf
-    allowed = np.ones((num_states, num_actions), dtype=np.bool_)
+    allowed = np.ones(counts.shape, dtype=np.bool_)
     if kind in ("SA", "HSA"):
         blocked = array == illegal
         allowed &= ~(blocked if kind == "SA" else blocked.all(axis=0))
@@ -141,62 +140,62 @@ def parts_from_arrays(
         if given.shape != allowed.shape:
             raise ModelError(f"mask has shape {given.shape}, expected (S, A) = {allowed.shape}")
         allowed &= given
-    used = allowed[state, action]
-    state, action, target, chance = state[used], action[used], target[used], chance[used]
-    missing = np.argwhere(
-        allowed & (np.bincount(state * num_actions + action, minlength=allowed.size).reshape(allowed.shape) == 0)
-    )
-    if missing.size:
-        where = ", ".join(f"(state {s}, action {a})" for s, a in missing[:5].tolist())
-        raise ModelError(f"all probabilities are 0 for {where}; mark illegal actions with {illegal} costs or a mask")
-    if kind == "HSA":
-        per_outcome, rows = np.zeros(state.size), np.flatnonzero(allowed.reshape(-1))
-        per_step = np.ascontiguousarray(array.reshape(steps, -1)[:, rows])
-        if sense == "reward":
-            per_step = 0.0 - per_step
+    missing = allowed & (counts == 0)
+    if missing.any():
+        raise _without_outcomes(np.nonzero(missing), f"mark illegal actions with {illegal} costs or a mask")
+    if not allowed.any():
+        raise ModelError("the table has no outcomes; some action must be allowed")
+    lengths = counts.reshape(-1)
+    if not allowed.all():
+        kept = np.repeat(allowed.reshape(-1), lengths)
+        target, chance, lengths = target[kept], chance[kept], np.where(allowed.reshape(-1), lengths, 0)
+    rows = np.flatnonzero(allowed)
+    lengths = lengths[rows]
+    step_cost = np.ascontiguousarray(array.reshape(horizon, -1)[:, rows]) if kind == "HSA" else None
+    if kind == "SAS":
+        cost = _cost_of_outcomes(array, num_actions, np.repeat(rows, lengths), target)
     else:
-        per_step = None
-        if kind == "S":
-            per_outcome = array[state]
-        elif kind == "SA":
-            per_outcome = array[state, action]
-        else:
-            per_outcome = array[state, action, target]
-    given_costs = (
-        {"costs": per_outcome, "rewards": None} if sense == "cost" else {"costs": None, "rewards": per_outcome}
-    )
-    parts = parts_from_outcomes(
-        state, action, target, chance, **given_costs, num_states=num_states, step_losses=per_step,
-        keep=np.ones(state.size, dtype=np.bool_),
-    )  # fmt: skip
-    return parts, num_actions
+        per_row = {"S": lambda: array[rows // num_actions], "SA": lambda: array.reshape(-1)[rows]}
+        cost = np.repeat(per_row[kind](), lengths) if kind in per_row else np.zeros(target.size)
+    offsets = np.append(0, np.cumsum(lengths))
+    sizes = num_states, num_actions
+    return _laid_out(rows, sizes, offsets, target, chance, cost, sense, None, step_cost), num_actions
 
 
-def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Floats, tuple[int, int]]:
-    """Non-zero entries of the transition arrays, and (S, A)."""
+def _cost_of_outcomes(array: Any, num_actions: int, rows: Ints, target: NDArray[Any]) -> Floats:
+    """Cost of each outcome, from an array (S, A, S) or a list of A sparse matrices (S, S)."""
+    states, actions = np.divmod(rows, num_actions)
+    if not isinstance(array, list):
+        return np.asarray(array[states, actions, target])
+    cost = np.empty(rows.size)
+    for a, matrix in enumerate(array):
+        mine = actions == a
+        cost[mine] = np.asarray(matrix[states[mine], target[mine]]).reshape(-1)
+    return cost
+
+
+def _is_sparse_list(values: Any) -> bool:
     from scipy import sparse
 
-    if isinstance(transitions, (list, tuple)) and transitions and any(sparse.issparse(m) for m in transitions):
+    return isinstance(values, (list, tuple)) and any(sparse.issparse(matrix) for matrix in values)
+
+
+def _matrices(values: Sequence[Any], name: str, size: int) -> list[Any]:
+    """A list of square matrices in compressed rows."""
+    from scipy import sparse
+
+    for a, matrix in enumerate(values):
+        if np.shape(matrix) != (size, size):
+            raise ModelError(f"{name}[{a}] has shape {np.shape(matrix)}, expected {(size, size)}")
+    return [sparse.csr_array(matrix, dtype=np.float64) for matrix in values]
+
+
+def _transitions(transitions: Any, order: str | None) -> tuple[Ints, NDArray[Any], Floats]:
+    """Non-zero entries by state, then action: their number (S, A), targets and probabilities."""
+    if _is_sparse_list(transitions):
         if order not in (None, "ASS"):
             raise ModelError(f"a list of sparse matrices has order 'ASS', not {order!r}")
-        size = transitions[0].shape[0]
-        columns: list[tuple[Ints, Ints, Ints, Floats]] = []
-        for a, matrix in enumerate(transitions):
-            if matrix.shape != (size, size):
-                raise ModelError(f"transitions[{a}] has shape {matrix.shape}, expected {(size, size)}")
-            entry = sparse.coo_array(matrix)
-            kept = entry.data != 0
-            rows, cols = entry.coords
-            columns.append(
-                (
-                    rows[kept].astype(np.int64),
-                    np.full(int(kept.sum()), a),
-                    cols[kept].astype(np.int64),
-                    entry.data[kept].astype(np.float64),
-                )
-            )
-        state, action, target, chance = (np.concatenate(column) for column in zip(*columns, strict=True))
-        return state, action, target, chance, (size, len(transitions))
+        return _interleaved(_matrices(transitions, "transitions", np.shape(transitions[0])[0]))
     try:
         dense = np.asarray(transitions, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -218,8 +217,23 @@ def _entries(transitions: Any, order: str | None) -> tuple[Ints, Ints, Ints, Flo
         raise ModelError(f"transitions has shape {dense.shape}, which does not fit order={order!r}")
     if order == "ASS":
         dense = dense.transpose(1, 0, 2)
-    state, action, target = (index.astype(np.int64) for index in np.nonzero(dense))
-    return state, action, target, dense[state, action, target], (dense.shape[0], dense.shape[1])
+    found = dense != 0
+    return found.sum(axis=2), np.nonzero(found)[2], dense[found]
+
+
+def _interleaved(matrices: list[Any]) -> tuple[Ints, NDArray[Any], Floats]:
+    """The rows of A matrices (S, S) put side by side, state by state."""
+    for k, matrix in enumerate(matrices):
+        if not matrix.data.all():
+            matrices[k] = matrix.copy()
+            matrices[k].eliminate_zeros()
+    counts = np.column_stack([np.diff(matrix.indptr) for matrix in matrices]).astype(np.int64)
+    starts = np.append(0, np.cumsum(counts))[:-1].reshape(counts.shape)
+    target, chance = np.empty(counts.sum(), np.int32), np.empty(counts.sum())
+    for a, matrix in enumerate(matrices):
+        place = np.repeat(starts[:, a] - matrix.indptr[:-1], counts[:, a]) + np.arange(matrix.nnz)
+        target[place], chance[place] = matrix.indices, matrix.data
+    return counts, target, chance
 
 
 def _cost_array(
@@ -230,14 +244,13 @@ def _cost_array(
     order: str | None,
     costs_order: str | None,
     sense: str,
-) -> tuple[str, Floats]:
-    """The cost array with its axes: one of "S", "SA", "SAS" (also for "ASS" input), "HSA"."""
-    from scipy import sparse
-
+) -> tuple[str, Any]:
+    """The costs with their axes: one of "S", "SA", "SAS" (also for "ASS" input, and for A sparse matrices), "HSA"."""
     name = f"{sense}s"
-    if isinstance(values, (list, tuple)) and values and any(sparse.issparse(m) for m in values):
-        values = np.stack([m.toarray() if sparse.issparse(m) else np.asarray(m) for m in values])
-        costs_order = costs_order or "ASS"
+    if _is_sparse_list(values):
+        if costs_order not in (None, "ASS") or len(values) != num_actions:
+            raise ModelError(f"{name} is a list of {len(values)} matrices; expected A = {num_actions}, in order 'ASS'")
+        return "SAS", _matrices(values, name, num_states)
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -294,25 +307,6 @@ def terminal(costs: ArrayLike | None, rewards: ArrayLike | None, num_states: int
     return array if sense == "cost" else 0.0 - array
 
 
-def check_horizon(horizon: Any) -> int:
-    """Return ``horizon`` as an int from 1 to 10,000,000, or raise ``ModelError``."""
-    try:
-        steps = integer(horizon, "horizon", low=1, hint="it is the number of decisions")
-    except OptionError as error:
-        raise ModelError(str(error)) from None
-    if steps > _LONGEST:
-        raise ModelError(f"horizon must be at most {_LONGEST}, not {steps}; there are no endless episodes")
-    return steps
-
-
-def check_discount(discount: Any) -> float:
-    """Return ``discount`` as a float in (0, 1], or raise ``ModelError``."""
-    try:
-        return real(discount, "discount", low=0.0, high=1.0, low_open=True)
-    except OptionError as error:
-        raise ModelError(str(error)) from None
-
-
 def find_start(start: Any, num_states: int, names: Sequence[str]) -> int:
     """Return the index of the state ``start``, given as an index or a label."""
     if isinstance(start, str):
@@ -352,7 +346,7 @@ def _rescale(chance: Floats, offsets: Ints) -> Floats:
     """Probabilities whose rows sum to 1 within rounding of the source, rescaled to sum to 1."""
     sums = np.add.reduceat(chance, offsets[:-1])
     miss = np.abs(sums - 1.0)
-    repair = (miss > _EXACT) & (miss <= _SUM_TOLERANCE)
+    repair = (miss > _EXACT) & (miss <= SUM_TOLERANCE)
     if not repair.any():
         return chance.copy()
     return np.asarray(chance / np.repeat(np.where(repair, sums, 1.0), np.diff(offsets)))

@@ -14,14 +14,17 @@ as cheap as a risk-neutral one and exact at every beta.
 
 from __future__ import annotations
 
+import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._validate import real
+from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.planners import sweep_kernels
@@ -42,7 +45,8 @@ class Solution:
     beta : float
         Risk level at step 0.
     values : ndarray of float64, shape (H + 1, S)
-        Optimal risk-to-go ``V_h(s)``; +inf (costs) or -inf (rewards) where no action is allowed.
+        Optimal risk-to-go ``V_h(s)``; +inf (costs) or -inf (rewards) where no action is allowed, and where every
+        action can lead to such a state before the horizon.
     policy : ndarray of int32, shape (H, S)
         Optimal action id: the lowest of those that tie; -1 where no action is allowed.
     """
@@ -51,7 +55,7 @@ class Solution:
     beta: float
     values: Floats
     policy: NDArray[np.int32]
-    _uniform: NDArray[np.bool_] = field(repr=False)
+    _rows: sweep_kernels.Rows = field(repr=False)
 
     @property
     def value(self) -> float:
@@ -66,10 +70,9 @@ class Solution:
     def action_values(self, h: int) -> Floats:
         """Return ``Q_h``, shape (S, A), in the model's sense; inf (-inf for rewards) = illegal."""
         self._check(h)
-        costs_to_go = np.ascontiguousarray(self.mdp.signed(self.values[h + 1]))
-        flat = np.empty(self.mdp.num_rows)
-        spare = np.empty(self.mdp.num_states)
-        _sweep(self.mdp, self._uniform, self.beta, h, costs_to_go, flat, spare, np.empty(spare.size, np.int32))
+        values = np.array(self.mdp.signed(self.values[h + 1]))
+        flat, spare = np.empty(self.mdp.num_rows), np.empty(self.mdp.num_states)
+        _Sweeps(self.mdp, self._rows, self.beta)(h, values, flat, spare, np.empty(spare.size, np.int32))
         full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
         full[self.mdp.row_states, self.mdp.action_ids] = flat
         return np.asarray(self.mdp.signed(full))
@@ -100,7 +103,7 @@ class Solution:
                 raise StateError(f"{what} {index!r} is outside 0..{size - 1}")
 
 
-def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
+def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1) -> Solution:
     """Solve a table exactly for the entropic risk measure (the paper's ERM-BI).
 
     Parameters
@@ -109,6 +112,8 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
         The problem.
     beta : float
         Finite risk level at step 0, in 1/cost: positive averse, 0 risk-neutral, negative seeking.
+    threads : int, default 1
+        Threads that share the states of each step. The result does not depend on them.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
     Raises
     ------
     OptionError
-        If ``beta`` is not a finite number.
+        If ``beta`` is not a finite number, ``threads`` is below 1, or the values need more than 64 GiB.
     ModelError
         If ``mdp`` is not a table, or :func:`tailwise.check_model` faults it.
 
@@ -138,6 +143,7 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
             f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts"
         )
     level = real(beta, "beta", hint="for the worst case, use a large finite value")
+    number = integer(threads, "threads", low=1)
     mdp.require_sound()
     horizon, size = mdp.horizon, mdp.num_states
     if (horizon + 1) * size * 12 > 2**36:
@@ -146,60 +152,61 @@ def backward_induction(mdp: TabularMDP, beta: float) -> Solution:
         )
     values, policy = np.empty((horizon + 1, size)), np.empty((horizon, size), np.int32)
     values[horizon] = mdp.terminal_losses
-    uniform = _uniform_rows(mdp)
-    for h in range(horizon - 1, -1, -1):
-        _sweep(mdp, uniform, level, h, values[h + 1], np.empty(0), values[h], policy[h])
+    rows, none = _rows_of(mdp), np.empty(0)
+    with ThreadPoolExecutor(number) if number > 1 else nullcontext() as pool:
+        sweep = _Sweeps(mdp, rows, level, pool, number)
+        for h in range(horizon - 1, -1, -1):
+            sweep(h, values[h + 1], none, values[h], policy[h])
     if mdp.sense == "reward":
-        np.negative(values, out=values)
-        values += 0.0
+        np.subtract(0.0, values, out=values)  # and no -0.0
     values.setflags(write=False)
     policy.setflags(write=False)
-    return Solution(mdp, level, values, policy, uniform)
+    return Solution(mdp, level, values, policy, rows)
 
 
-def _sweep(
-    mdp: TabularMDP,
-    uniform: NDArray[np.bool_],
-    beta: float,
-    h: int,
-    values: Floats,
-    q_out: Floats,
-    v_out: Floats,
-    policy_out: NDArray[np.int32],
-) -> None:
-    level = beta * mdp.discount**h
-    finite = np.where(np.isfinite(values), values, 0.0) if not np.isfinite(values).all() else values
-    transformed = np.empty(values.size)
-    mode, shift = sweep_kernels.transform(finite, level * mdp.discount, transformed)
-    table = (
-        mdp.action_offsets,
-        mdp.action_ids,
-        mdp.outcome_offsets,
-        mdp.probabilities,
-        mdp.next_states,
-        mdp.losses,
-        mdp.done,
-    )
-    step_cost = mdp.step_losses[h] if mdp.step_losses.size else np.empty(0)
-    sweep_kernels.sweep(
-        table,
-        uniform,
-        step_cost,
-        finite,
-        transformed,
-        mode,
-        shift,
-        level,
-        mdp.discount,
-        q_out,
-        v_out,
-        policy_out,
-        TIE_TOLERANCE,
-    )
+class _Sweeps:
+    """The sweeps over one table at one risk level, by one thread or by several."""
+
+    def __init__(
+        self,
+        mdp: TabularMDP,
+        rows: sweep_kernels.Rows,
+        beta: float,
+        pool: ThreadPoolExecutor | None = None,
+        threads: int = 1,
+    ) -> None:
+        self.mdp, self.rows, self.beta = mdp, rows, beta
+        self._map = map if pool is None else pool.map
+        before = rows.outcome_offsets[rows.action_offsets]  # of each state: the parts have equally many outcomes
+        edges = np.searchsorted(before, np.linspace(0, before[-1], threads + 1)[1:-1])
+        self._parts = list(itertools.pairwise((0, *edges.tolist(), mdp.num_states)))
+        self._transformed = np.empty(mdp.num_states)
+
+    def __call__(self, h: int, values: Floats, q_out: Floats, v_out: Floats, policy_out: NDArray[np.int32]) -> None:
+        """Turn V_{h+1} (losses) into V_h, the policy of step h, and Q_h unless its array is empty."""
+        mdp, rows, beta = self.mdp, self.rows, self.beta * self.mdp.discount**h
+        level = beta * mdp.discount
+        step_loss = mdp.step_losses[h] if mdp.step_losses.size else mdp.step_losses.reshape(-1)
+        future = sweep_kernels.future_of(values, self._transformed, level)
+
+        def transform(part: tuple[int, int]) -> None:
+            sweep_kernels.transform(future, level, *part)
+
+        def sweep(part: tuple[int, int]) -> None:
+            sweep_kernels.sweep(
+                rows, future, step_loss, beta, mdp.discount, TIE_TOLERANCE, *part, q_out, v_out, policy_out
+            )
+
+        for step in (transform, sweep):
+            list(self._map(step, self._parts))
 
 
-def _uniform_rows(mdp: TabularMDP) -> NDArray[np.bool_]:
-    """Rows whose outcomes all go on and share one cost: these take the fast product."""
+def _rows_of(mdp: TabularMDP) -> sweep_kernels.Rows:
+    """The table for the sweeps: which rows share one loss, whose outcomes all go on, take the fast product."""
     starts = mdp.outcome_offsets[:-1]
     low, high = np.minimum.reduceat(mdp.losses, starts), np.maximum.reduceat(mdp.losses, starts)
-    return np.asarray((low == high) & ~np.logical_or.reduceat(mdp.done, starts))
+    alike = (low == high) & ~np.logical_or.reduceat(mdp.done, starts)
+    return sweep_kernels.Rows(
+        mdp.action_offsets, mdp.action_ids, mdp.outcome_offsets, mdp.probabilities, mdp.next_states.view(np.uint32),
+        mdp.losses, mdp.done, np.where(alike, low, math.nan),
+    )  # fmt: skip

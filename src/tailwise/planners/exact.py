@@ -24,6 +24,7 @@ from tailwise._validate import integer, real
 from tailwise.bindings.table import draw_outcome
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
+from tailwise.models.check import require_model
 from tailwise.models.simulator import model_name, own_method, short
 from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.backward_induction import Solution, backward_induction
@@ -82,6 +83,7 @@ class ExactPolicy:
     """
 
     def __init__(self, model: Any, beta: float, *, max_states: int = 100_000) -> None:
+        require_model(model)
         self.model = model
         self.beta = real(beta, "beta")
         self._max_states = integer(max_states, "max_states", low=1)
@@ -319,7 +321,7 @@ class ExactPlanner:
         table = self._policy.table
         moments = (math.nan,) * 3 if not totals.size else (totals.mean(), totals.min(), totals.max())
         mean, low, high = (float(moment) for moment in moments)
-        std = float(totals.std(ddof=1)) if totals.size > 1 else math.nan
+        std = float(totals.std(ddof=1)) if totals.size > 1 and math.isfinite(mean) else math.nan
         named = self._policy.action(self._state, action)
         label = table.action_name(action) if named == action else self._label(named)
         return ActionRow(
@@ -344,6 +346,9 @@ def play_policy(table, action_ids, policy, root, position, first_step, discount,
         row = table.action_offsets[root] + position
         for h in range(first_step, policy.shape[0]):
             if h > first_step:
+                if policy[h, state] < 0:  # no action is allowed: the root's value is infinite
+                    state, total = -1, math.inf
+                    break
                 row = table.action_offsets[state]
                 while action_ids[row] != policy[h, state]:
                     row += 1

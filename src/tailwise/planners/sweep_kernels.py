@@ -1,4 +1,4 @@
-"""Compiled sweeps of backward induction. All values are costs.
+"""Compiled sweeps of backward induction. All values are losses.
 
 One sweep turns V_{h+1} into Q_h and V_h. With ``b = beta_{h+1} = beta discount^(h+1)``,
 
@@ -11,17 +11,22 @@ so one transform per next *state* and one sparse product per row suffice. The tr
     far     exp(b (V - m))             else: relative precision of a sum of positive terms
 
 with m the value that makes every exponent <= 0. A row whose sum underflows in the far
-form, or whose cost differs between outcomes, is done on its own with its own shift. This is
+form, or whose loss differs between outcomes, is done on its own with its own shift. An infinite value (no action is
+allowed there, or on the way) makes every row that can lead to it infinite, whatever the sign of b. This is
 :func:`tailwise.risk.rows.mixture_erms`, with its cut-offs, over sparse rows and without temporary arrays.
+
+Each state is done from V_{h+1} alone: parts of the states can be swept at once, with the same result.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailwise._jit import inlined, kernel
+from tailwise._jit import borrowed, inlined, kernel
 from tailwise.risk import oce
 
 PLAIN, NEAR, FAR = 0, 1, 2
@@ -31,103 +36,115 @@ _UNDERFLOW = 1e-280
 _term, _risk = inlined(oce.shifted_term), inlined(oce.shifted_risk)
 
 
+class Rows(NamedTuple):
+    """A table as the sweep reads it; S states, R rows, O outcomes."""
+
+    action_offsets: NDArray[np.int64]  # (S + 1,)
+    action_ids: NDArray[np.int64]  # (R,)
+    outcome_offsets: NDArray[np.int64]  # (R + 1,)
+    probabilities: NDArray[np.float64]  # (O,)
+    next_states: NDArray[np.uint32]  # (O,) unsigned: numba then has no negative index to think of
+    losses: NDArray[np.float64]  # (O,)
+    done: NDArray[np.bool_]  # (O,)
+    shared_losses: NDArray[np.float64]  # (R,) of rows whose outcomes all go on at one loss; NaN: on their own
+
+
+class Future(NamedTuple):
+    """V_{h+1} and its transform at ``beta * discount``."""
+
+    values: NDArray[np.float64]  # (S,)
+    transformed: NDArray[np.float64]  # (S,)
+    mode: int
+    shift: float  # m
+
+
 @kernel
-def transform(values, level, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` (S,) with the transform of ``values`` at risk ``level`` = b; return (mode, m)."""
-    low, high = values.min(), values.max()
-    shift = high if level >= 0.0 else low
-    if abs(level) * (high - low) < oce.FLAT:
-        for s in range(values.size):
+def transform(future, level, first, last):  # type: ignore[no-untyped-def]
+    """Fill ``future.transformed`` of the states ``first`` to ``last`` with the transform at risk ``level`` = b."""
+    values, out, mode, shift = future
+    for s in range(first, last):
+        if mode == PLAIN or values[s] == math.inf:
             out[s] = values[s] - shift
-        return PLAIN, shift
-    if abs(level) * (high - low) < oce.NEAR:
-        for s in range(values.size):
+        elif mode == NEAR:
             out[s] = math.expm1(level * (values[s] - shift)) / level
-        return NEAR, shift
-    for s in range(values.size):
-        out[s] = math.exp(level * (values[s] - shift))
-    return FAR, shift
+        else:
+            out[s] = math.exp(level * (values[s] - shift))
+
+
+def future_of(values: NDArray[np.float64], transformed: NDArray[np.float64], level: float) -> Future:
+    """Choose the form of the transform and its shift; ``transformed`` is yet to be filled."""
+    low, high = float(values.min()), float(values.max())
+    if high == math.inf:
+        finite = values[values < math.inf]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    spread = abs(level) * (high - low)
+    mode = PLAIN if spread < oce.FLAT else NEAR if spread < oce.NEAR else FAR
+    return Future(values, transformed, mode, high if level >= 0.0 else low)
 
 
 @inlined
-def _outcome(k, next_states, costs, done, values, discount):  # type: ignore[no-untyped-def]
+def _outcome(k, rows, values, discount):  # type: ignore[no-untyped-def]
     """``c + discount V(s')`` of outcome ``k``."""
-    return costs[k] if done[k] else costs[k] + discount * values[next_states[k]]
+    return rows.losses[k] if rows.done[k] else rows.losses[k] + discount * values[rows.next_states[k]]
 
 
 @inlined
-def _row_erm(first, last, probabilities, next_states, costs, done, values, discount, level):  # type: ignore[no-untyped-def]
+def _row_erm(first, last, rows, values, discount, level):  # type: ignore[no-untyped-def]
     """``ERM_level(c + discount V(s'))`` of the outcomes ``first`` to ``last``, with a shift of their own."""
     low, high = math.inf, -math.inf
     for k in range(first, last):
-        cost = _outcome(k, next_states, costs, done, values, discount)
+        cost = _outcome(k, rows, values, discount)
         low, high = min(low, cost), max(high, cost)
+    if high == math.inf:
+        return high
     shift = high if level >= 0.0 else low
     spread = abs(level) * (high - low)
     total = 0.0
     for k in range(first, last):
-        gap = _outcome(k, next_states, costs, done, values, discount) - shift
-        total += probabilities[k] * _term(gap, level, spread)
+        gap = _outcome(k, rows, values, discount) - shift
+        total += rows.probabilities[k] * _term(gap, level, spread)
     return _risk(shift, total, level, spread)
 
 
 @inlined
-def _row_product(first, last, probabilities, next_states, transformed, values, level, mode, shift):  # type: ignore[no-untyped-def]
-    """``ERM_level(V(s'))`` of a row from the transformed values; NaN asks for the row-wise form."""
-    total = 0.0
-    for k in range(first, last):
-        total += probabilities[k] * transformed[next_states[k]]
-    if mode == PLAIN:
-        return shift + total
-    if mode == NEAR:
-        return shift + math.log1p(level * total) / level
-    if total < _UNDERFLOW:
-        return math.nan
-    return shift + math.log(total) / level
+def _row_risk(row, rows, future, beta, discount):  # type: ignore[no-untyped-def]
+    """``Q_h`` of a row, without the part of its loss that depends on the step."""
+    first, last = rows.outcome_offsets[row], rows.outcome_offsets[row + 1]
+    loss = rows.shared_losses[row]
+    if not math.isnan(loss):
+        total = 0.0
+        for k in range(first, last):
+            total += rows.probabilities[k] * future.transformed[rows.next_states[k]]
+        if future.mode == PLAIN or total == math.inf:
+            return loss + discount * (future.shift + total)
+        level = beta * discount
+        if future.mode == NEAR:
+            return loss + discount * (future.shift + math.log1p(level * total) / level)
+        if total >= _UNDERFLOW:
+            return loss + discount * (future.shift + math.log(total) / level)
+    return _row_erm(first, last, rows, future.values, discount, beta)
 
 
 @kernel
 def sweep(  # type: ignore[no-untyped-def]
-    table,
-    uniform,
-    step_cost,
-    values,
-    transformed,
-    mode,
-    shift,
-    beta,
-    discount,
-    q_out,
-    v_out,
-    policy_out,
-    tolerance,
+    rows, future, step_loss, beta, discount, tolerance, first_state, last_state, q_out, v_out, policy_out
 ):
-    """One step of backward induction over all states.
+    """One step of backward induction over the states ``first_state`` to ``last_state``.
 
-    Parameters: ``table`` is (action_offsets, action_ids, outcome_offsets, probabilities, next_states,
-    costs, done); ``uniform`` (rows,) whether a row's outcomes share one cost and go on;
-    ``step_cost`` (rows,) or empty; ``values`` (S,) is V_{h+1} and ``transformed`` its transform at
-    ``beta * discount``; ``beta`` is beta_h. Writes ``q_out`` (rows,) unless it is empty, ``v_out`` (S,)
-    and ``policy_out`` (S,): the first action id whose Q is within ``tolerance`` of the best, -1 if none.
+    ``step_loss`` (R,) or empty; ``beta`` is beta_h. Writes ``q_out`` (R,) unless it is empty, ``v_out`` (S,)
+    and ``policy_out`` (S,): the first action id whose Q is within ``tolerance`` of the best, -1 if none is allowed.
     """
-    action_offsets, action_ids, outcome_offsets, probabilities, next_states, costs, done = table
-    level = beta * discount
+    rows, future = borrowed(rows), borrowed(future)
     row_q = np.empty(256)
-    for s in range(v_out.size):
-        base, end = action_offsets[s], action_offsets[s + 1]
+    for s in range(first_state, last_state):
+        base, end = rows.action_offsets[s], rows.action_offsets[s + 1]
         if end - base > row_q.size:
             row_q = np.empty(2 * (end - base))
         best = math.inf
         for row in range(base, end):
-            first, last = outcome_offsets[row], outcome_offsets[row + 1]
-            risk = math.nan
-            if uniform[row]:
-                future = _row_product(first, last, probabilities, next_states, transformed, values, level, mode, shift)
-                risk = costs[first] + discount * future
-            if math.isnan(risk):
-                risk = _row_erm(first, last, probabilities, next_states, costs, done, values, discount, beta)
-            if step_cost.size:
-                risk += step_cost[row]
+            risk = _row_risk(row, rows, future, beta, discount)
+            if step_loss.size:
+                risk += step_loss[row]
             row_q[row - base] = risk
             best = min(best, risk)
         v_out[s] = best
@@ -135,6 +152,6 @@ def sweep(  # type: ignore[no-untyped-def]
         limit = best + tolerance * max(1.0, abs(best))
         for row in range(base, end):
             if policy_out[s] < 0 and row_q[row - base] <= limit:
-                policy_out[s] = action_ids[row]
+                policy_out[s] = rows.action_ids[row]
             if q_out.size:
                 q_out[row] = row_q[row - base]

@@ -1,0 +1,104 @@
+"""The arrays of a table, and what can be read straight off them.
+
+State ``s`` owns the rows ``action_offsets[s]`` to ``action_offsets[s + 1]``, one per allowed action; row ``r`` owns the
+outcomes ``outcome_offsets[r]`` to ``outcome_offsets[r + 1]``. Two outcomes with the same next state and different
+costs stay two: merging them keeps the mean and falsifies every other risk.
+
+Inside, everything is a *loss*, which is minimised: a cost, or minus a reward. Whatever a user passes or is
+shown is in the model's own sense; the arrays of losses are for those who compute with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import ModelError
+from tailwise.models.contract import Sense
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ARRAYS = {
+    "action_offsets": np.int64, "action_ids": np.int64, "outcome_offsets": np.int64, "probabilities": np.float64,
+    "next_states": np.int32, "losses": np.float64, "done": np.bool_, "step_losses": np.float64,
+    "terminal_losses": np.float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Table:
+    """The data of a :class:`tailwise.TabularMDP`, which says what each field is.
+
+    The arrays are read-only and the table's own: one that can be written to, here or elsewhere, is copied.
+    """
+
+    action_offsets: Ints
+    action_ids: Ints
+    outcome_offsets: Ints
+    probabilities: Floats
+    next_states: NDArray[np.int32]
+    losses: Floats
+    done: NDArray[np.bool_]
+    step_losses: Floats
+    terminal_losses: Floats
+    horizon: int
+    discount: float
+    start: int
+    sense: Sense = "cost"
+    state_labels: tuple[str, ...] = ()
+    action_labels: tuple[str, ...] = ()
+    name: str = "table"
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for name, kind in ARRAYS.items():
+            try:
+                array: NDArray[Any] = np.asarray(getattr(self, name), dtype=kind, order="C")
+            except (TypeError, ValueError) as error:
+                raise ModelError(f"{name} of {self.name} must be an array of {kind.__name__}: {error}") from None
+            if array.flags.writeable or not array.flags.owndata:
+                array = array.copy()
+                array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def num_states(self) -> int:
+        """Number of states S."""
+        return int(self.action_offsets.size - 1)
+
+    @cached_property
+    def num_actions(self) -> int:
+        """Number of action ids A (the largest id plus 1)."""
+        return max(int(self.action_ids.max(initial=-1)) + 1, len(self.action_labels))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of (state, action) pairs."""
+        return int(self.action_ids.size)
+
+    @property
+    def num_outcomes(self) -> int:
+        """Number of outcomes."""
+        return int(self.probabilities.size)
+
+    @cached_property
+    def row_states(self) -> Ints:
+        """State of each row: int64, shape (rows,)."""
+        return np.repeat(np.arange(self.num_states), np.diff(self.action_offsets))
+
+    def signed(self, loss: Any) -> Any:
+        """Turn losses into the model's own sense, or back: costs stay, rewards are negated."""
+        return loss if self.sense == "cost" else 0.0 - loss
+
+    def state_name(self, state: int) -> str:
+        """Return the label of ``state``, or its index as text."""
+        return self.state_labels[state] if self.state_labels else str(state)
+
+    def action_name(self, action: int) -> str:
+        """Return the label of ``action``, or its id as text."""
+        return self.action_labels[action] if self.action_labels else str(action)
