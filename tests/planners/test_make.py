@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tailwise import ErmMcts, Planner, domains, evaluate, make_planner
+from tailwise import ErmMcts, Planner, Simulator, domains, evaluate, make_planner
 from tailwise.errors import OptionError
 from tailwise.planners import AutoPlanner, list_planners, make, until
 from tailwise.search import StopReason
@@ -51,6 +51,40 @@ def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch)
     plan = make_planner(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=1000)
     assert (plan.planner, plan.label) == ("bounded", "safe")
     assert until.possible_loss(plan) < 1e-6
+
+
+class Crowd(Simulator):
+    """From 0 nothing happens; from 1 on, more happens than can be listed ahead."""
+
+    start, horizon, name = 0, 3, "crowd"
+
+    def actions(self, state):
+        return 2
+
+    def outcomes(self, state, action):
+        if state == 0:
+            return [(1.0, 0, 1.0 + action, False)]
+        return [(1 / 200, 1 + 200 * state + k, 1.0 + action, False) for k in range(200)]
+
+    def step(self, state, action, rng):
+        outcomes = self.outcomes(state, action)
+        return outcomes[int(rng.random() * len(outcomes))][1:]
+
+
+def test_what_turns_out_too_large_is_handed_on_to_the_next_planner():
+    planner = make_planner(Crowd(), 0.5, seed=0)
+    assert planner.kind == "bounded"
+    planner.reset(1)
+    assert planner.kind in ("learned", "tree")
+    plan = planner.plan(iterations=200)
+    assert (plan.action, plan.state, plan.planner) == (0, 1, planner.kind)
+    moved = make_planner(Crowd(), 0.5, seed=0)
+    moved.advance(0, 1)
+    assert (moved.kind, moved.step, moved.state) == (planner.kind, 1, 1)
+    refused = make_planner(Crowd(), 0.5, seed=0)
+    with pytest.raises(OptionError, match="step must be"):
+        refused.reset(0, 3)
+    assert (refused.kind, refused.step) == ("bounded", 0)
 
 
 def test_options_decide_too():

@@ -13,12 +13,11 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from tailwise._random import Seed
+from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import model_name, own_method
-from tailwise.planners.protocol import Decision
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners
 
 _QUICK_SWEEP = 20_000_000  # outcomes times steps: some tenths of a second
@@ -125,20 +124,25 @@ class AutoPlanner:
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None, **options: Any) -> None:
         self.model = model
-        level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
+        self._beta = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
+        self._seed, self._options = seed_sequence(seed), options
         known = {kind.name for kind in list_planners()}
+        self._left = [candidate for candidate in _candidates(model) if candidate[0] in known]
+        self._take_next(lambda planner: None)
+
+    def _take_next(self, move: Callable[[Any], None]) -> None:
+        """Take the next planner in line that takes the options and can ``move``; raise if there is none."""
         refused: OptionError | None = None
-        for kind, reason in _candidates(model):
-            if kind not in known:
-                continue
+        for k, (kind, reason) in enumerate(self._left):
             try:
-                self.planner = make_planner(model, level, kind=kind, seed=seed, **options)
+                planner = make_planner(self.model, self._beta, kind=kind, seed=self._seed, **self._options)
+                move(planner)
             except OptionError as error:
                 refused = refused or error
                 continue
-            self.kind, self.reason = kind, reason
+            self.planner, self.kind, self.reason, self._left = planner, kind, reason, self._left[k + 1 :]
             return
-        raise refused or OptionError("no planner is registered that suits the model")
+        raise refused or OptionError("no planner that suits the model is left")
 
     @property
     def state(self) -> Any:
@@ -159,21 +163,41 @@ class AutoPlanner:
         progress: Callable[[int, float], None] | None = None,
     ) -> Any:
         """Plan with the chosen planner; the plan's ``planner`` and ``reason`` say which and why."""
-        plan: Decision = self.planner.plan(iterations, seconds, until=until, progress=progress)
-        return dataclasses.replace(plan, planner=self.kind, reason=self.reason)  # type: ignore[type-var]
+        plan: Any = self.planner.plan(iterations, seconds, until=until, progress=progress)
+        reason = self.reason
+        if getattr(plan, "states_recur", True) is False:
+            reason += "; its states hardly come back, so that new ones are played to the end, as in a tree"
+        return dataclasses.replace(plan, planner=self.kind, reason=reason)
 
     def advance(self, action: Any, state: Any) -> None:
         """Move the root to ``state``, which was observed after ``action`` was taken."""
-        self.planner.advance(action, state)
+        h = self.step + 1
+        self._move(lambda planner: planner.advance(action, state), lambda planner: planner.reset(state, h))
 
     def reset(self, state: Any = None, step: int = 0) -> None:
         """Move the root to any decision and forget what was found."""
-        self.planner.reset(state, step)
+        self._move(lambda planner: planner.reset(state, step), lambda planner: planner.reset(state, step))
+
+    def _move(self, move: Callable[[Any], None], instead: Callable[[Any], None]) -> None:
+        """Move the root; where bounded trials find too much ahead of it, the next planner in line goes on."""
+        try:
+            move(self.planner)
+        except OptionError:
+            if self.kind != "bounded":
+                raise
+            try:
+                self._take_next(instead)
+            except OptionError:
+                pass
+            else:
+                return
+            raise
 
     def fresh(self, seed: Seed = None) -> Self:
         """Return an equal planner at the model's start, with a new seed."""
         other = copy.copy(self)
-        other.planner = self.planner.fresh(seed)
+        other._seed = seed_sequence(seed)
+        other.planner = self.planner.fresh(other._seed)
         return other
 
     def __getattr__(self, name: str) -> Any:
