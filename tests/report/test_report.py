@@ -1,4 +1,4 @@
-"""Documents, plots and the report of a reproduction."""
+"""Documents and plots."""
 
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -20,7 +20,6 @@ from tailwise.report import (
     risk_curves,
     save_figure,
 )
-from tailwise.reproduction import Settings, reproduce, summarise, write_reproduction
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
@@ -115,32 +114,3 @@ def test_histograms_are_densities_on_common_bins(figures):
     filled = [patch for patch in axes.patches if hasattr(patch, "get_height")]
     area = sum(patch.get_height() * patch.get_width() for patch in filled)
     assert area == pytest.approx(2.0)  # two samples
-
-
-@pytest.mark.compiled
-def test_report_of_a_small_run(tmp_path):
-    pytest.importorskip("matplotlib")
-    settings = Settings(seeds=3, variants=("authors", "repaired"), most_iterations=200)
-    folder = reproduce(tmp_path / "run", settings)
-    summary = summarise(folder)
-    files = write_reproduction(summary, folder.path)
-    assert all(file.stat().st_size > 0 for file in files)
-    names = {file.name for file in files}
-    assert {"report.md", "report.html", "results.csv", "a_mdp-4.png", "b_grid-mdp.svg"} <= names
-    assert {"c_mdp-4_beta-1.png", "d_grid-mdp_beta-0.01.png", "d_grid-mdp_beta-0.1_closed-loop.svg"} <= names
-    assert {"distributions_mdp-4.png", "distributions_grid-mdp.svg"} <= names
-    text = (folder.path / "report.md").read_text()
-    row = summary.find("mdp-4", "ERM-BI", "exact", 0.5)
-    assert f"| {row.erm:.3f} (" in text
-    assert "| 1.85 (1.77 to 1.93) |" in text  # the paper's
-    assert "| 1.779 |" in text  # the exact value
-    for name in ("authors", "repaired"):
-        assert f"**{name}**:" in text
-    parsed((folder.path / "report.html").read_text())
-    for path in (folder.path / "figures").iterdir():
-        assert path.suffix in (".png", ".svg")
-    lines = (folder.path / "results.csv").read_text().splitlines()
-    assert len(lines) == len(summary.rows) + 1
-    before = {file: file.read_bytes() for file in files}
-    write_reproduction(summarise(folder), folder.path)
-    assert {file: file.read_bytes() for file in files} == before

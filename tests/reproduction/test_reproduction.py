@@ -12,7 +12,7 @@ from tailwise.domains import make
 from tailwise.errors import OptionError, RunError, UnknownNameError
 from tailwise.evaluation import evaluate
 from tailwise.planners import ErmMcts, backward_induction
-from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise
+from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise, write_reproduction
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
 from tailwise.reproduction.report import results_table
@@ -261,6 +261,41 @@ def test_samples_written_by_the_first_version_load(tmp_path):
 def test_bad_settings_are_named(options, error, message):
     with pytest.raises(error, match=message):
         Settings(**options)
+
+
+# --------------------------------------------------------------------- report
+
+
+@pytest.mark.compiled
+def test_report_of_a_small_run(tmp_path):
+    pytest.importorskip("matplotlib")
+    settings = Settings(seeds=3, variants=("authors", "repaired"), most_iterations=200)
+    folder = reproduce(tmp_path / "run", settings)
+    summary = summarise(folder)
+    files = write_reproduction(summary, folder.path)
+    assert all(file.stat().st_size > 0 for file in files)
+    names = {file.name for file in files}
+    assert {"report.md", "report.html", "results.csv", "a_mdp-4.png", "b_grid-mdp.svg"} <= names
+    assert {"c_mdp-4_beta-1.png", "d_grid-mdp_beta-0.01.png", "d_grid-mdp_beta-0.1_closed-loop.svg"} <= names
+    assert {"distributions_mdp-4.png", "distributions_grid-mdp.svg"} <= names
+    text = (folder.path / "report.md").read_text()
+    row = summary.find("mdp-4", "ERM-BI", "exact", 0.5)
+    assert f"| {row.erm:.3f} (" in text
+    assert "| 1.85 (1.77 to 1.93) |" in text  # the paper's
+    assert "| 1.779 |" in text  # the exact value
+    for name in ("authors", "repaired"):
+        assert f"**{name}**:" in text
+    html = (folder.path / "report.html").read_text()
+    assert (
+        html.count("<table>") == html.count("</table>") == sum(line.startswith("| :--") for line in text.splitlines())
+    )
+    for path in (folder.path / "figures").iterdir():
+        assert path.suffix in (".png", ".svg")
+    lines = (folder.path / "results.csv").read_text().splitlines()
+    assert len(lines) == len(summary.rows) + 1
+    before = {file: file.read_bytes() for file in files}
+    write_reproduction(summarise(folder), folder.path)
+    assert {file: file.read_bytes() for file in files} == before
 
 
 # ------------------------------------------------------------------- variants

@@ -15,6 +15,7 @@ the outcome's limit (lemma ``non-deterministic-bandit-convergence-and-concentrat
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -146,12 +147,12 @@ class Bandit:
     @property
     def low(self) -> float:
         """Smallest possible cost of a pull."""
-        return min(arm.cost + self.discount * costs.low for arm, costs in self._pairs())
+        return min(self._costs("low"))
 
     @property
     def high(self) -> float:
         """Largest possible cost of a pull."""
-        return max(arm.cost + self.discount * costs.high for arm, costs in self._pairs())
+        return max(self._costs("high"))
 
     @property
     def radius(self) -> float:
@@ -174,12 +175,10 @@ class Bandit:
         first, second = np.sort(self.risks(beta))[:2]
         return float(second - first)
 
-    def _pairs(self) -> list[tuple[Arm, BoundedDistribution]]:
-        """Each arm with every distribution it may draw from."""
-        pairs = []
+    def _costs(self, end: str) -> Iterator[float]:
+        """Yield the ``low`` or ``high`` end of a pull's cost for every distribution that an arm may draw from."""
         for arm in self.arms:
             for outcome in arm.outcomes:
-                pairs.append((arm, outcome.distribution))
+                yield arm.cost + self.discount * float(getattr(outcome.distribution, end))
                 if outcome.drift is not None and outcome.drift.amplitude > 0.0:
-                    pairs.append((arm, outcome.drift.start))
-        return pairs
+                    yield arm.cost + self.discount * float(getattr(outcome.drift.start, end))

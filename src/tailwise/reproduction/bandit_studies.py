@@ -76,8 +76,27 @@ class ConvergenceRow(Result):
         return {**super().to_dict(), "is_no_slower": self.is_no_slower}
 
 
+def runs_over_beta(
+    name: str,
+    *,
+    betas: Sequence[float] = STUDY_BETAS,
+    constant: float,
+    pulls: int,
+    replications: int,
+    seed: Seed = 0,
+    threads: int = 1,
+) -> tuple[BanditRun, ...]:
+    """Run :class:`ErmUcb` with eta = 1/2 on the example bandit ``name`` at each beta; every beta has its own stream."""
+    bandit, children = make_bandit(name), seed_sequence(seed).spawn(len(betas))
+    runs = []
+    for beta, child in zip(betas, children, strict=True):
+        rule = ErmUcb(beta, constant)
+        runs.append(simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads))
+    return tuple(runs)
+
+
 def convergence_rows(name: str, run: BanditRun, *, start: int, batches: int = 20) -> tuple[ConvergenceRow, ...]:
-    """Summarise a run of :class:`ErmUcb`: one row per estimator and measure.
+    """Summarise a run of :class:`ErmUcb`: four rows, one per estimator and measure.
 
     Parameters
     ----------
@@ -85,15 +104,13 @@ def convergence_rows(name: str, run: BanditRun, *, start: int, batches: int = 20
         How to call the bandit.
     run : BanditRun
         At least ``batches`` replications, with checkpoints beyond ``start``.
-    start : int
-        First n that counts.
-    batches : int, default 20
-        Independent groups of replications.
+    start, batches : int
+        First n that counts, and independent groups of replications; see :meth:`BanditRun.exponent`.
 
     Returns
     -------
     tuple of ConvergenceRow
-        Four rows.
+        Absolute error and bias of the average, then of the stream.
     """
     theory, algorithm = theorem_exponent(run), run.algorithm
     assert isinstance(algorithm, ErmUcb)
@@ -145,46 +162,6 @@ def transient(algorithm: ErmUcb, gap: float, count: float) -> float:
     room = 1.0 - algorithm.eta - algorithm.exponent
     size = algorithm.constant * count**-room / gap
     return float(room / (1.0 - algorithm.eta) * size / (1.0 + size))
-
-
-def runs_over_beta(
-    name: str,
-    *,
-    betas: Sequence[float] = STUDY_BETAS,
-    constant: float,
-    pulls: int,
-    replications: int,
-    seed: Seed = 0,
-    threads: int = 1,
-) -> tuple[BanditRun, ...]:
-    """Run :class:`ErmUcb` on the example bandit ``name`` at each beta.
-
-    Parameters
-    ----------
-    name : str
-        Name for :func:`make_bandit`.
-    betas : sequence of float
-        Risk levels.
-    constant : float
-        Bonus constant, at eta = 1/2.
-    pulls, replications : int
-        Size of each run.
-    seed : None, int, SeedSequence or Generator
-        Every beta gets its own child.
-    threads : int, default 1
-        Does not change the result.
-
-    Returns
-    -------
-    tuple of BanditRun
-        One per beta.
-    """
-    bandit, children = make_bandit(name), seed_sequence(seed).spawn(len(betas))
-    runs = []
-    for beta, child in zip(betas, children, strict=True):
-        rule = ErmUcb(beta, constant)
-        runs.append(simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads))
-    return tuple(runs)
 
 
 def convergence_study(

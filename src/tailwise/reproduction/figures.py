@@ -21,22 +21,7 @@ ALGORITHMS = (ORACLE, ACC, ERM)
 
 
 def draw_figures(summary: Summary, folder: Path) -> tuple[list[Image], list[Path]]:
-    """Draw all figures into a folder.
-
-    Parameters
-    ----------
-    summary : Summary
-        The numbers.
-    folder : Path
-        An existing folder.
-
-    Returns
-    -------
-    images : list of Image
-        The figures as blocks of the report, which lies one folder above.
-    files : list of Path
-        PNG and SVG of each.
-    """
+    """Draw all figures into an existing folder; return them as blocks of the report above it, and their files."""
     images: list[Image] = []
     files: list[Path] = []
 
