@@ -451,6 +451,21 @@ def test_lines_are_those_of_the_file_when_the_type_is_put_in_front(tmp_path):
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [("const int N;\n", "", "N"), ("const double p = 0.5;\n", "", "p"), ("x<N ->", "!done & x<N ->", "done")],
+)
+def test_a_missing_line_is_named(tmp_path, old, new, name):
+    path = write(tmp_path, model__nm=PRISM_MODEL.replace(old, new, 1))
+    with pytest.raises(
+        FormatError, match=rf"model.nm, line \d: nothing declares '{name}'; .*add the line 'const int {name};'"
+    ):
+        load(path, constants="N=3")
+    path = write(tmp_path, model__nm=PRISM_MODEL.replace("x<N ->", "x<N N ->", 1))
+    with pytest.raises(FormatError, match=r"model.nm, line 6: Storm cannot build it"):
+        load(path, constants="N=3")
+
+
 def test_files_of_cassandras_format_say_what_to_do(tmp_path):
     tiger = "# tiger\ndiscount: 0.95\nvalues: reward\nstates: left right\nactions: listen\nobservations: a b\n"
     with pytest.raises(

@@ -13,7 +13,7 @@ from tailwise.cli.output import console, print_json
 from tailwise.errors import FormatError
 
 TargetArgument = Annotated[
-    Path, typer.Argument(metavar="OUT", help="File to write; .npz, .csv or .arrow says the format.")
+    Path, typer.Argument(metavar="OUT", help="File to write; .npz, .csv, .arrow or .parquet says the format.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Write over an existing file.")]
 

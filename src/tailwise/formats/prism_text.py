@@ -24,6 +24,7 @@ _BODIES = {
     "module": "endmodule", "rewards": "endrewards", "init": "endinit", "system": "endsystem",
     "observables": "endobservables", "player": "endplayer", "invariant": "endinvariant",
 }  # fmt: skip
+_WORDS = {"true", "false", "endmodule", "module", "init", "const", "formula", "label", "rewards", "min", "max"}
 
 
 def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
@@ -62,6 +63,16 @@ def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
         return text, ()
     rest = text[:start] + " " * len(word) + text[start + len(word) :]
     return f"{_TYPES[word]} {rest}", (f"its model type, {word}, is read as if it stood first",)
+
+
+def undeclared_name(text: str, line: int, column: int) -> str:
+    """Return the name at a place of a program if nothing declares it there, or "" (line and column count from 1)."""
+    lines = text.splitlines()
+    match = re.match(r"[\s!(-]*([A-Za-z_]\w*)", lines[line - 1][column - 1 :]) if line <= len(lines) else None
+    name = match[1] if match else ""
+    kinds = (r"\b(const|formula)\b[^;=]*\b{}\b", r"\bmodule\s+{}\b", r"\b{}\s*(\(|:\s*(\[|bool|int|clock))")
+    declared = "|".join(kind.format(name) for kind in kinds)
+    return "" if re.search(declared, _SKIPPED.sub("", text)) or name in _WORDS else name
 
 
 def _model_type(plain: str) -> tuple[int, str] | None:

@@ -19,11 +19,12 @@ import numpy as np
 
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats.explicit_model import Bools, ExplicitModel
-from tailwise.formats.prism_text import tidy_program
+from tailwise.formats.prism_text import tidy_program, undeclared_name
 from tailwise.formats.storm_options import StormOptions
 from tailwise.formats.umb_archive import read_umb
 
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
+_PLACE = re.compile(r"error at (\d+):(\d+): *expecting <[^>]*(?:expression|update list)>")
 _KINDS = ("DTMC", "MDP", "POMDP")
 
 
@@ -91,12 +92,20 @@ def build(kind: str, path: Path, options: StormOptions) -> ExplicitModel:
 def _parse_prism(storm: Any, path: Path) -> tuple[Any, tuple[str, ...]]:
     """Parse a program, in the form in which Storm takes it."""
     text, notes = tidy_program(path)
-    if not notes:
-        return storm.parse_prism_program(str(path)), ()
     with TemporaryDirectory(prefix="tailwise-") as folder:
         tidied = Path(folder) / path.name
         tidied.write_text(text, encoding="utf-8")
-        return storm.parse_prism_program(str(tidied)), notes
+        try:
+            return storm.parse_prism_program(str(tidied)), notes
+        except RuntimeError as error:
+            place = _PLACE.search(str(error))
+            name = undeclared_name(text, int(place[1]), int(place[2])) if place else ""
+            if not name:
+                raise
+            raise FormatError(
+                f"{path}, line {place and place[1]}: nothing declares {name!r}; if it is a constant, add the line "
+                f"'const int {name};' (or double, or bool) and say constants='{name}=...'"
+            ) from None
 
 
 def _define_constants(storm: Any, source: Any, path: Path, options: StormOptions) -> Any:
