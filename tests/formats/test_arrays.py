@@ -74,14 +74,14 @@ def test_sparse_stays_sparse():
     [
         (np.eye(2)[None], np.zeros(3), r"rewards has shape \(3,\)"),
         (np.eye(2)[None], np.zeros((2, 2)), r"rewards has shape \(2, 2\)"),
-        (np.eye(2), np.zeros(2), r"one \(S, S\) matrix per action"),
-        (np.ones((1, 2, 3)), np.zeros(2), r"transitions\[0\] has shape \(2, 3\)"),
-        ([np.eye(2), np.eye(3)], np.zeros(2), r"transitions\[1\]"),
-        (np.zeros((1, 2, 2)), np.zeros(2), "all probabilities are 0 for state 0, action 0"),
+        (np.eye(2), np.zeros(2), r"transitions has shape \(2, 2\); expected"),
+        (np.ones((1, 2, 3)), np.zeros(2), r"transitions has shape \(1, 2, 3\), which does not fit"),
+        ([np.eye(2), np.eye(3)], np.zeros(2), r"transitions must hold one"),
+        (np.zeros((1, 2, 2)), np.zeros(2), r"all probabilities are 0 for \(state 0, action 0\)"),
         (0.4 * np.eye(2)[None], np.zeros(2), "probabilities sum to 0.4"),
         (sparse.eye_array(2), np.zeros(2), "one sparse matrix"),
         ("abc", np.zeros(2), "transitions must hold"),
-        (np.eye(2)[None], np.zeros((2, 2, 2)), "rewards holds 2 matrices"),
+        (np.eye(2)[None], np.zeros((2, 2, 2)), r"rewards has shape \(2, 2, 2\), which does not fit"),
     ],
 )
 def test_wrong_toolbox_arrays(transitions, rewards, said):
