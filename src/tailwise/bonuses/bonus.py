@@ -28,7 +28,7 @@ class Slots(NamedTuple):
     action: dict[str, int]
 
 
-NO_SLOTS = Slots({}, {})
+_MOST = 1e300  # above this a constant times a power of a count may overflow, and all scores are alike
 
 
 class Bonus:
@@ -107,8 +107,8 @@ def register_bonus(kind: type, growth: Kernel, formula: Kernel, note: Kernel | N
 def constants_of(value: float | Sequence[float], name: str) -> float | tuple[float, ...]:
     """Validate a non-negative number, or one per depth."""
     if isinstance(value, (list, tuple, np.ndarray)):
-        return tuple(real(item, f"{name}[{h}]", low=0.0) for h, item in enumerate(value))
-    return real(value, name, low=0.0)
+        return tuple(real(item, f"{name}[{h}]", low=0.0, high=_MOST) for h, item in enumerate(value))
+    return real(value, name, low=0.0, high=_MOST)
 
 
 def per_step(value: float | tuple[float, ...], horizon: int, name: str) -> NDArray[np.float64]:
