@@ -24,19 +24,20 @@ Kernel: TypeAlias = Callable[..., Any]
 
 def kernel(function: Kernel) -> Kernel:
     """Compile ``function`` at its first call, with the options that every kernel shares."""
-    return _compiled(function, error_model="numpy")
+    try:
+        compiled: Kernel = njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
+        compiled = njit(nogil=True, error_model="numpy")(function)
+    return compiled
 
 
 def inlined(function: Kernel) -> Kernel:
-    """Like :func:`kernel`, for small functions that must vanish into their callers."""
-    return _compiled(function, error_model="numpy", forceinline=True)
+    """Like :func:`kernel`, for small functions that must vanish into their callers.
 
-
-def _compiled(function: Kernel, **options: Any) -> Kernel:
-    try:
-        compiled: Kernel = njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
-        compiled = njit(nogil=True, **options)(function)
+    They are not cached on disk: whoever calls them is. (A cache file of their own would name the types of other
+    people's rules, which cannot be read back where their module is missing.) So do not call them from Python.
+    """
+    compiled: Kernel = njit(nogil=True, error_model="numpy", forceinline=True)(function)
     return compiled
 
 

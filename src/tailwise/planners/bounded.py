@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, generator, own_words
 from tailwise._validate import integer, real
 from tailwise.bindings import position_of
-from tailwise.bindings.intern import intern, intern_rows, new_store
+from tailwise.bindings.intern import intern_rows, new_store
 from tailwise.errors import OptionError
 from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
@@ -358,7 +358,7 @@ class BoundedTrials:
         answer = self._bounds(state, h)
         low, high = cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
         self._trial.key[0] = self._key(handle, h)
-        node = intern(self._nodes.store, self._trial.key)
+        node = int(intern_rows(self._nodes.store, self._trial.key[None, :])[0])
         if node < 0:
             return kernels.FULL
         self._nodes.low[node], self._nodes.high[node] = low, high

@@ -56,6 +56,12 @@ def push_value(value, count, cost, beta):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _merged(value, other, share, beta):  # type: ignore[no-untyped-def]
+    """:func:`merge_values`, for Python."""
+    return merge_values(value, other, share, beta)
+
+
+@kernel
 def _push(state, costs, beta):  # type: ignore[no-untyped-def]
     """Push ``costs`` into ``state`` = [count, reference, sum of u, compensation]."""
     for cost in costs:
@@ -177,7 +183,7 @@ class EntropicAccumulator:
             return merged
         # The lighter side is folded into the heavier one, so that the operation is symmetric.
         first, second = sorted((self, other), key=lambda item: (item.count, item.value), reverse=True)
-        value = merge_values(first.value, second.value, second._state[0] / total, self.beta)
+        value = _merged(first.value, second.value, second._state[0] / total, self.beta)
         merged._state[:] = total, value, 0.0, 0.0
         return merged
 

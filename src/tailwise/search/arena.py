@@ -161,6 +161,13 @@ def find_child(ints, action_unit, state):  # type: ignore[no-untyped-def]
     return child, link
 
 
+@kernel
+def child_of(arena, action_unit, state):  # type: ignore[no-untyped-def]
+    """Return the unit of the child for ``state``, 0 if there is none."""
+    child, _ = find_child(arena.ints, action_unit, state)
+    return child
+
+
 @inlined
 def least_value(arena, node):  # type: ignore[no-untyped-def]
     """Least value among the actions of ``node`` that were tried; infinite where none was."""

@@ -224,9 +224,8 @@ class TreeSearch:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live "
-            "random stream; "
-            "copy.deepcopy(search) gives an independent copy in this process"
+            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live random "
+            "stream; copy.deepcopy(search) gives an independent copy in this process"
         )
 
     # ---------------------------------------------------------------- planning

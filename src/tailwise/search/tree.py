@@ -127,8 +127,7 @@ class Tree:
 
     def child(self, node: int, position: int, handle: int) -> int | None:
         """Node of one next state, or None if the action has not led there."""
-        found, _ = units.find_child(self.arena.ints, node + 1 + position, handle)
-        return int(found) or None
+        return int(units.child_of(self.arena, node + 1 + position, handle)) or None
 
     # ----------------------------------------------------------------- changes
 
