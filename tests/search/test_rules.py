@@ -78,7 +78,7 @@ def test_bellman_backup_is_the_erm_over_the_frequencies_seen(beta):
 @pytest.mark.parametrize("backup", [BellmanBackup(), OffPolicyBackup()])
 @pytest.mark.parametrize("beta", [-0.5, 0.0, 1.0])
 def test_with_enough_visits_the_value_is_the_optimum_and_not_the_mixture(backup, beta):
-    """Evenly tried actions: the sampled backup stays away from V*, these two reach it (tolerance: 0.06 of the range)."""
+    """Evenly tried actions: the sampled backup stays away from V*, these two reach it (within 0.06 of the range)."""
     mdp = random_mdp(8, states=3, actions=2, horizon=3)
     exact = backward_induction(mdp, beta)
     root = exact.q_values[0, mdp.start]

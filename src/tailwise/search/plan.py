@@ -204,19 +204,18 @@ def make_rows(
     sense: Sense,
 ) -> tuple[ActionRow, ...]:
     """Assemble the rows from inner costs; ``moments`` is (mean, squared deviations, min, max) of ``counts`` costs."""
-    total, sign = max(1, int(visits.sum())), 1.0 if sense == "cost" else -1.0
+    total = max(1, int(visits.sum()))
     rows = []
     columns = (visits.tolist(), erms.tolist(), counts.tolist(), moments.tolist())
     for k, (seen, erm, count, (mean, spread, low, high)) in enumerate(zip(*columns, strict=True)):
         interval = _interval(erm, seen, beta, samples[k]) if seen else _UNBOUNDED
+        if sense == "reward":
+            erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
+            interval = Interval(0.0 - interval.high, 0.0 - interval.low)
         if not seen:
             erm = math.nan
         if not count:
             mean = low = high = math.nan
-        if sense == "reward":
-            low, high = high, low
-            interval = Interval(0.0 - interval.high, 0.0 - interval.low)
-        erm, mean, low, high = (sign * number + 0.0 for number in (erm, mean, low, high))
         std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
         rows.append(ActionRow(actions[k], labels[k], seen, seen / total, erm, mean, std, low, high, interval))
     return tuple(rows)

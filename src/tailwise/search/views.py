@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tailwise.bindings import Binding
@@ -54,6 +54,7 @@ class TreeReader:
 
     def settle(self) -> None:
         """Keep a copy, or nothing where the tree is large: the living tree is about to change."""
+        self.detach()
         if self._tree.num_bytes > _MOST_BYTES:
             self._is_gone = True
         else:
@@ -80,7 +81,7 @@ class ActionView:
         Estimated ERM of the discounted total from the node on, in the model's sense; NaN where it was never taken.
     """
 
-    node: NodeView
+    node: NodeView = field(repr=False)
     position: int
     action: Any
     label: str
@@ -126,10 +127,10 @@ class NodeView:
         Its step h.
     """
 
-    _reader: TreeReader
-    _unit: int
+    _reader: TreeReader = field(repr=False)
+    _unit: int = field(repr=False)
     step: int
-    _way: tuple[tuple[Any, Any], ...] = ()
+    _way: tuple[tuple[Any, Any], ...] = field(repr=False, default=())
 
     @property
     def state(self) -> Any:
