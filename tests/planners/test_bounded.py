@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from dataclasses import replace
 
 import mpmath
@@ -11,6 +12,7 @@ import pytest
 from conftest import random_mdp
 from tailwise import BoundedTrials, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.evaluation import cost_distribution
 from tailwise.models import tabulate
 from tailwise.planners import BoundedPlan, bounded
 from tailwise.search import StopReason
@@ -439,8 +441,41 @@ def test_a_plan_says_what_it_knows():
     assert row.interval == (row.lower, row.upper)
     assert row.lower <= row.erm <= row.upper
     assert math.isnan(row.mean)
-    assert plan.samples("safe").size == 0
     assert plan.to_dict()["proven"] is True
+
+
+@pytest.mark.compiled
+def test_episodes_show_the_distribution_behind_the_risk():
+    """The mean and the ERM of the totals against the exact law of the optimal policy; five standard errors."""
+    mdp = domains.make("mdp-4")
+    solution = backward_induction(mdp, 0.5)
+    plan = BoundedTrials(mdp, 0.5, seed=0, width=1e-6).plan()
+    law = cost_distribution(mdp, solution)
+    totals = plan.samples("safe")
+    assert totals.size == 4096
+    mean, std = float(totals.mean()), float(totals.std())
+    assert mean == pytest.approx(law.mean, abs=5 * std / 64)
+    assert std == pytest.approx(law.std, rel=0.1)
+    assert np.array_equal(plan.samples("safe"), totals)
+    assert plan.samples("risky").mean() != mean
+    early = BoundedTrials(mdp, 0.5, seed=0).plan(iterations=2)
+    assert early.row(early.action).lower <= early.samples(early.action).max()
+
+
+def test_episodes_on_simulators_ask_for_what_they_need():
+    model = Walk(horizon=12)
+    plan = BoundedTrials(model, 0.5, seed=0, bounds=(0.0, 5.0)).plan()
+    assert np.all(plan.samples("leave") == 2.0)
+    walked = plan.samples("walk")
+    assert set(walked) <= {3.0, 7.0}  # once, and then leave
+    assert walked.mean() == pytest.approx(5.0, abs=0.2)
+    model.sense = "reward"
+    rewarded = BoundedTrials(model, 0.0, seed=0, bounds=(0.0, 5.0)).plan()
+    totals = rewarded.samples("walk")  # 1 or 5 for each of 12 steps
+    assert totals.mean() == pytest.approx(36.0, abs=5 * 2 * 12**0.5 / 64)
+    assert pickle.loads(pickle.dumps(rewarded)).samples("walk").size == 0
+    own = BoundedTrials(domains.make("mdp-4"), 0.5, bounds=lambda state, h: (0.0, 20.0)).plan(iterations=1)
+    assert own.samples("risky").size == 0
 
 
 def test_bounds_of_the_users_own():

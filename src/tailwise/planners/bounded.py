@@ -41,6 +41,7 @@ from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
 from tailwise.planners.bounded_outcomes import SimulatorListing
 from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row, middle
+from tailwise.planners.bounded_play import Player
 from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
 from tailwise.planners.registry import register_planner
 from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
@@ -224,7 +225,7 @@ class BoundedTrials:
         self._trial = self._trial._replace(
             root_low=np.full(size, -np.inf), root_high=np.full(size, np.inf), root_visits=np.zeros(size, np.int64)
         )
-        self._fit_scratch()
+        self._trial = kernels.fitted(self._trial, *self._listing.widths)
 
     def _look_ahead(self, handle: int, step: int) -> None:
         """Let the first bounds hold for all that a new root can reach; those that were learned hold already."""
@@ -314,7 +315,7 @@ class BoundedTrials:
                 return None
             if status == kernels.NEEDS_OUTCOMES:
                 self._listing.list_outcomes(handle)
-                self._fit_scratch()
+                self._trial = kernels.fitted(self._trial, *self._listing.widths)
             elif status == kernels.NEEDS_TERMINAL:
                 self._listing.list_terminal_cost(handle)
             elif status == kernels.NEEDS_BOUNDS:
@@ -397,14 +398,6 @@ class BoundedTrials:
             nodes.low[: kept.size], nodes.high[: kept.size] = self._nodes.low[kept], self._nodes.high[kept]
         self._nodes = nodes
 
-    def _fit_scratch(self) -> None:
-        """Let the trial's scratch hold the longest state and row of the table."""
-        actions, outcomes = self._listing.widths
-        if self._trial.q_low.size < actions:
-            self._trial = self._trial._replace(q_low=np.empty(2 * actions), q_high=np.empty(2 * actions))
-        if self._trial.x_low.size < outcomes:
-            self._trial = self._trial._replace(x_low=np.empty(2 * outcomes), x_high=np.empty(2 * outcomes))
-
     # ------------------------------------------------------------------ report
 
     def _report(self, before: np.ndarray[Any, Any], begun: float, stopped: StopReason) -> BoundedPlan:
@@ -436,7 +429,7 @@ class BoundedTrials:
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",
-            _samples=(np.empty(0),) * len(rows),
+            _player=Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0] >> 1)),
             lower=bounds.low,
             upper=bounds.high,
             proven=bool(kernels.is_proven(trial)),

@@ -84,6 +84,15 @@ class Trial(NamedTuple):
 _term, _risk = inlined(shifted_term), inlined(shifted_risk)
 
 
+def fitted(trial: Trial, actions: int, outcomes: int) -> Trial:
+    """Return the trial with scratch for so many actions of a state and outcomes of an action."""
+    if trial.q_low.size < actions:
+        trial = trial._replace(q_low=np.empty(2 * actions), q_high=np.empty(2 * actions))
+    if trial.x_low.size < outcomes:
+        trial = trial._replace(x_low=np.empty(2 * outcomes), x_high=np.empty(2 * outcomes))
+    return trial
+
+
 @inlined
 def erm_of(totals, probabilities, first, count, level):  # type: ignore[no-untyped-def]
     """ERM at ``level`` of ``totals[:count]`` whose probabilities, up to a factor, start at ``first``."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tailwise.models.contract import Sense
+from tailwise.planners.bounded_play import Player
 from tailwise.risk.intervals import Interval
 from tailwise.search.plan import ActionRow, Plan
 
@@ -51,6 +55,21 @@ class BoundedPlan(Plan):
     lower: float
     upper: float
     proven: bool
+    _player: Player | None = field(repr=False, compare=False, default=None)
+
+    def samples(self, action: Any) -> NDArray[np.float64]:
+        """Return totals of episodes that begin with ``action``: float64, shape (k,), in the model's sense.
+
+        They are played at the first call, and follow the action of the least risk that is certain; the risk of that
+        policy is at most ``upper`` of the row (for rewards: at least ``lower``). 4,096 episodes, fewer where they are
+        long; none where the planner's ``bounds`` is a function, or the plan was copied or loaded.
+        """
+        position = self.rows.index(self.row(action))
+        totals = np.empty(0) if self._player is None else self._player.totals(position)
+        return totals.copy() if self.sense == "cost" else 0.0 - totals
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_player": None}
 
     def __str__(self) -> str:
         better = "lower" if self.sense == "cost" else "higher"
