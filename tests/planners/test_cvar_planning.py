@@ -9,7 +9,8 @@ from small_tables import best, random_table
 from tailwise import TabularMDP, backward_induction, cvar_planning, domains, exceedance_planning
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import cost_distribution
-from tailwise.planners.totals import ReachableTotals
+from tailwise.planners.grid_totals import GridTotals
+from tailwise.planners.totals import ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk
 
 LEVELS = (0.05, 0.3, 0.5, 0.9, 0.99)
@@ -87,19 +88,59 @@ def test_merged_totals_keep_the_stated_gap():
     assert informative > 10
 
 
-def test_too_many_totals_are_merged_no_more_than_needed():
+def test_merging_moves_a_mean_by_no_more_than_the_tolerance():
     mdp = random_table(3, states=4, horizon=8)
-    exact = ReachableTotals.unfold(mdp)
+    exact, small = ReachableTotals.unfold(mdp), ReachableTotals.unfold(mdp, tolerance=0.5)
     assert exact.tolerance == 0.0
-    small = ReachableTotals.unfold(mdp, max_outcomes=3000)
-    assert small.tolerance > 0
-    assert sum(step.children.size for step in small.steps) <= 3000
-    assert small.pairs < exact.pairs
-    for power in (1.0, 2.0):  # the mean moves by no more than the tolerance, that of a Lipschitz function likewise
-        difference = exact.minimise(lambda x, k=power: k * x)[0] - small.minimise(lambda x, k=power: k * x)[0]
-        assert abs(difference) <= power * small.tolerance
-    with pytest.raises(OptionError, match="leave out tolerance="):
+    assert small.pairs < exact.pairs / 3
+    for scale in (1.0, 2.0):
+        difference = exact.minimise(lambda x, k=scale: k * x)[0] - small.minimise(lambda x, k=scale: k * x)[0]
+        assert 0 < abs(difference) <= scale * 0.5
+    with pytest.raises(OptionError, match="give a larger tolerance"):
         ReachableTotals.unfold(mdp, tolerance=0.0, max_outcomes=3000)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_a_grid_bounds_every_risk_from_both_sides(sense):
+    """The mean exactly, CVaR and ERM from above, and by no more than is stated."""
+    for seed in range(6):
+        mdp = random_table(seed, horizon=5, sense=sense, ends=seed % 2 == 1)
+        exact = ReachableTotals.unfold(mdp)
+        grid = GridTotals(mdp, 0.4 * np.arange(-150, 151), 0.4)
+        mean, chosen = grid.minimise(lambda x: x)
+        assert mean == pytest.approx(exact.minimise(lambda x: x)[0], abs=1e-9)
+        totals, weights = grid.law(chosen)
+        assert np.dot(totals, weights) == pytest.approx(mean, abs=1e-9)
+        for b in (-3.0, 0.0, 2.0):
+            above = grid.minimise(lambda x, b=b: np.maximum(x - b, 0.0))[0]
+            assert above >= exact.minimise(lambda x, b=b: np.maximum(x - b, 0.0))[0] - 1e-9
+        for beta in (0.1, 1.0):
+            risks = [math.log(one.minimise(lambda x, b=beta: np.exp(b * x))[0]) / beta for one in (exact, grid)]
+            assert -1e-9 <= risks[1] - risks[0] <= grid.overstated(beta=beta) + 1e-9
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_planning_on_a_grid_keeps_the_stated_gap(sense, monkeypatch):
+    from tailwise.planners import cvar
+
+    for seed in range(5):
+        mdp = random_table(seed, horizon=5, sense=sense)
+        exact = {level: cvar_planning(mdp, level, tolerance=0.0) for level in (0.3, 0.9)}
+        budget = float(np.median(exact[0.3].totals))
+        least = exceedance_planning(mdp, budget)
+        monkeypatch.setattr(cvar, "reach_totals", lambda table, tolerance: GridTotals.over(table))
+        for level, known in exact.items():
+            rough = cvar_planning(mdp, level)
+            sign = 1.0 if sense == "cost" else -1.0
+            assert known.gap < rough.gap < 0.05
+            assert sign * rough.value - rough.gap - 1e-9 <= sign * known.value <= sign * rough.value + 1e-9
+            attained = sign * float(mdp.signed(cvar_in_costs(mdp, followed(mdp, rough), level)))
+            assert sign * known.value - 1e-9 <= attained <= sign * known.value + 2 * rough.gap
+        bound = exceedance_planning(mdp, budget)
+        assert bound.value - bound.gap - 1e-9 <= least.value <= bound.value + 1e-9
+        monkeypatch.undo()
 
 
 @pytest.mark.compiled
@@ -110,7 +151,7 @@ def test_the_unfolded_mean_is_that_of_the_exact_solver():
             from tailwise.models import tabulate
 
             mdp = tabulate(mdp)
-        graph = ReachableTotals.unfold(mdp)
+        graph = reach_totals(mdp)
         value, chosen = graph.minimise(lambda totals: totals)
         assert float(mdp.signed(value)) == pytest.approx(
             backward_induction(mdp, 0.0).value, abs=2 * graph.tolerance + 1e-9

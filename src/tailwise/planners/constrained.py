@@ -19,6 +19,7 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from tailwise.models import TabularMDP
 from tailwise.planners.backward_induction import backward_induction
 from tailwise.planners.cvar import TotalPlan, cvar_planning, plan_of
 from tailwise.planners.evar import check_level
-from tailwise.planners.totals import Floats, Ints, ReachableTotals
+from tailwise.planners.grid_totals import GridTotals
+from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk, erm
 
 _EXPONENT = 700.0  # of the exponential beyond which it is cut: far over the budget either way
@@ -59,7 +61,7 @@ class _Found:
     bound: float
     multiplier: float
     mean: float
-    chosen: tuple[Ints, ...] | None
+    chosen: Any
 
 
 def constrained_planning(
@@ -87,7 +89,7 @@ def constrained_planning(
     tolerance : float, optional
         Gap at which to stop, >= 0; 1e-3 of the range of the totals if not given.
     merge : float, optional
-        How far totals may be moved to merge accrued costs; no more than is needed if not given.
+        As in :func:`cvar_planning`.
     max_solves : int, default 2000
         Stop there, with the gap that is left.
 
@@ -113,14 +115,14 @@ def constrained_planning(
         raise OptionError("give level= (to constrain the CVaR) or beta= (the ERM), one of the two")
     limit = integer(max_solves, "max_solves", low=2)
     most = float(mdp.signed(real(budget, "budget")))
-    graph = ReachableTotals.unfold(mdp, tolerance=merge)
+    graph: Any = reach_totals(mdp, tolerance=merge)
     range_ = float(np.ptp(graph.all_totals()))
     allowed = 1e-3 * range_ if tolerance is None else real(tolerance, "tolerance", low=0.0)
     counted = _Counted(graph)
     if beta is not None:
         risk_level = real(beta, "beta", low=0.0, low_open=True)
 
-        def risk(chosen: tuple[Ints, ...]) -> float:
+        def risk(chosen: Any) -> float:
             totals, weights = graph.law(chosen)
             return erm(totals, risk_level, weights)
 
@@ -134,7 +136,7 @@ def constrained_planning(
     else:
         tail_level = check_level(level if level is not None else math.nan)
 
-        def risk(chosen: tuple[Ints, ...]) -> float:
+        def risk(chosen: Any) -> float:
             totals, weights = graph.law(chosen)
             return conditional_value_at_risk(totals, tail_level, weights)
 
@@ -143,21 +145,21 @@ def constrained_planning(
 
         name = f"CVaR at {tail_level:g}"
         least_risk = float(mdp.signed(cvar_planning(mdp, tail_level, merge=merge).value))
-    moved = graph.tolerance
+    under, over = graph.understated, graph.overstated(level=level, beta=beta)
     slack = 1e-9 * max(range_, abs(most))
     neutral_mean, neutral = counted.minimise(lambda x: x)
     found: _Found | None
-    if risk(neutral) <= most - moved:
+    if risk(neutral) <= most - under:
         found = _Found(neutral_mean, 0.0, neutral_mean, neutral)
     else:
-        found = solve(most - moved) if least_risk + moved <= most + slack else None
+        found = solve(most - under) if least_risk + under <= most + slack else None
     if found is None or found.chosen is None:
         word = "least" if mdp.sense == "cost" else "largest"
         raise OptionError(
             f"no plan was found that keeps the {name} to {budget:g}: the {word} that any plan can have is "
-            f"{float(mdp.signed(least_risk)):.9g}" + (f", known to {moved:.2g}" if moved else "")
+            f"{float(mdp.signed(least_risk)):.9g}" + (f", known to {under + over:.2g}" if under + over else "")
         )
-    bound = found.bound if moved == 0.0 else solve(most + moved).bound - 2.0 * moved
+    bound = found.bound if under + over == 0.0 else solve(most + over).bound - 2.0 * under
     plan = plan_of(graph, found.chosen, found.mean, max(0.0, found.mean - bound), most, counted.solves)
     return ConstrainedPlan(**vars(plan), risk=float(mdp.signed(risk(found.chosen))), multiplier=found.multiplier)
 
@@ -165,11 +167,11 @@ def constrained_planning(
 class _Counted:
     """A graph that counts how often it was solved."""
 
-    def __init__(self, graph: ReachableTotals) -> None:
+    def __init__(self, graph: ReachableTotals | GridTotals) -> None:
         self.graph = graph
         self.solves = 0
 
-    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, tuple[Ints, ...]]:
+    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, Any]:
         self.solves += 1
         return self.graph.minimise(function)
 
@@ -178,13 +180,13 @@ def _dual(
     counted: _Counted,
     excess: Callable[[Floats], Floats],
     budget: float,
-    risk: Callable[[tuple[Ints, ...]], float],
+    risk: Callable[[Any], float],
 ) -> _Found:
     """Solve the dual of: least mean subject to ``E[excess(X)] <= 0``. A plan counts as kept by its own risk."""
-    best: tuple[float, tuple[Ints, ...] | None] = (math.inf, None)
+    best: tuple[float, Any] = (math.inf, None)
     slack = 1e-9 * max(1.0, abs(budget))
 
-    def look(chosen: tuple[Ints, ...]) -> tuple[float, float]:
+    def look(chosen: Any) -> tuple[float, float]:
         nonlocal best
         totals, weights = counted.graph.law(chosen)
         mean = float(np.dot(totals, weights))
@@ -215,7 +217,7 @@ def _cvar_dual(
     counted: _Counted,
     level: float,
     budget: float,
-    risk: Callable[[tuple[Ints, ...]], float],
+    risk: Callable[[Any], float],
     allowed: float,
     limit: int,
 ) -> _Found:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import heapq
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,8 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.planners.evar import check_level
-from tailwise.planners.totals import Floats, Ints, ReachableTotals
+from tailwise.planners.grid_totals import GridTotals
+from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk.measures import conditional_value_at_risk
 
 
@@ -64,8 +66,8 @@ class TotalPlan:
     probabilities: Floats
     tolerance: float
     solves: int
-    graph: ReachableTotals
-    chosen: tuple[Ints, ...]
+    graph: ReachableTotals | GridTotals
+    chosen: Any
 
     @property
     def action(self) -> int:
@@ -75,8 +77,7 @@ class TotalPlan:
     def act(self, state: int, h: int, accrued: float) -> int:
         """Return the action id in ``state`` at step ``h`` after ``accrued`` discounted cost (or reward)."""
         mdp = self.graph.mdp
-        index = self.graph.find(state, h, float(mdp.signed(accrued)))
-        return int(mdp.action_ids[self.graph.steps[h].rows[self.chosen[h][index]]])
+        return self.graph.action(self.chosen, state, h, float(mdp.signed(accrued)))
 
 
 def cvar_planning(
@@ -98,7 +99,8 @@ def cvar_planning(
     tolerance : float, optional
         Gap at which to stop, >= 0; 1e-6 of the range of the totals if not given, or what merging moves them by.
     merge : float, optional
-        How far totals may be moved to merge accrued costs; no more than is needed if not given.
+        How far totals may be moved to merge accrued costs. If not given, they are kept apart, and put on a fine grid
+        where there are too many.
     max_solves : int, default 500
         Stop there, with the gap that is left.
 
@@ -126,14 +128,15 @@ def cvar_planning(
     """
     tail = 1.0 - check_level(level)
     limit = integer(max_solves, "max_solves", low=2)
-    graph = ReachableTotals.unfold(mdp, tolerance=merge)
+    graph: Any = reach_totals(mdp, tolerance=merge)
     points = graph.all_totals()
     range_ = float(points[-1] - points[0])
-    default = max(1e-6 * range_, graph.tolerance)  # closer than the totals are known is of no use
+    off = graph.understated + graph.overstated(level=level)
+    default = max(1e-6 * range_, off)  # closer than the totals are known is of no use
     allowed = default if tolerance is None else real(tolerance, "tolerance", low=0.0)
     least: dict[int, float] = {}
 
-    def solve(index: int) -> tuple[float, int, tuple[Ints, ...]]:
+    def solve(index: int) -> tuple[float, int, Any]:
         threshold = points[index]
         least[index], chosen = graph.minimise(lambda totals: np.maximum(totals - threshold, 0.0))
         totals, weights = graph.law(chosen)
@@ -163,7 +166,7 @@ def cvar_planning(
         heapq.heappush(intervals, bounded(middle, j))
     gap = max(0.0, best[0] - intervals[0][0]) if intervals else 0.0
     gap = 0.0 if gap <= 1e-12 * range_ else gap  # rounding
-    return plan_of(graph, best[2], best[0], gap + 2.0 * graph.tolerance, float(points[best[1]]), len(least))
+    return plan_of(graph, best[2], best[0], gap + off, float(points[best[1]]), len(least))
 
 
 def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None = None) -> TotalPlan:
@@ -176,7 +179,8 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     budget : float
         The total that should not be exceeded; for rewards, the total that should be reached.
     merge : float, optional
-        How far totals may be moved to merge accrued costs; no more than is needed if not given.
+        How far totals may be moved to merge accrued costs. If not given, they are kept apart, and put on a fine grid
+        where there are too many.
 
     Returns
     -------
@@ -198,7 +202,7 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     ('right', 0.01, 0.0)
     """
     limit = float(mdp.signed(real(budget, "budget")))
-    graph = ReachableTotals.unfold(mdp, tolerance=merge)
+    graph: Any = reach_totals(mdp, tolerance=merge)
     points = graph.all_totals()
     slack = 1e-9 * max(1.0, abs(limit), float(np.ptp(points)))  # totals that differ in rounding alone are equal
     if points[0] - graph.tolerance > limit + slack:
@@ -216,8 +220,8 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
 
 
 def plan_of(
-    graph: ReachableTotals,
-    chosen: tuple[Ints, ...],
+    graph: ReachableTotals | GridTotals,
+    chosen: Any,
     value: float,
     gap: float,
     threshold: float,

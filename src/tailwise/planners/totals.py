@@ -5,9 +5,10 @@ sends every pair through every action to its outcomes; pairs that are equal are 
 least mean of *any* function of the total takes one pass backward, and a policy's law one pass forward.
 
 Equal means: to 1e-12 of the range, since sums in another order differ in their last digits. There can still be too
-many pairs (their number grows exponentially with the horizon where costs are in general position). Then accrued costs
-that are close are merged, and what no total moves by more than is kept as the tolerance. The risk of every policy under
-every measure that is monotone and translation-invariant then moves by at most the tolerance, and so does the optimum.
+many pairs: their number grows exponentially with the horizon where costs are in general position. Then they are put
+on a grid (:mod:`tailwise.planners.grid_totals`). Or accrued costs that are close are merged, so that no total moves by
+more than a tolerance; the risk of every policy under every measure that is monotone and translation-invariant then
+moves by at most as much, and so does the optimum.
 
 Costs here are inner ones: minimised, whatever the model's sense.
 """
@@ -25,6 +26,7 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
+from tailwise.planners.grid_totals import GridTotals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -72,9 +74,7 @@ class ReachableTotals:
     tolerance: float
 
     @classmethod
-    def unfold(
-        cls, mdp: TabularMDP, *, tolerance: float | None = None, max_outcomes: int = MAX_OUTCOMES
-    ) -> ReachableTotals:
+    def unfold(cls, mdp: TabularMDP, *, tolerance: float = 0.0, max_outcomes: int = MAX_OUTCOMES) -> ReachableTotals:
         """Unfold a table.
 
         Parameters
@@ -82,19 +82,18 @@ class ReachableTotals:
         mdp : TabularMDP
             The table.
         tolerance : float, optional
-            Merge accrued costs so far that no total moves by more than this, >= 0. If not given, only equal ones are
-            merged, and close ones where there are too many.
+            Merge accrued costs so far that no total moves by more than this, >= 0.
         max_outcomes : int, default 1,000,000
             Most outcomes, over all pairs and actions.
 
         Raises
         ------
         OptionError
-            If there are more, with the ``tolerance`` that was given.
+            If there are more.
         """
         mdp.require_sound()
-        allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0)
-        return _unfold(mdp, allowed, integer(max_outcomes, "max_outcomes", low=mdp.horizon))
+        moved = real(tolerance, "tolerance", low=0.0)
+        return _unfold(mdp, moved, integer(max_outcomes, "max_outcomes", low=mdp.horizon))
 
     @property
     def pairs(self) -> int:
@@ -147,26 +146,42 @@ class ReachableTotals:
         kept = weights > 0
         return values[kept], weights[kept] / weights.sum()
 
-    def find(self, state: int, h: int, accrued: float) -> int:
-        """Return the index of the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
+    @property
+    def understated(self) -> float:
+        """By how much a risk may be understated."""
+        return self.tolerance
+
+    def overstated(self, *, level: float | None = None, beta: float | None = None) -> float:
+        """By how much a risk may be overstated, whichever measure it is."""
+        return self.tolerance
+
+    def action(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
+        """Return the action id in the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
         step = self.steps[h]
         low, high = np.searchsorted(step.states, [state, state + 1])
         if low == high:
             raise StateError(f"state {self.mdp.state_name(state)} cannot be reached at step {h}")
         near = int(low + np.searchsorted(step.accrued[low:high], accrued))
         options = [index for index in (near - 1, near) if low <= index < high]
-        return min(options, key=lambda index: abs(step.accrued[index] - accrued))
+        index = min(options, key=lambda one: abs(step.accrued[one] - accrued))
+        return int(self.mdp.action_ids[step.rows[chosen[h][index]]])
 
 
-def _unfold(mdp: TabularMDP, tolerance: float | None, limit: int) -> ReachableTotals:
-    """Unfold step by step; without a tolerance, each step has its share of ``limit`` and is coarsened to keep to it."""
+def reach_totals(mdp: TabularMDP, *, tolerance: float | None = None) -> ReachableTotals | GridTotals:
+    """List all totals, merged within a tolerance if there is one; or put them on a grid where there are too many."""
+    if tolerance is not None:
+        return ReachableTotals.unfold(mdp, tolerance=tolerance)
+    try:
+        return ReachableTotals.unfold(mdp)
+    except OptionError:
+        return GridTotals.over(mdp)
+
+
+def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
+    """Unfold step by step."""
     low, high = total_bounds(mdp)
-    equal = _EQUAL * (max(high - low, abs(low), abs(high)) or 1.0)
-    width = max(2.0 * (tolerance or 0.0) / (mdp.horizon + 1), equal)
-    fan = np.add.reduceat(np.diff(mdp.outcome_offsets), mdp.action_offsets[:-1][np.diff(mdp.action_offsets) > 0])
-    outcomes_of = np.zeros(mdp.num_states, np.int64)
-    outcomes_of[np.diff(mdp.action_offsets) > 0] = fan
-    states, accrued, factor, count, moved = np.array([mdp.start]), np.zeros(1), 1.0, 0, 0.0
+    width = max(2.0 * tolerance / (mdp.horizon + 1), _EQUAL * (max(high - low, abs(low), abs(high)) or 1.0))
+    states, accrued, factor, count = np.array([mdp.start]), np.zeros(1), 1.0, 0
     steps: list[Step] = []
     for h in range(mdp.horizon):
         choices, pairs, rows = _ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
@@ -174,30 +189,24 @@ def _unfold(mdp: TabularMDP, tolerance: float | None, limit: int) -> ReachableTo
         count += outcomes.size
         if count > limit:
             raise OptionError(
-                f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; leave out "
-                "tolerance=, give a larger one, or raise max_outcomes="
+                f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; give a larger "
+                f"tolerance than {tolerance:g}, or raise max_outcomes="
             )
         costs = mdp.losses[outcomes]
         if mdp.step_losses.size:
             costs = costs + mdp.step_losses[h, rows[owners]]
         paid = accrued[pairs[owners]] + factor * costs
         done, targets = mdp.done[outcomes], mdp.next_states[outcomes].astype(np.int64)
-        merged, ends = _Sorted.of(targets[~done], paid[~done]), _Sorted.of(0 * targets[done], paid[done])
-        next_states, next_accrued, going = merged.merge(width)
-        share = (limit - count) // max(1, mdp.horizon - h - 1)
-        while tolerance is None and h + 1 < mdp.horizon and outcomes_of[next_states].sum() > share:
-            width *= 1.5
-            next_states, next_accrued, going = merged.merge(width)
-        _, ended, over = ends.merge(width)
-        moved += width / 2.0 if width > equal else 0.0
+        states_after, accrued_after, going = _merged(targets[~done], paid[~done], width)
+        _, ended, over = _merged(0 * targets[done], paid[done], width)
         children = np.empty(outcomes.size, np.int64)
-        children[~done], children[done] = going, next_states.size + over
+        children[~done], children[done] = going, states_after.size + over
         steps.append(Step(states, accrued, choices, rows, branches, mdp.probabilities[outcomes], children, ended))
-        states, accrued = next_states, next_accrued
+        states, accrued = states_after, accrued_after
         factor *= mdp.discount
         if not states.size:
             break
-    return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_losses[states], moved)
+    return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_losses[states], tolerance)
 
 
 def _ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
@@ -208,26 +217,15 @@ def _ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
     return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
 
 
-@dataclass(frozen=True)
-class _Sorted:
-    """Pairs of state and accrued cost in order, to be merged at one width or another."""
-
-    states: Ints
-    accrued: Floats
-    order: Ints
-
-    @classmethod
-    def of(cls, states: Ints, accrued: Floats) -> _Sorted:
-        order = np.lexsort((accrued, states))
-        return cls(states[order], accrued[order], order)
-
-    def merge(self, width: float) -> tuple[Ints, Floats, Ints]:
-        """Return the distinct pairs, and the index of each pair as given; those in one cell lie in its middle."""
-        if not self.order.size:
-            return self.states, self.accrued, self.order
-        new = np.append(True, (np.diff(self.states) != 0) | (np.diff(np.floor(self.accrued / width)) != 0))
-        first = np.flatnonzero(new)
-        last = np.append(first[1:], self.order.size) - 1
-        inverse = np.empty_like(self.order)
-        inverse[self.order] = np.cumsum(new) - 1
-        return self.states[first], (self.accrued[first] + self.accrued[last]) / 2.0, inverse
+def _merged(states: Ints, accrued: Floats, width: float) -> tuple[Ints, Floats, Ints]:
+    """Return the distinct pairs, sorted, and the index of each pair as given; those in one cell lie in its middle."""
+    if not states.size:
+        return states, accrued, states
+    order = np.lexsort((accrued, states))
+    states, accrued = states[order], accrued[order]
+    new = np.append(True, (np.diff(states) != 0) | (np.diff(np.floor(accrued / width)) != 0))
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], order.size) - 1
+    inverse = np.empty_like(order)
+    inverse[order] = np.cumsum(new) - 1
+    return states[first], (accrued[first] + accrued[last]) / 2.0, inverse
