@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib
 import io
 import warnings
@@ -68,15 +69,11 @@ def load_rddl(
             horizon=integer(steps, "horizon", low=1),
             discount=real(factor, "discount", low=0.0, high=1.0, low_open=True),
             name=f"rddl:{target}",
-            reload=(_reload, (target, horizon, discount, limits)),
+            reload=functools.partial(load_rddl, target, horizon=horizon, discount=discount, limits=limits),
         )
         simulator.notes += limits.notes()
         verify(simulator)
     return simulator
-
-
-def _reload(target: str, horizon: int | None, discount: float | None, limits: ActionLimits) -> RddlSimulator:
-    return load_rddl(target, horizon=horizon, discount=discount, limits=limits)
 
 
 def _files(target: str) -> tuple[str, str]:

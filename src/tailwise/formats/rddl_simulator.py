@@ -42,8 +42,8 @@ class RddlSimulator:
         Factor per step.
     name : str
         Name of the instance, for display.
-    reload : tuple
-        A function and its arguments that give this simulator again, for pickling.
+    reload : callable
+        Gives this simulator again, for pickling.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class RddlSimulator:
         horizon: int,
         discount: float,
         name: str,
-        reload: tuple[Callable[..., Any], tuple[Any, ...]],
+        reload: Callable[[], Any],
     ) -> None:
         self.horizon = horizon
         self.discount = discount
@@ -167,8 +167,8 @@ class RddlSimulator:
             )
         return following, float(reward), done
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return self._reload
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        return self._reload, ()
 
     def _legal(self, state: State) -> Iterator[int]:
         for number, action in enumerate(self._joint_actions):

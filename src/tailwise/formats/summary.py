@@ -51,20 +51,20 @@ class Summary:
     name: str
     kind: str
     sense: Sense
-    states: int | None
-    actions: int | None
+    states: int | None = None
+    actions: int | None = None
     start_actions: int
-    pairs: int | None
-    outcomes: int | None
-    lowest: float | None
-    highest: float | None
-    lowest_terminal: float | None
-    highest_terminal: float | None
+    pairs: int | None = None
+    outcomes: int | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    lowest_terminal: float | None = None
+    highest_terminal: float | None = None
     horizon: int
     discount: float
     start: str
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def summarize(model: Any) -> Summary:
@@ -103,20 +103,12 @@ def summarize(model: Any) -> Summary:
         name=str(getattr(model, "name", "") or type(model).__name__),
         kind="simulator",
         sense=getattr(model, "sense", "cost"),
-        states=None,
         actions=getattr(model, "num_actions", None),
         start_actions=allowed if isinstance(allowed, int) else len(allowed),
-        pairs=None,
-        outcomes=None,
-        lowest=None,
-        highest=None,
-        lowest_terminal=None,
-        highest_terminal=None,
         horizon=int(model.horizon),
         discount=float(getattr(model, "discount", 1.0)),
         start=str(state_name(model.start)),
         notes=tuple(getattr(model, "notes", ())),
-        warnings=(),
     )
 
 

@@ -27,7 +27,6 @@ _FIELDS = {
 }  # fmt: skip
 _LOSSES = {"costs": "losses", "step_costs": "step_losses", "terminal_costs": "terminal_losses"}  # field of each member
 _TEXTS = {"metadata": ("|u1", 1), "sha256": ("|u1", 1)}
-_MOST_ACTIONS = 2**31
 
 
 def write_npz(mdp: TabularMDP, path: Path) -> None:
@@ -67,16 +66,10 @@ def read_npz(path: Path) -> TabularMDP:
     for array in fields.values():
         array.setflags(write=False)
     mdp = TabularMDP(
-        **fields,
-        horizon=metadata.horizon,
-        discount=metadata.discount,
-        start=metadata.start,
-        sense=metadata.sense,
-        state_labels=metadata.state_labels,
-        action_labels=metadata.action_labels,
-        name=metadata.name,
+        **fields, horizon=metadata.horizon, discount=metadata.discount, start=metadata.start, sense=metadata.sense,
+        state_labels=metadata.state_labels, action_labels=metadata.action_labels, name=metadata.name,
         notes=metadata.notes,
-    )
+    )  # fmt: skip
     if arrays["action_offsets"].size != metadata.num_states + 1:
         raise FormatError(f"{path}, member action_offsets: it does not fit the {metadata.num_states} states declared")
     if not (arrays["done"].view(np.uint8) <= 1).all():
@@ -84,13 +77,6 @@ def read_npz(path: Path) -> TabularMDP:
     report = mdp.check()
     if not report.ok:
         raise FormatError(f"{path}: {report.violations[0]}")
-    ids, is_first = mdp.action_ids, np.zeros(mdp.num_rows, dtype=np.bool_)
-    is_first[mdp.action_offsets[:-1][np.diff(mdp.action_offsets) > 0]] = True
-    if ids.min() < 0 or ids.max() >= _MOST_ACTIONS or not (is_first[1:] | (np.diff(ids) > 0)).all():
-        raise FormatError(f"{path}, member action_ids: they must increase within a state, from 0 on")
-    labels = len(mdp.state_labels), len(mdp.action_labels)
-    if labels[0] not in (0, mdp.num_states) or not (labels[1] == 0 or labels[1] > int(ids.max())):
-        raise FormatError(f"{path}, member metadata: {labels[0]} state labels and {labels[1]} action labels do not fit")
     return mdp
 
 
