@@ -35,7 +35,7 @@ class ExplicitModel:
 
     choice_offsets: Ints  # (S + 1,)
     branch_offsets: Ints  # (C + 1,)
-    targets: Ints  # (n,)
+    targets: NDArray[Any]  # (n,) whole numbers
     chances: Floats  # (n,)
     initial: Ints  # states
     labels: Mapping[str, Bools] = field(default_factory=dict)  # (S,) each

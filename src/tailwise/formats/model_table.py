@@ -89,7 +89,8 @@ def table_of_model(
     per_choice = np.diff(model.branch_offsets)
     try:
         return TabularMDP.from_outcomes(
-            np.repeat(model.choice_states, per_choice), np.repeat(actions, per_choice), model.targets, model.chances,
+            np.repeat(model.choice_states.astype(np.int32), per_choice),
+            np.repeat(actions.astype(np.int32), per_choice), model.targets, model.chances,
             costs=values if is_cost else None, rewards=None if is_cost else values, done=done,
             terminal_costs=terminal if is_cost else None, terminal_rewards=None if is_cost else terminal,
             num_states=model.num_states, horizon=horizon,

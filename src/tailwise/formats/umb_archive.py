@@ -95,7 +95,7 @@ class _Reader:
             }
             rewards[entry.get("alias", "" if key == "default" else key)] = Rewards(**parts)
         return ExplicitModel(
-            choice_offsets=choice_offsets, branch_offsets=branch_offsets, targets=targets.astype(np.int64),
+            choice_offsets=choice_offsets, branch_offsets=branch_offsets, targets=targets.astype(np.int32),
             chances=chances, initial=initial, labels=labels, rewards=rewards, actions=actions,
             action_names=action_names, variables=self._variables(states), is_partial=system.get("#observations", 0) > 0,
         )  # fmt: skip

@@ -66,6 +66,7 @@ def parts_from_outcomes(
         if number > np.iinfo(np.int32).max:
             raise ModelError(f"a table holds at most {np.iinfo(np.int32).max} {what}, not {number}")
     key = origin * count + action
+    del origin, action, columns  # as large as the table, and not needed any more
     keep = chance != 0.0
     if not keep.all():
         impossible = np.setdiff1d(key, key[keep])
@@ -74,7 +75,9 @@ def parts_from_outcomes(
         key, target, chance, cost, ends = key[keep], target[keep], chance[keep], cost[keep], ends[keep]
     if (key[1:] < key[:-1]).any():
         order = np.argsort(key, kind="stable")
-        key, target, chance, cost, ends = key[order], target[order], chance[order], cost[order], ends[order]
+        key, target = key[order], target[order].astype(np.int32)
+        chance, cost = chance[order], cost[order]
+        ends = ends[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     return _laid_out(key[first], (size, count), np.append(first, key.size), target, chance, cost, sense, ends)
 
