@@ -127,6 +127,16 @@ def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
     other = planners[0].fresh(seed=7)
     assert other.step == 0
     assert other.plan(iterations=300).value == first.value
+    past = {"accrued": 0.5} if kind.startswith("acc") else {}
+    assert other.act(2, 3, iterations=50, **past) in mdp.actions(2)
+    assert (other.state, other.step) == (2, 3)
+    assert other.act(2, 3, iterations=50) in mdp.actions(2)  # where it stands already
+    if kind.startswith("acc"):
+        with pytest.raises(OptionError, match="minds what was paid before step 5"):
+            other.act(2, 5)
+    else:
+        with pytest.raises(OptionError, match="leave accrued out"):
+            other.act(2, 3, accrued=1.0)
 
 
 def test_gap_stops_once_no_action_could_be_better_by_more():

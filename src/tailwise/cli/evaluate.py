@@ -33,8 +33,8 @@ def register(app: typer.Typer) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
         from tailwise.cli.models import build_planner, load_model
         from tailwise.evaluation import evaluate
-        from tailwise.evaluation.closed_loop import DEFAULT_ITERATIONS
         from tailwise.planners import Planner
+        from tailwise.search.acting import DEFAULT_ITERATIONS
 
         check_before_work((planner,), confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)

@@ -17,8 +17,7 @@ from tailwise.evaluation.policies import action_id
 from tailwise.models import CompiledSimulator, TabularMDP
 from tailwise.models.accrued import AccruedTable
 from tailwise.planners.protocol import Planner, takes
-
-DEFAULT_ITERATIONS = 1000
+from tailwise.search.acting import DEFAULT_ITERATIONS
 
 
 def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int | None, float | None]:

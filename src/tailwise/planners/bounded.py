@@ -44,6 +44,7 @@ from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_r
 from tailwise.planners.bounded_play import Player
 from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
 from tailwise.planners.registry import register_planner
+from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
 from tailwise.search.plan import Plan, StopReason
 
@@ -57,7 +58,7 @@ _SLICE = 10_000  # nodes of a sweep that are backed up at once: some hundredths 
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
 
-class BoundedTrials:
+class BoundedTrials(ActsByPlanning):
     """Certified bounds on the optimal entropic risk, and an action that is proven best.
 
     Parameters

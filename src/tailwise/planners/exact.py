@@ -30,6 +30,7 @@ from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
+from tailwise.search.acting import ActsByPlanning
 from tailwise.search.plan import ActionRow, Plan, StopReason
 
 
@@ -131,7 +132,7 @@ class ExactPolicy:
         return ExactPolicy(other, self.beta, max_states=self._max_states)
 
 
-class ExactPlanner:
+class ExactPlanner(ActsByPlanning):
     """Backward induction as a planner: exact values, and the distribution of the total by playing.
 
     Parameters

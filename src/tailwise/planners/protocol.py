@@ -3,7 +3,8 @@
 A planner is bound to one model and stands at one decision, the *root*: a state and a step. ``plan`` thinks about
 it and recommends an action, ``advance`` moves on to the decision that follows, and ``fresh`` gives an equal planner
 with a seed of its own, one for each episode. Any object with these members takes part, whoever wrote it; there is
-nothing to inherit from. A *policy*, by contrast, has no root: it has ``act(state, h)`` alone.
+nothing to inherit from. A *policy*, by contrast, has no root: it has ``act(state, h)`` alone. The planners of this
+library have it too, so that they can stand where a policy is asked for.
 """
 
 from __future__ import annotations

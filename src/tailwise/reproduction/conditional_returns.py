@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError
-from tailwise.evaluation.closed_loop import DEFAULT_ITERATIONS, Player, in_threads
+from tailwise.evaluation.closed_loop import Player, in_threads
 from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.returns import Returns
@@ -33,6 +33,7 @@ from tailwise.models.contract import Sense
 from tailwise.planners import Planner
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.intervals import Interval
+from tailwise.search.acting import DEFAULT_ITERATIONS
 
 _CERTAIN = 1e-12
 

@@ -22,6 +22,7 @@ from tailwise.bindings import bind, position_of, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
+from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import NO_INTERVAL, SAMPLING_INTERVAL, Plan, StopReason, make_rows
@@ -33,7 +34,7 @@ _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per ac
 _compiled_kinds: set[tuple[type, ...]] = set()
 
 
-class TreeSearch:
+class TreeSearch(ActsByPlanning):
     """A search tree over a model, rooted at a state and a step.
 
     One call at a time: a second thread that uses the same search waits for its turn.
