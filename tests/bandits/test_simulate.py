@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from tailwise import ErmMcts, LogBonus, PolynomialBonus, RangeBonus, TabularMDP
 from tailwise.bandits import (
     Arm,
     Bandit,
+    BonusUcb,
     Drift,
     EntropicThompson,
     ErmUcb,
@@ -19,6 +21,7 @@ from tailwise.bandits import (
     Ucb1,
     bernoulli,
     beta_distribution,
+    discrete,
     simulate,
     uniform,
 )
@@ -119,7 +122,7 @@ def test_regret_and_tails_are_what_they_say():
         (lambda: ErmUcb(1.0, exponent=0.5), OptionError),
         (lambda: ErmUcb(float("nan")), OptionError),
         (lambda: LipschitzUcb(1.0, lipschitz=0.5), OptionError),
-        (lambda: LipschitzUcb(1e4).parameters(1.0), OptionError),
+        (lambda: LipschitzUcb(1e4).rule(1.0), OptionError),
         (lambda: EntropicThompson(1.0, shape=0.0), OptionError),
         (lambda: simulate(BANDIT, ErmUcb(1.0), pulls=2), OptionError),
         (lambda: simulate(BANDIT, ErmUcb(1.0), pulls=20, replications=0), OptionError),
@@ -167,3 +170,17 @@ def test_a_run_says_itself_what_it_is_in_json():
     assert content["regret_error"][-1] == pytest.approx(regrets.std(ddof=1) / np.sqrt(6))
     single = simulate(BANDIT, ErmUcb(1.0), pulls=200, replications=1, seed=4).to_dict()
     assert set(single["regret_error"]) == {None}  # one replication has no standard error, and JSON no NaN
+
+
+def test_a_bonus_serves_a_bandit_as_it_serves_a_search():
+    """Arms with a sure cost, and a table of one step with the same: the same bonus makes the same pulls."""
+    costs = [0.3, 0.2, 0.6]
+    bandit = Bandit(tuple(Arm.of(discrete([cost], [1.0])) for cost in costs))
+    mdp = TabularMDP.from_arrays(np.ones((1, 3, 1)), costs=[costs], order="SAS", horizon=1)
+    for bonus in (PolynomialBonus(constant=0.4, eta=0.7), LogBonus(constant=0.3), PolynomialBonus(exponent=0.1)):
+        run = simulate(bandit, BonusUcb(0.5, bonus), pulls=1500, replications=1, seed=0)
+        # a search counts the visit at work: N(s) is one more than the pulls made, so the bonuses differ a little
+        rows = ErmMcts(mdp, 0.5, bonus=bonus, seed=0).plan(iterations=1500).rows
+        assert run.counts[0, -1] == pytest.approx([row.visits for row in rows], abs=3)
+    with pytest.raises(OptionError, match="statistics"):
+        simulate(bandit, BonusUcb(0.5, RangeBonus()), pulls=20)

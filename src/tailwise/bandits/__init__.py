@@ -3,6 +3,7 @@
 from tailwise.bandits.algorithms import (
     ALGORITHMS,
     BanditAlgorithm,
+    BonusUcb,
     EntropicThompson,
     ErmUcb,
     LipschitzUcb,
@@ -31,6 +32,7 @@ __all__ = [
     "Bandit",
     "BanditAlgorithm",
     "BanditRun",
+    "BonusUcb",
     "BoundedDistribution",
     "Drift",
     "EntropicThompson",

@@ -2,7 +2,7 @@
 
 Notation: arm i, outcome o (arm i owns those from ``outcome_start[i]`` on), distribution d, piece p. The guide table
 finds a cost's piece in about one step where a binary search takes nine. ``counts`` = T_i, ``values`` = rho_i
-at beta, ``means`` and ``squares`` = mean and sum of squared deviations, ``scales`` = T_i^-(1-eta).
+at beta, ``means`` and ``squares`` = mean and sum of squared deviations.
 
 A pull draws, in this order: a uniform for the outcome if the arm has several, then one for the cost.
 """
@@ -10,13 +10,32 @@ A pull draws, in this order: a uniform for the outcome if the arm has several, t
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from tailwise._jit import borrowed, inlined, kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import ChosenByKind, borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.bandits._tables import GUIDES
+from tailwise.bonuses import bonus_of, growth_of
 from tailwise.risk.accumulator import push_value
 
-POLYNOMIAL, LOGARITHMIC, NEUTRAL, THOMPSON = 0, 1, 2, 3
+
+class BonusIndex(NamedTuple):
+    """Value minus bonus."""
+
+    bonus: NamedTuple  # as a kernel reads it: what serves the tree search serves here
+    statistics: NDArray[np.float64]  # (0, 0): a bandit keeps none
+    of_mean: bool  # whether the value is the mean and not the ERM
+
+
+class ThompsonIndex(NamedTuple):
+    """A draw from the belief about an arm."""
+
+    shape: float
+    rate: float
+    beta: float
 
 
 @inlined
@@ -74,88 +93,88 @@ def next_gamma(shape, words):  # type: ignore[no-untyped-def]
             return boost * scale * cube
 
 
-@inlined
-def polynomial_bonus(growth, scale):  # type: ignore[no-untyped-def]
-    """``constant t^exponent / T_i^(1-eta)`` from its two factors (ErmUcb)."""
-    return growth * scale
+@ChosenByKind
+def growth_at(rule, time):  # type: ignore[no-untyped-def]
+    """Part of the index that the arms share after ``time`` pulls."""
+    return 0.0
+
+
+@ChosenByKind
+def index_of(rule, growth, arm, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+    """Index of an arm: the least one is pulled."""
+    raise NotImplementedError
+
+
+def _bonus_growth(rule, time):  # type: ignore[no-untyped-def]
+    return growth_of(rule.bonus, 0, time, rule.statistics, 0)
+
+
+def _bonus_index(rule, growth, arm, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+    value = means[arm] if rule.of_mean else values[arm]
+    return value - bonus_of(rule.bonus, growth, 0, counts[arm], rule.statistics, arm)
+
+
+def _thompson_index(rule, growth, arm, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+    precision = next_gamma(rule.shape + 0.5 * counts[arm], words)
+    precision /= rule.rate + 0.5 * squares[arm]
+    return means[arm] + next_normal(words) / math.sqrt(counts[arm]) + 0.5 * rule.beta / precision
+
+
+growth_at.register(BonusIndex, _bonus_growth)
+index_of.register(BonusIndex, _bonus_index)
+index_of.register(ThompsonIndex, _thompson_index)
 
 
 @inlined
-def logarithmic_bonus(growth, count):  # type: ignore[no-untyped-def]
-    """``constant sqrt(2 ln t / T_i)``, ``growth`` its part that arms share (LipschitzUcb, Ucb1)."""
-    return growth / math.sqrt(count)
-
-
-@inlined
-def thompson_index(parameters, mean, squares, count, words):  # type: ignore[no-untyped-def]
-    """``m + beta / (2 tau)`` with tau and m drawn from the belief about an arm (EntropicThompson)."""
-    precision = next_gamma(parameters[0] + 0.5 * count, words)
-    precision /= parameters[1] + 0.5 * squares
-    return mean + next_normal(words) / math.sqrt(count) + 0.5 * parameters[2] / precision
-
-
-@kernel
-def choose(kind, parameters, time, counts, values, means, squares, scales, words):  # type: ignore[no-untyped-def]
+def choose(rule, time, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
     """Arm of least index after ``time`` pulls; the first of equals."""
-    best, least = 0, math.inf
-    if kind == POLYNOMIAL:
-        growth = parameters[0] * float(time) ** parameters[1]
-    else:
-        growth = parameters[0] * math.sqrt(2.0 * math.log(float(time)))
+    best, least, growth = 0, math.inf, growth_at(rule, time)
     for arm in range(counts.shape[0]):
-        if kind == POLYNOMIAL:
-            index = values[arm] - polynomial_bonus(growth, scales[arm])
-        elif kind == LOGARITHMIC:
-            index = values[arm] - logarithmic_bonus(growth, counts[arm])
-        elif kind == NEUTRAL:
-            index = means[arm] - logarithmic_bonus(growth, counts[arm])
-        else:
-            index = thompson_index(parameters, means[arm], squares[arm], counts[arm], words)
+        index = index_of(rule, growth, arm, counts, values, means, squares, words)
         if index < least:
             best, least = arm, index
     return best
 
 
-@kernel
-def run_one(tables, kind, parameters, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+@inlined
+def run_one(tables, rule, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
     """One replication up to the last checkpoint; writes counts, rho_bar and rho_stream at each."""
-    counts, visits, values, means, squares, scales = memory
-    for array in memory:
-        array[:] = 0.0
+    counts, visits, values, means, squares = memory
+    counts[:] = 0
+    visits[:] = 0
+    values[:] = 0.0
+    means[:] = 0.0
+    squares[:] = 0.0
     arms, stream, row = counts.shape[0], 0.0, 0
     for time in range(checkpoints[-1]):
         arm = time
         if time >= arms:
-            arm = choose(kind, parameters, time, counts, values, means, squares, scales, words)
+            arm = choose(rule, time, counts, values, means, squares, words)
         cost = draw_cost(tables, arm, visits, words)
-        counts[arm] += 1.0
+        counts[arm] += 1
         count = counts[arm]
         values[arm] = push_value(values[arm], count, cost, beta)
         gap = cost - means[arm]
         means[arm] += gap / count
         squares[arm] += gap * (cost - means[arm])
-        if kind == POLYNOMIAL:
-            scales[arm] = count ** -parameters[2]
         stream = push_value(stream, time + 1, cost, beta)
         if time + 1 == checkpoints[row]:
             total = 0.0
             for one in range(arms):
                 total += counts[one] * values[one]
-                counts_out[row, one] = int(counts[one])
+                counts_out[row, one] = counts[one]
             average_out[row], stream_out[row] = total / (time + 1), stream
             row += 1
 
 
-@kernel
-def run_many(tables, kind, parameters, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+def run_many(tables, rule, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
     """Replications r = 0..R-1, each with its own generator state ``words[r]``.
 
-    ``memory`` holds six float64 arrays that the replications reuse: counts, visits (one per outcome), values,
-    means, squares, scales. They come from outside because only an argument may be borrowed.
+    ``memory`` holds arrays that the replications reuse: counts and visits (int64, one per outcome), values, means,
+    squares. They come from outside because only an argument may be borrowed.
     """
-    tables, parameters, memory = borrowed(tables), borrowed(parameters), borrowed(memory)
+    tables, rule, memory = borrowed(tables), borrowed(rule), borrowed(memory)
     checkpoints, words, counts_out = borrowed(checkpoints), borrowed(words), borrowed(counts_out)
     average_out, stream_out = borrowed(average_out), borrowed(stream_out)
     for r in range(words.shape[0]):
-        outputs = counts_out[r], average_out[r], stream_out[r]
-        run_one(tables, kind, parameters, beta, checkpoints, words[r], memory, *outputs)
+        run_one(tables, rule, beta, checkpoints, words[r], memory, counts_out[r], average_out[r], stream_out[r])

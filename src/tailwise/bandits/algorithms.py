@@ -16,10 +16,14 @@ proof uses t as the number of pulls made, as here and in the tree, where t is N(
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from tailwise._validate import real
+from tailwise.bandits._kernels import BonusIndex, ThompsonIndex
+from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, Slots
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.conditions import check_eta
@@ -38,14 +42,46 @@ class BanditAlgorithm:
     """
 
     beta: float
-    kind: ClassVar[int] = -1
 
     def __post_init__(self) -> None:
         real(self.beta, "beta")
 
-    def parameters(self, width: float) -> tuple[float, float, float]:
-        """Three numbers for the compiled loop; ``width`` is the range of the bandit's costs."""
+    def rule(self, width: float) -> Any:
+        """Return what the compiled loop reads: a NamedTuple; ``width`` is the range of the bandit's costs."""
         raise NotImplementedError
+
+
+def _index(bonus: Bonus, *, of_mean: bool = False) -> BonusIndex:
+    if bonus.node_statistics or bonus.action_statistics:
+        raise OptionError(f"{type(bonus).__name__} needs statistics that only a tree search keeps; take another bonus")
+    return BonusIndex(bonus.compiled(1, 1.0, Slots({}, {})), np.empty((0, 0)), of_mean)
+
+
+@dataclass(frozen=True)
+class BonusUcb(BanditAlgorithm):
+    """Lowest ERM minus any bonus of :mod:`tailwise.bonuses`, or of your own: the one that a search takes as well.
+
+    Parameters
+    ----------
+    beta : float
+        Finite risk level.
+    bonus : Bonus
+        One that needs no statistics.
+
+    Examples
+    --------
+    >>> from tailwise import LogBonus
+    >>> from tailwise.bandits import BonusUcb, make_bandit, simulate
+    >>> run = simulate(make_bandit("gamble"), BonusUcb(0.5, LogBonus(constant=1.0)), pulls=500, replications=3, seed=0)
+    >>> int(run.counts[:, -1].sum())
+    1500
+    """
+
+    bonus: Bonus = field(default_factory=PolynomialBonus)
+
+    def rule(self, width: float) -> BonusIndex:
+        """Return the bonus for the compiled loop."""
+        return _index(self.bonus)
 
 
 @dataclass(frozen=True)
@@ -75,7 +111,6 @@ class ErmUcb(BanditAlgorithm):
     constant: float = _SQRT_TWO
     eta: float = 0.5
     exponent: float | None = None
-    kind: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,10 +127,9 @@ class ErmUcb(BanditAlgorithm):
         exponent = constants.alpha / constants.xi
         return cls(float(constants.exact.inputs.beta), constant, constants.eta, exponent)
 
-    def parameters(self, width: float) -> tuple[float, float, float]:
-        """Return ``constant``, ``exponent`` and 1 - ``eta``."""
-        assert self.exponent is not None
-        return self.constant, self.exponent, 1.0 - self.eta
+    def rule(self, width: float) -> BonusIndex:
+        """Return the bonus for the compiled loop."""
+        return _index(PolynomialBonus(constant=self.constant, eta=self.eta, exponent=self.exponent))
 
 
 @dataclass(frozen=True)
@@ -118,27 +152,26 @@ class LipschitzUcb(BanditAlgorithm):
     Examples
     --------
     >>> from tailwise.bandits import LipschitzUcb
-    >>> LipschitzUcb(beta=0.5).parameters(width=2.0)[0] == 2.0 * 2.718281828459045
-    True
+    >>> LipschitzUcb(beta=0.5, lipschitz=3.0)
+    LipschitzUcb(beta=0.5, lipschitz=3.0)
     """
 
     lipschitz: float | None = None
-    kind: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.lipschitz is not None:
             real(self.lipschitz, "lipschitz", low=1.0)
 
-    def parameters(self, width: float) -> tuple[float, float, float]:
-        """Return ``L (high - low)``, and two zeros."""
+    def rule(self, width: float) -> BonusIndex:
+        """Return the bonus for the compiled loop: ``L (high - low) sqrt(2 ln t / T_i)``."""
         exponent = abs(self.beta) * width
         if self.lipschitz is None and exponent > 700.0:
             raise OptionError(
                 f"the Lipschitz constant exp(|beta| width) = exp({exponent:.0f}) overflows; give lipschitz"
             )
         factor = math.exp(exponent) if self.lipschitz is None else self.lipschitz
-        return factor * width, 0.0, 0.0
+        return _index(LogBonus(constant=_SQRT_TWO * factor * width))
 
 
 @dataclass(frozen=True)
@@ -148,15 +181,13 @@ class Ucb1(BanditAlgorithm):
     Examples
     --------
     >>> from tailwise.bandits import Ucb1
-    >>> Ucb1(beta=1.0).parameters(width=2.0)
-    (2.0, 0.0, 0.0)
+    >>> Ucb1(beta=1.0)
+    Ucb1(beta=1.0)
     """
 
-    kind: ClassVar[int] = 2
-
-    def parameters(self, width: float) -> tuple[float, float, float]:
-        """Return the range of the costs, and two zeros."""
-        return width, 0.0, 0.0
+    def rule(self, width: float) -> BonusIndex:
+        """Return the bonus for the compiled loop: ``(high - low) sqrt(2 ln t / T_i)``, off the mean."""
+        return _index(LogBonus(constant=_SQRT_TWO * width), of_mean=True)
 
 
 @dataclass(frozen=True)
@@ -179,22 +210,21 @@ class EntropicThompson(BanditAlgorithm):
     Examples
     --------
     >>> from tailwise.bandits import EntropicThompson
-    >>> EntropicThompson(beta=1.0).parameters(width=1.0)
-    (0.5, 0.5, 1.0)
+    >>> EntropicThompson(beta=1.0)
+    EntropicThompson(beta=1.0, shape=0.5, rate=0.5)
     """
 
     shape: float = 0.5
     rate: float = 0.5
-    kind: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
         real(self.shape, "shape", low=0.0, low_open=True)
         real(self.rate, "rate", low=0.0, low_open=True)
 
-    def parameters(self, width: float) -> tuple[float, float, float]:
-        """Return ``shape``, ``rate`` and ``beta``."""
-        return self.shape, self.rate, self.beta
+    def rule(self, width: float) -> ThompsonIndex:
+        """Return ``shape``, ``rate`` and ``beta`` for the compiled loop."""
+        return ThompsonIndex(float(self.shape), float(self.rate), float(self.beta))
 
 
 ALGORITHMS = ("erm-ucb", "lipschitz", "ucb1", "thompson")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._jit import kernel_for
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
 from tailwise.bandits._kernels import run_many
@@ -86,14 +88,16 @@ def simulate(
     counts = np.zeros((number, points.size, arms), dtype=np.int64)
     average, stream = np.zeros((number, points.size)), np.zeros((number, points.size))
     tables = compile_tables(bandit)
-    parameters = np.array(algorithm.parameters(bandit.high - bandit.low))
+    rule = algorithm.rule(bandit.high - bandit.low)
+    kinds: list[Any] = [type(rule), type(getattr(rule, "bonus", None))]
+    run = kernel_for(run_many, *kinds)
     level = float(algorithm.beta)
 
     def work(part: slice) -> None:
-        sizes = (arms, tables.outcomes.shape[0], arms, arms, arms, arms)
-        memory = tuple(np.zeros(size) for size in sizes)
+        whole = tuple(np.zeros(size, dtype=np.int64) for size in (arms, tables.outcomes.shape[0]))
+        memory = (*whole, *(np.zeros(arms) for _ in range(3)))
         outputs = counts[part], average[part], stream[part]
-        run_many(tables, algorithm.kind, parameters, level, points, words[part], memory, *outputs)
+        run(tables, rule, level, points, words[part], memory, *outputs)
 
     workers = min(integer(threads, "threads", low=1), number)
     edges = np.linspace(0, number, workers + 1).astype(int)

@@ -35,6 +35,8 @@ class PolynomialBonus(Bonus):
         schedule of theorem ``mcts-result``).
     eta : float in [1/2, 1) or sequence of such, default 1/2
         The paper's eta, or one per depth.
+    exponent : float or sequence of float, optional
+        alpha/xi, the exponent of N(s), or one per depth; eta (1 - eta) if not given.
 
     Examples
     --------
@@ -45,16 +47,19 @@ class PolynomialBonus(Bonus):
 
     constant: float | Sequence[float] = math.sqrt(2)
     eta: float | Sequence[float] = 0.5
+    exponent: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "constant", constants_of(self.constant, "constant"))
         object.__setattr__(self, "eta", constants_of(self.eta, "eta"))
         for eta in self.eta if isinstance(self.eta, tuple) else (self.eta,):
             real(eta, "eta", low=0.5, high=1.0, high_open=True, hint="the theory needs 1/2 <= eta < 1")
+        if self.exponent is not None:
+            object.__setattr__(self, "exponent", constants_of(self.exponent, "exponent"))
 
     def compiled(self, horizon: int, discount: float, slots: Slots) -> PolynomialRule:
         """Return the constants and the tables of powers."""
-        return _compiled(self.constant, self.eta, horizon)
+        return _compiled(self.constant, self.eta, self.exponent, horizon)
 
 
 class PolynomialRule(NamedTuple):
@@ -66,19 +71,24 @@ class PolynomialRule(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(constant: float | tuple[float, ...], eta: float | tuple[float, ...], horizon: int) -> PolynomialRule:
-    etas = per_step(eta, horizon, "values of eta")
-    constants = per_step(constant, horizon, "constants")
-    return PolynomialRule(constants, power_table(etas * (1.0 - etas)), power_table(etas - 1.0))
+def _compiled(
+    constant: float | tuple[float, ...],
+    eta: float | tuple[float, ...],
+    exponent: float | tuple[float, ...] | None,
+    horizon: int,
+) -> PolynomialRule:
+    etas, constants = per_step(eta, horizon, "values of eta"), per_step(constant, horizon, "constants")
+    growth = etas * (1.0 - etas) if exponent is None else per_step(exponent, horizon, "exponents")
+    return PolynomialRule(constants, power_table(growth), power_table(etas - 1.0))
 
 
 def polynomial_growth(rule, h, visits, statistics, node):  # type: ignore[no-untyped-def]
-    """``constant N(s)^(eta (1 - eta))``."""
+    """``constant N(s)^exponent``."""
     return rule.constants[h] * power(rule.visit_powers, h, visits)
 
 
 def polynomial_bonus(rule, growth, h, count, statistics, action):  # type: ignore[no-untyped-def]
-    """``constant N(s)^(eta (1 - eta)) / N(s, a)^(1 - eta)``."""
+    """``constant N(s)^exponent / N(s, a)^(1 - eta)``."""
     return growth * power(rule.count_powers, h, count)
 
 
