@@ -66,6 +66,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
+    from tailwise.bonuses import LogBonus, PolynomialBonus
     from tailwise.cli.models import state_text
 
     better = "lower" if result.sense == "cost" else "higher"
@@ -86,14 +87,17 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
             row.label, f"{row.visits:,}", MISSING if is_exact else f"{100 * row.share:.1f} %",
             MISSING if is_bounded else number(sure[k] if sure else row.erm),
             MISSING if is_exact or sure else span(*row.interval, point=is_bounded),
-            number(row.mean), number(row.std), number(row.minimum), number(row.maximum),
+            number(getattr(row, "probability_best", None), 2), number(row.mean), number(row.std),
+            number(row.minimum), number(row.maximum),
         )
         for k, row in enumerate(result.rows)
     ]  # fmt: skip
     best = [row.action for row in result.rows].index(result.action)
     visits = {"exact": "episodes", "bounded": "trials"}.get(kind, "visits")
-    columns = ("action", visits, "share", measure, interval, "mean", "std", "min", "max")
-    show_table(columns, rows, best=best, spare=("std", "min", "max", "share", visits, "mean", interval, measure))
+    columns = ("action", visits, "share", measure, interval, "P(best)", "mean", "std", "min", "max")
+    show_table(
+        columns, rows, best=best, spare=("std", "min", "max", "share", visits, "mean", "P(best)", interval, measure)
+    )
     samples = result.samples(result.action)
     if samples.size > 1:
         quantiles = np.quantile(samples, _LEVELS)
@@ -109,9 +113,18 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
         say(result.reason, "dim")
     if not (is_exact or sure):
         say(f"{interval}: {result.interval_meaning}", "dim")
-    advice = bonus_advice(result, getattr(getattr(getattr(search, "options", None), "bonus", None), "constant", None))
-    if advice:
-        say(advice, "yellow")
+    chosen = result.row(result.action)
+    if hasattr(chosen, "unseen_erm"):
+        say(
+            f"P(best): as far as the samples tell; an outcome never seen in {chosen.draws:,} draws of {chosen.label} "
+            f"(probability up to {chosen.unseen_probability:.2g}) could make its ERM {number(chosen.unseen_erm, 5)}",
+            "dim",
+        )
+    bonus = getattr(getattr(search, "options", None), "bonus", None)
+    if isinstance(bonus, (PolynomialBonus, LogBonus)):
+        advice = bonus_advice(result, bonus.constant)
+        if advice:
+            say(advice, "yellow")
 
 
 def bonus_advice(result: Any, constant: Any) -> str:
