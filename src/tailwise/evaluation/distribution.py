@@ -21,6 +21,7 @@ from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.policies import policy_chances
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
+from tailwise.planners.totals import ranges
 
 MAX_ATOMS = 5_000_000
 
@@ -175,7 +176,7 @@ def _advance(
     weights: Floats,
 ) -> tuple[NDArray[np.int64], Floats, Floats, NDArray[np.bool_]]:
     """Send every pair to its outcomes at step ``h``."""
-    pairs, rows = _expand(mdp.action_offsets[states], mdp.action_offsets[states + 1])
+    _, pairs, rows = ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
     taken = chances[rows] > 0.0
     reached = np.zeros(states.size, dtype=np.bool_)
     reached[pairs[taken]] = True
@@ -183,7 +184,7 @@ def _advance(
         state = int(states[np.flatnonzero(~reached)[0]])
         raise StateError(f"the policy has no action in state {mdp.state_name(state)}, reached at step {h}")
     pairs, rows = pairs[taken], rows[taken]
-    chosen, outcomes = _expand(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+    _, chosen, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
     pairs, rows = pairs[chosen], rows[chosen]
     costs = mdp.losses[outcomes]
     if mdp.step_losses.size:
@@ -191,14 +192,6 @@ def _advance(
     mass = weights[pairs] * (chances[rows] * mdp.probabilities[outcomes])
     targets = mdp.next_states[outcomes].astype(np.int64)
     return targets, accrued[pairs] + factor * costs, mass, mdp.done[outcomes]
-
-
-def _expand(starts: Any, ends: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For ranges ``starts[i]..ends[i]`` return (i, element) of every element of every range."""
-    lengths = ends - starts
-    owners = np.repeat(np.arange(lengths.size), lengths)
-    within = np.arange(owners.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return owners, starts[owners] + within
 
 
 def _merge(

@@ -184,8 +184,8 @@ def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
     states, accrued, factor, count = np.array([mdp.start]), np.zeros(1), 1.0, 0
     steps: list[Step] = []
     for h in range(mdp.horizon):
-        choices, pairs, rows = _ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
-        branches, owners, outcomes = _ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+        choices, pairs, rows = ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
+        branches, owners, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
         count += outcomes.size
         if count > limit:
             raise OptionError(
@@ -209,7 +209,7 @@ def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
     return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_losses[states], tolerance)
 
 
-def _ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
     """For ranges ``starts[i]..ends[i]`` return where each begins in the list of all, and (i, element) of each."""
     lengths = ends - starts
     begins = np.cumsum(lengths) - lengths
