@@ -7,10 +7,13 @@ import time
 import numpy as np
 import pytest
 
+from conftest import random_mdp
 from formats.mutations import generator, mutate, subjects, try_one
 from formats.small_files import write
+from formats.test_everyday import COLUMNS
+from formats.test_explicit import umb
 from tailwise.errors import TailwiseError
-from tailwise.formats import csv_rows, load
+from tailwise.formats import csv_rows, load, save
 
 NAMES = [
     "csv from 0", "csv from 1", "csv alternatives", "csv numbered", "csv saved", "domains_info", "metadata",
@@ -90,3 +93,51 @@ def test_ten_thousand_damaged_copies(tmp_path, name):
     assert 0 < refused < 10_000
     assert longest < 1.0
     assert peak() - before < 200e6
+
+
+def damage(content, rng):
+    """Flip some bytes, and cut some copies off."""
+    found = bytearray(content)
+    for _ in range(int(rng.integers(1, 5))):
+        found[int(rng.integers(len(found)))] ^= int(rng.integers(1, 256))
+    return bytes(found[: int(rng.integers(1, len(found)))] if rng.random() < 0.2 else found)
+
+
+@pytest.mark.parametrize("name", ["model.umb", "packed.umb", "model.parquet", "model.arrow", "model.csv.gz"])
+def test_damaged_binary_files(tmp_path, name):
+    """They load, or are refused by our error, which names the file."""
+    if name.endswith((".parquet", ".arrow")):
+        pytest.importorskip("pyarrow")
+    if name.endswith(".umb"):
+        path = umb(tmp_path, name, "w:gz" if name.startswith("packed") else "w")
+    else:
+        path = save(random_mdp(3, done=True), tmp_path / name)
+    content, said, before = path.read_bytes(), [], peak()
+    for index in range(200):
+        path.write_bytes(damage(content, generator(name, index)))
+        try:
+            load(path, horizon=3, metadata="ignore") if not name.endswith(".umb") else load(path, horizon=3)
+        except TailwiseError as error:
+            said.append(str(error))
+    assert all(str(path) in text for text in said)
+    assert len(said) > 50
+    assert peak() - before < 200e6
+
+
+def test_damaged_cells_of_data_frames():
+    """A cell of another kind, or out of range, is named by its row; no other error comes out."""
+    said = []
+    odd = [None, float("nan"), float("inf"), -1, 0.5, 1e300, 2**70, "", "x", "1", b"1", True, [], object(), 1 + 0j]
+    for index in range(300):
+        rng = generator("frame", index)
+        frame = {name: list(column) for name, column in COLUMNS.items()}
+        names = list(frame)
+        for _ in range(int(rng.integers(1, 3))):
+            column = frame[names[int(rng.integers(len(names)))]]
+            column[int(rng.integers(len(column)))] = odd[int(rng.integers(len(odd)))]
+        try:
+            load(frame, horizon=3)
+        except TailwiseError as error:
+            said.append(str(error))
+    assert all(re.search(r"the dict, (row|line|columns)", text) for text in said)
+    assert 200 < len(said) < 300

@@ -86,6 +86,24 @@ def test_a_list_that_was_changed_needs_a_word(tmp_path, name):
     assert load(path).equals(random_mdp(2))
 
 
+@pytest.mark.parametrize("extension", [".arrow", ".parquet"])
+def test_metadata_in_a_file_that_another_program_rewrote_needs_a_word(tmp_path, extension):
+    """Arrow keeps the metadata of a table when some of its rows are left out."""
+    pytest.importorskip("pyarrow")
+    import pyarrow.compute as compute
+    import pyarrow.feather as feather
+    import pyarrow.parquet as parquet
+
+    path = save(random_mdp(5, states=5), tmp_path / f"saved{extension}")
+    table = (feather.read_table if extension == ".arrow" else parquet.read_table)(path)
+    table = table.filter(compute.less(table["idaction"], 1))
+    (feather.write_feather if extension == ".arrow" else parquet.write_table)(table, path)
+    with pytest.raises(FormatError, match=r"line 1: the list was changed after .*metadata=ignore"):
+        load(path)
+    assert load(path, metadata="keep").horizon == random_mdp(5).horizon
+    assert load(path, metadata="ignore").horizon == 100
+
+
 def test_a_list_that_says_the_same_in_another_way_is_not_changed(tmp_path):
     path = save(labelled(), tmp_path / "saved.csv")
     path.write_text("# by hand\n\n" + path.read_text().rstrip("\n"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import importlib
+import io
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -91,13 +92,18 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def open_text(path: Path) -> Any:
     """Open a text file, compressed or not, for reading."""
-    with path.open("rb") as file:
-        mark = file.read(2)
-    if mark in (b"\xff\xfe", b"\xfe\xff"):
+    if _mark(path) in (b"\xff\xfe", b"\xfe\xff"):
         raise FormatError(f"{path}, line 1: the file is UTF-16; expected UTF-8: convert it")
-    if mark == b"\x1f\x8b":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(_open_binary(path), encoding="utf-8-sig", newline="")
+
+
+def _mark(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(2)
+
+
+def _open_binary(path: Path) -> Any:
+    return gzip.open(path) if _mark(path) == b"\x1f\x8b" else path.open("rb")
 
 
 class LineFinder:
@@ -122,7 +128,7 @@ def _lines(file: Any, path: Path) -> Iterator[str]:
 
 
 def _line_of_bad_byte(path: Path) -> int:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    with _open_binary(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
@@ -224,7 +230,7 @@ def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
 def _holds_hexadecimals(path: Path) -> bool:
     """Whether an x stands behind the first line: pyarrow alone reads 0x10 as 16."""
     block = bytearray(_BLOCK)
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    with _open_binary(path) as file:
         file.readline()
         while size := file.readinto(block):
             if block.find(b"x", 0, size) >= 0 or block.find(b"X", 0, size) >= 0:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
-from tailwise.formats.list_header import Header
+from tailwise.formats.list_header import Header, check_header
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 
@@ -192,6 +192,11 @@ def _truths(raw: Mapping[str, NDArray[Any]], fail: Callable[..., NoReturn]) -> B
             fail("done", entry, "0, 1, true or false")
         found.append(_TRUTHS[key])
     return np.array(found, dtype=np.bool_)
+
+
+def digest_of(raw: Mapping[str, NDArray[Any]]) -> str:
+    """Return the checksum of columns that :func:`columns_of_table` gave."""
+    return check_columns(raw, check_header(list(raw), (), ""), "", str).digest()
 
 
 def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, NDArray[Any]]:

@@ -71,6 +71,7 @@ def table_from_columns(
     num_states = int(max(origins.max(), targets.max())) + 1
     num_actions = int(actions.max()) + 1
     if metadata is not None:
+        _check_metadata(columns, options, metadata)
         num_states = _declared_states(columns, metadata, num_states)
         state_labels, action_labels = metadata.state_labels, metadata.action_labels
     else:
@@ -120,6 +121,20 @@ def table_from_columns(
         )  # fmt: skip
     except ModelError as error:
         raise FormatError(f"{columns.source}, line 1 and on: {error}") from None
+
+
+def _check_metadata(columns: Columns, options: ListOptions, metadata: Metadata) -> None:
+    """Whether the metadata is that of this list, and not of one that it replaced."""
+    if metadata.list_sha256 not in ("", columns.digest()) and options.metadata != "keep":
+        raise FormatError(
+            f"{columns.source}, line 1: the list was changed after tailwise saved it, so horizon, start and names in "
+            f"{metadata.source} may be another model's; say metadata=ignore to read the list by itself (or delete "
+            "the file with the metadata), or metadata=keep if they still hold"
+        )
+    if metadata.sense != columns.sense:
+        raise FormatError(
+            f"{columns.source}, line 1: the values are {columns.sense}s, but {metadata.source} says {metadata.sense}s"
+        )
 
 
 def _check_entries(columns: Columns, options: ListOptions) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tailwise.errors import FormatError, require
 from tailwise.formats.domains_info import find_info
 from tailwise.formats.frames import frame_columns
-from tailwise.formats.list_columns import columns_of_table
+from tailwise.formats.list_columns import columns_of_table, digest_of
 from tailwise.formats.list_options import ListOptions
 from tailwise.formats.list_table import table_from_columns
 from tailwise.formats.metadata import metadata_of, parse_metadata
@@ -70,14 +70,14 @@ def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -
     if stored is None or options.metadata == "ignore":
         return table_from_columns(columns, options, info=find_info(path), name=path.name)
     metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
-    if metadata.sense != columns.sense:
-        raise FormatError(f"{path}, columns: {columns.sense}s, but metadata of {metadata.sense}s")
     return table_from_columns(columns, options, metadata=metadata, name=path.name)
 
 
 def _arrow_table(mdp: TabularMDP, path: Path) -> Any:
     arrow: Any = require("pyarrow", "arrow", f"writing {path}")
-    return arrow.table(columns_of_table(mdp, str(path))).replace_schema_metadata({_KEY: metadata_of(mdp).encode()})
+    raw = columns_of_table(mdp, str(path))
+    text = metadata_of(mdp, list_sha256=digest_of(raw))
+    return arrow.table(raw).replace_schema_metadata({_KEY: text.encode()})
 
 
 def write_arrow(mdp: TabularMDP, path: Path) -> None:

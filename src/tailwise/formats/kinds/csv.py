@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 from tailwise.errors import FormatError
 from tailwise.formats.csv_rows import LineFinder, read_rows
 from tailwise.formats.domains_info import find_info
-from tailwise.formats.list_columns import check_columns, columns_of_table
-from tailwise.formats.list_header import check_header
+from tailwise.formats.list_columns import check_columns, columns_of_table, digest_of
 from tailwise.formats.list_options import ListOptions
 from tailwise.formats.list_table import table_from_columns
 from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
@@ -45,18 +45,8 @@ def read_csv(path: Path, **options: Any) -> TabularMDP:
     metadata = None if asked.metadata == "ignore" else _read_metadata(path)
     if metadata is None:
         return table_from_columns(columns, asked, info=find_info(path), name=path.name)
-    same_size = metadata.list_bytes == path.stat().st_size
-    is_changed = metadata.list_sha256 != columns.digest() if metadata.list_sha256 else not same_size
-    if is_changed and asked.metadata != "keep":
-        raise FormatError(
-            f"{path}, line 1: the list was changed after tailwise saved it, so horizon, start and names in "
-            f"{metadata.source} may be another model's; delete that file or say metadata=ignore to read the list "
-            "by itself, or metadata=keep if they still hold"
-        )
-    if metadata.sense != header.sense:
-        raise FormatError(
-            f"{path}, line 1: the values are {header.sense}s, but {metadata.source} says {metadata.sense}s"
-        )
+    if not metadata.list_sha256 and metadata.list_bytes != path.stat().st_size:  # of tailwise 0.1: sizes only
+        metadata = dataclasses.replace(metadata, list_sha256="of another list")
     return table_from_columns(columns, asked, metadata=metadata, name=path.name)
 
 
@@ -79,7 +69,6 @@ def write_csv(mdp: TabularMDP, path: Path) -> None:
         If the format cannot hold the table.
     """
     raw = columns_of_table(mdp, str(path))
-    columns = check_columns(raw, check_header(list(raw), (), str(path)), str(path), str)
     texts = [
         map(repr, column.tolist())
         if name in ("probability", "reward", "cost")
@@ -92,7 +81,7 @@ def write_csv(mdp: TabularMDP, path: Path) -> None:
         packed.writelines((",".join(fields) + "\n").encode() for fields in zip(*texts, strict=True))
         if packed is not binary:
             packed.close()
-    text = metadata_of(mdp, list_bytes=path.stat().st_size, list_sha256=columns.digest())
+    text = metadata_of(mdp, list_bytes=path.stat().st_size, list_sha256=digest_of(raw))
     metadata_path(path).write_text(text, encoding="utf-8")
 
 
