@@ -48,7 +48,7 @@ _DEPTHS = (0, 0, 0, 2, 5)
 _AHEAD = 8
 _FEW, _MANY = 8, 40  # repetitions: at first, and where anything varies
 _TRIES = 2  # fresh episodes begun for each one that is wanted
-_STARTS, _MORE_STARTS, _FEWEST = 32, 240, 4
+_STARTS, _MORE_STARTS, _FEWEST = 12, 240, 4
 _MOST_PARTS = 48
 _SHUFFLES = (199, 9_999)  # at first, and where few are as far
 
@@ -121,8 +121,7 @@ def _sample(machine: Machine, way: Way, alike: list[int], k: int, seed: int, siz
     for other in alike[1 : _TRIES * size]:
         if len(samples.fresh) == size:
             break
-        machine.reset(other)
-        if _led(machine, before, is_own=True):
+        if freeze(machine.reset(other)) == start and _led(machine, before, is_own=True):
             samples.fresh.append(_follow(machine, ahead, None))
     return samples
 

@@ -17,6 +17,10 @@ _HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 _NEVER = 2**62
 
 
+class UnsuitableError(ModelError):
+    """Raised when an environment is not one that can be planned on, however it is saved."""
+
+
 class Outcome(NamedTuple):
     """What one step shows."""
 
@@ -60,7 +64,7 @@ class Machine:
         """Reset the environment; return the observation."""
         answer = self.env.reset(seed=seed)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise ModelError(
+            raise UnsuitableError(
                 "its reset does not return (observation, info): it has the interface of the old gym library"
             )
         observation, info = answer
@@ -111,7 +115,7 @@ class Machine:
 
     def refused(self, error: Exception) -> None:
         """Take what an action raised for a refusal; raise it where it tells of a bug."""
-        if isinstance(error, (*_BUGS, ModelError)):
+        if isinstance(error, (*_BUGS, UnsuitableError)):
             raise error
         self.refusal = self.refusal or f"{type(error).__name__}: {error}"
 
@@ -120,7 +124,7 @@ class Machine:
         if self.allowed is None:
             return self.actions.natives
         if not self.allowed:
-            raise ModelError("its mask allows no action, and the episode has not ended")
+            raise UnsuitableError("its mask allows no action, and the episode has not ended")
         return [self.actions.natives[i] for i in self.allowed]
 
 
@@ -147,7 +151,7 @@ def number(reward: Any) -> float:
     if isinstance(reward, (float, int)):
         return float(reward)
     if np.size(reward) != 1:
-        raise ModelError(
+        raise UnsuitableError(
             f"its reward is a vector of {np.size(reward)} numbers, {reward}; planning needs one: weigh them "
             "in a wrapper (gymnasium.Wrapper, mo_gymnasium's LinearReward)"
         )

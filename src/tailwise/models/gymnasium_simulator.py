@@ -20,7 +20,7 @@ from tailwise.models.copying import Copier
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_actions import FiniteActions
 from tailwise.models.gymnasium_foresight import Foresight, find_foresight
-from tailwise.models.gymnasium_machine import Machine, freeze, lift_limits, number, strip, wrappers
+from tailwise.models.gymnasium_machine import Machine, UnsuitableError, freeze, lift_limits, number, strip, wrappers
 from tailwise.models.gymnasium_saving import Attributes, Copies, OwnFunctions, Replay, Saved, Way, restore, save
 from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
 from tailwise.models.gymnasium_trial import SpotCheck, find_fault
@@ -185,6 +185,7 @@ class GymnasiumSimulator(Simulator):
                 machine.reset(0)
                 machine.has_generators = bool(machine.generators)
             except Exception as error:
+                self._named(error)
                 reasons.append(f"{source}: {type(error).__name__}: {error}")
                 continue
             for name, build in _ways(machine, own):
@@ -192,6 +193,7 @@ class GymnasiumSimulator(Simulator):
                     way = build()
                     fault = find_fault(machine, way)
                 except Exception as error:  # environments raise anything when they are broken
+                    self._named(error)
                     fault = f"{type(error).__name__}: {short(str(error))}"
                 if not fault:
                     machine.is_masked = self._finite.has_mask
@@ -202,6 +204,11 @@ class GymnasiumSimulator(Simulator):
             f"{self.name} cannot be planned on: no way to save and restore it works.\n  {listed}\n"
             "Give your own save= and restore=, or write the problem as a Simulator"
         )
+
+    def _named(self, error: Exception) -> None:
+        """Pass on what is wrong with the environment itself, whatever way it is saved."""
+        if isinstance(error, UnsuitableError):
+            raise UnsuitableError(f"{self.name} cannot be planned on: {error}") from None
 
     def _told(self, told: Foresight, way: Way) -> str:
         """What the user should know of the plan's foresight; it is refused unless the user accepts it."""

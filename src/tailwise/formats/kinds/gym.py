@@ -17,6 +17,7 @@ def read_gym(
     discount: float | None = None,
     start: int | str | None = None,
     levels: Any = None,
+    foresight: bool = False,
     **options: Any,
 ) -> Any:
     """Gymnasium environment by its id.
@@ -29,6 +30,8 @@ def read_gym(
         As in :func:`tailwise.load`; a start is for environments with a table.
     levels : int, optional
         Levels that continuous actions are split into.
+    foresight : bool, default False
+        Plan even where a saved state tells the future, as one who knows it; see ``GymnasiumSimulator``.
     **options
         Those of the environment.
 
@@ -51,7 +54,7 @@ def read_gym(
     if start is not None:
         raise OptionError(f"gym:{target} starts where its reset() puts it; start= is for tables")
     actions = None if levels is None else Discretized(levels=levels)
-    return GymnasiumSimulator(target, horizon=horizon, discount=factor, actions=actions, **options)
+    return GymnasiumSimulator(target, horizon=horizon, discount=factor, actions=actions, foresight=foresight, **options)
 
 
 register_format("gym", read_gym, is_file=False)
