@@ -347,3 +347,42 @@ def test_a_terminal_cost_meets_the_table():
     )
     plans = [ErmMcts(each, 0.7, seed=2).plan(iterations=2000) for each in (table, model)]
     assert numbers(plans[0]) == numbers(plans[1])
+
+
+def test_labels_may_depend_on_the_state():
+    def labels(state):
+        return ["go", "stop"] if state == 0 else [f"at {state}: {k}" for k in range(2)]
+
+    model = CompiledSimulator(line_step, start=0, horizon=3, actions=2, action_labels=labels, name="line")
+    search = ErmMcts(model, 0.5, seed=0)
+    plan = search.plan(iterations=50)
+    assert [row.label for row in plan.rows] == ["go", "stop"]
+    assert [a.label for a in search.root.action("go").children[0].actions] == ["at 1: 0", "at 1: 1"]
+    search.advance("stop", 1)
+    assert search.plan(iterations=5).rows[1].label == "at 1: 1"
+    with pytest.raises(StateError, match="allowed: at 1: 0, at 1: 1"):
+        search.advance("go", 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "pattern"),
+    [
+        ("ab", "action_labels of line must be a sequence of names"),
+        (3, "action_labels of line must be a sequence of names"),
+        (["a"], "action_labels of line has 1 names for 2 actions"),
+        (["a", "a"], "action_labels of line holds a name more than once"),
+        (lambda state: ["a"], r"action_labels\(0\) of line has 1 names"),
+        (lambda state: 1 / state, r"action_labels\(0\) of line raised ZeroDivisionError"),
+    ],
+)
+def test_wrong_labels_are_named(labels, pattern):
+    with pytest.raises(ModelError, match=pattern):
+        CompiledSimulator(line_step, start=0, horizon=3, actions=2, action_labels=labels, name="line").action_name(0, 0)
+
+
+def test_sailing_names_the_directions_of_each_place():
+    model = domains.make("sailing")
+    search = ErmMcts(model, 0.1, seed=0)
+    labels = [row.label for row in search.plan(iterations=20).rows]
+    assert set(labels) <= {"north", "north-east", "east"}
+    assert len(labels) == model.actions(model.start)

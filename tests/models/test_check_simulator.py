@@ -81,6 +81,7 @@ FAULTS = {
     "signature": ({"step": lambda self, s: 0}, "does not fit; expected step(self, state, action, rng)"),
     "horizon": ({"horizon": 0}, "horizon must be at least 1, not 0"),
     "identity": ({"start": object()}, "compared by identity"),
+    "typo": ({"roll_out": lambda self, s, h, rng: 1.0}, "did you mean rollout(self, state, h, rng) -> float?"),
 }
 
 
@@ -133,3 +134,22 @@ def test_gymnasium_simulators_pass():
     for name in ("FrozenLake-v1", "CartPole-v1", "Blackjack-v1"):
         report = check_simulator(GymnasiumSimulator(name, horizon=10), np.random.default_rng(0), episodes=3)
         assert report.ok, str(report)
+
+
+def test_a_method_under_a_wrong_name_is_not_ignored_in_silence():
+    class Walk(Simulator):
+        start, horizon, sense = 0, 3, "reward"
+
+        def actions(self, state):
+            return 2
+
+        def step(self, state, action, rng):
+            return state + action, 0.0, False
+
+        def terminal_reward(self, state):
+            return 10.0 * state
+
+    with pytest.raises(ModelError, match=r"terminal_reward is no method .* did you mean terminal_cost\(self, state\)"):
+        ErmMcts(Walk(), 0.5)
+    Walk.terminal_cost = Walk.terminal_reward  # now it is a name for the right one
+    assert ErmMcts(Walk(), 0.5, seed=0).plan(iterations=200).action == 1

@@ -234,7 +234,7 @@ class AccruedBinding(Binding):
         """Return the ids of the actions allowed in a state."""
         return [int(action) for action in self.model.mdp.actions(int(self.data.store.words[handle, 0]))]
 
-    def action_name(self, action: Any) -> str:
+    def action_name(self, action: Any, handle: int) -> str:
         """Return the action's label or id."""
         return self.model.mdp.action_name(action)
 

@@ -92,7 +92,7 @@ _TERMINAL = """store_word(context, FAULT, 3)
         except Exception:
             fail(context, target, -1, h)
             return 0
-        if not isfinite(end):
+        if not abs(end) <= LARGEST_COST:
             fail(context, target, -1, h)
             return 0
         end = @SIGNED(end)"""
@@ -110,7 +110,7 @@ def step_adapter(context, handle, action, h):
         fail(context, state, action, h)
         return 0
     total = @SIGNED(cost)
-    if not isfinite(total):
+    if not abs(total) <= LARGEST_COST:
         fail(context, state, action, h)
         return 0
     h += 1
@@ -175,7 +175,7 @@ def roll_adapter(context, handle, action, h):
             fail(context, state, action, h)
             return 0
         one = @SIGNED(cost)
-        if not isfinite(one):
+        if not abs(one) <= LARGEST_COST:
             fail(context, state, action, h)
             return 0
         total += factor * one
@@ -206,7 +206,7 @@ def roll_adapter(context, handle, action, h):
     except Exception:
         fail(context, state, -1, h)
         return 0
-    if not isfinite(whole):
+    if not abs(whole) <= LARGEST_COST:
         fail(context, state, -1, h)
         return 0
     store_float(load_word(context, NUMBERS), COST, @SIGNED(whole))

@@ -45,8 +45,8 @@ class Binding:
         """Return the user's actions in a state, in the kernel's order."""
         raise NotImplementedError
 
-    def action_name(self, action: Any) -> str:
-        """Return the name to show for an action."""
+    def action_name(self, action: Any, handle: int) -> str:
+        """Return the name to show for an action in a state."""
         raise NotImplementedError
 
     def state_name(self, state: Any) -> str:
@@ -84,9 +84,9 @@ def position_of(binding: Binding, handle: int, action: Any) -> int:
     for position, candidate in enumerate(allowed):
         is_array = isinstance(candidate, np.ndarray)
         same = np.array_equal(candidate, action) if is_array else bool(candidate == action)
-        if same or (isinstance(action, str) and binding.action_name(candidate) == action):
+        if same or (isinstance(action, str) and binding.action_name(candidate, handle) == action):
             return position
-    names = ", ".join(map(binding.action_name, allowed))
+    names = ", ".join(binding.action_name(candidate, handle) for candidate in allowed)
     raise StateError(
         f"action {action!r} is not allowed in state {binding.state_name(binding.state(handle))}; allowed: {names}"
     )

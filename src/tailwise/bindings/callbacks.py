@@ -10,7 +10,9 @@ from types import FunctionType
 from typing import Any
 
 from numba import cfunc, float64, njit
-from numba.core.errors import NumbaError, NumbaWarning
+from numba.core.errors import NumbaWarning
+
+from tailwise.bindings.function_key import NoKeyError, function_key
 
 
 class Callback:
@@ -39,19 +41,18 @@ _COMPILED: dict[tuple[Any, ...], Any] = {}
 
 
 def compile_function(function: Callable[[float], float]) -> Any:
-    """Compile ``function``, or None where numba cannot; remembered by function and the outer values that it uses.
+    """Compile ``function``, or None where numba cannot; remembered by what it computes.
 
     An exception cannot pass through the kernel, so it becomes NaN, which the kernel reports.
     """
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, FunctionType):
         return None  # np.exp, a partial, an object with __call__
-    key = (plain, *_outer_values(plain))  # numba makes constants of them, but they may change between two searches
     try:
-        known = key in _COMPILED
-    except TypeError:
-        return None  # an array, list or dict may change unseen
-    if not known:
+        key = function_key(plain, arrays=False)
+    except NoKeyError:
+        return None  # an array, list or dict may change between two calls
+    if key not in _COMPILED:
         inner = njit(plain)
 
         def guarded(total):  # type: ignore[no-untyped-def]
@@ -64,13 +65,6 @@ def compile_function(function: Callable[[float], float]) -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", NumbaWarning)  # a cast that numba doubts is not compiled
                 _COMPILED[key] = cfunc(float64(float64))(guarded)
-        except (NumbaError, NumbaWarning, TypeError, AttributeError, NotImplementedError):
+        except Exception:  # numba raises its own errors for most functions, and any other for some
             _COMPILED[key] = None
     return _COMPILED[key]
-
-
-def _outer_values(function: FunctionType) -> list[Any]:
-    """Return the values of the globals and closure cells that a function names."""
-    known, names = function.__globals__, function.__code__.co_names
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return [known[name] for name in names if name in known] + cells

@@ -95,9 +95,9 @@ class CompiledBinding(SimulatorBinding):
             raise SimulatorError(f"actions({short(state)}) of {model_name(self.model)}: {_too_many(number)}")
         return list(range(number))
 
-    def action_name(self, action: Any) -> str:
+    def action_name(self, action: Any, handle: int) -> str:
         """Return the action's label, or its number as text."""
-        return str(self.model.action_name(action))
+        return str(self.model.action_name(action, self.state(handle)))
 
     # ------------------------------------------------------------------ errors
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import linecache
-import math
 import re
 import types as python_types
 from collections.abc import Callable
@@ -20,10 +19,12 @@ from numba.core.dispatcher import Dispatcher
 from tailwise.bindings import native, world
 from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.adapter_source import adapter_source
+from tailwise.bindings.function_key import NoKeyError, function_key, names
 from tailwise.bindings.intern import bits_float, float_bits
 from tailwise.bindings.options import SimulationOptions
 from tailwise.errors import ModelError
 from tailwise.models.compiled import CompiledSimulator
+from tailwise.models.contract import LARGEST_COST
 from tailwise.models.simulator import MAX_ACTIONS, model_name
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -46,11 +47,30 @@ def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Ad
     ModelError
         If a function cannot be compiled: names the function, the line and the reason.
     """
-    key = (options.leaf_value, options.rollout_policy)
-    if key not in model.adapters:
-        model.adapters[key] = _compile(model, options)
-    found: Adapters = model.adapters[key]
+    mine = (options.leaf_value, options.rollout_policy)
+    if mine not in model.adapters:
+        key = _content(model, options)
+        if key is None or key not in _COMPILED:
+            made = _compile(model, options)
+            if key is not None:
+                _COMPILED[key] = made
+        model.adapters[mine] = made if key is None else _COMPILED[key]
+    found: Adapters = model.adapters[mine]
     return found
+
+
+_COMPILED: dict[Any, Adapters] = {}
+
+
+def _content(model: CompiledSimulator, options: SimulationOptions) -> Any:
+    """Key of all that the adapters depend on; None where a function depends on what may change unseen."""
+    functions = [getattr(model, name, None) for name in ("step", "terminal_cost", "rollout")]
+    functions += [model.actions if model.num_actions is None else None, options.leaf_value, options.rollout_policy]
+    try:
+        keys = tuple(None if function is None else function_key(function) for function in functions)
+    except NoKeyError:
+        return None
+    return keys, model.fields, model.is_tuple, model.sense, model.num_actions
 
 
 def _compile(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
@@ -61,7 +81,7 @@ def _compile(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
     for name in ("FAULT", "FAULT_ACTION", "FAULT_STEP", "GENERATOR", "SAVED_STREAM"):
         constants[name] = getattr(shared, name)
     scope |= constants | {"WIDTH": len(model.fields)}
-    scope |= {"float_bits": float_bits, "bits_float": bits_float, "isfinite": math.isfinite}
+    scope |= {"float_bits": float_bits, "bits_float": bits_float, "LARGEST_COST": LARGEST_COST}
     for name in ("load_word", "store_word", "load_float", "store_float", "generator_at"):
         scope[name] = getattr(native, name)
     source = adapter_source(model, options)
@@ -141,17 +161,11 @@ def _dispatcher(function: Any, made: dict[Any, Any]) -> Any:
             return value
         return made[value] if value in made else _dispatcher(value, made)
 
-    for key in _names(function.__code__) & scope.keys():
+    for key in names(function.__code__) & scope.keys():
         scope[key] = compiled(scope[key])
     for cell, old in zip(cells, function.__closure__ or (), strict=True):
         cell.cell_contents = compiled(old.cell_contents)
     return made[function]
-
-
-def _names(code: python_types.CodeType) -> set[str]:
-    """The names that a function refers to, also in its comprehensions and inner functions."""
-    inner = [part for part in code.co_consts if isinstance(part, python_types.CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
 
 
 def _explain(model: CompiledSimulator, name: str, function: Any, error: Exception) -> str:

@@ -31,9 +31,11 @@ from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.bindings.world import DONE, FAILED, GO_ON
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
+from tailwise.models.contract import LARGEST_COST
 from tailwise.models.simulator import (
     MAX_ACTIONS,
     Simulator,
+    action_label,
     compared_by_identity,
     cost_fault,
     model_name,
@@ -158,11 +160,10 @@ class PythonBinding(SimulatorBinding):
             raise SimulatorError("no action is allowed; give the state one, or end the episode with done=True")
         return allowed
 
-    def action_name(self, action: Any) -> str:
+    def action_name(self, action: Any, handle: int) -> str:
         """Return the simulator's own name for an action, or its text."""
-        name = getattr(self.model, "action_name", None)
         try:
-            return str(name(action)) if name is not None else str(action)
+            return action_label(self.model, action, self._states[handle])
         except Exception as error:
             raise SimulatorError(
                 f"action_name({short(action)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
@@ -205,7 +206,7 @@ class PythonBinding(SimulatorBinding):
         if hash(state) != self._hashes[handle]:
             raise SimulatorError("it changed the state in place; return a new state instead")
         cost = self._to_cost(cost)
-        if cost - cost != 0.0:
+        if not -LARGEST_COST <= cost <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(result[1])}")
         integers = self._integers
         if done:
@@ -282,7 +283,7 @@ class PythonBinding(SimulatorBinding):
             self._place = ("step", state, action, h, result)
             state, cost, done = result
             cost = to_cost(cost)
-            if cost - cost != 0.0:
+            if not -LARGEST_COST <= cost <= LARGEST_COST:
                 raise SimulatorError(f"the cost {cost_fault(result[1])}")
             total += factor * cost
             h += 1

@@ -103,7 +103,7 @@ class TableBinding(Binding):
         """Return the ids of the actions allowed in a state."""
         return [int(action) for action in self.mdp.actions(handle)]
 
-    def action_name(self, action: Any) -> str:
+    def action_name(self, action: Any, handle: int) -> str:
         """Return the action's label or id."""
         return self.mdp.action_name(action)
 

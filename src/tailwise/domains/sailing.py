@@ -14,7 +14,8 @@ from tailwise.domains.noise import from_noise
 from tailwise.domains.registry import register
 from tailwise.models import CompiledSimulator
 
-# Directions 0..7 are north, north-east, east ... north-west, as the wind blows and as the boat sails.
+# Directions 0..7, as the wind blows and as the boat sails.
+_NAMES = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west")
 _DX = np.array([0, 1, 1, 1, 0, -1, -1, -1])
 _DY = np.array([1, 1, 0, -1, -1, -1, 0, 1])
 _LEG = np.array([1.0, 2.0, 3.0, 4.0])  # time by angle to the wind: away, down, cross, up; into it is impossible
@@ -45,6 +46,9 @@ def sailing(
             if allowed(state, way):
                 count += 1
         return count
+
+    def labels(state: tuple[int, int, int, int]) -> list[str]:
+        return [name for way, name in enumerate(_NAMES) if allowed(state, way)]
 
     def direction(state: tuple[int, int, int, int], action: int) -> int:
         way = -1
@@ -79,5 +83,6 @@ def sailing(
         discount=discount,
         actions=actions,
         outcomes=outcomes,
+        action_labels=labels,
         name="sailing",
     )

@@ -8,7 +8,7 @@ the same seed, since both draw from the same stream.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,9 @@ class CompiledSimulator(Simulator):
     outcomes : callable, optional
         ``outcomes(state, action) -> list of (probability, next_state, cost, done)`` for exact planning;
         never compiled.
-    action_labels : sequence of str
-        Names of the actions.
+    action_labels : sequence of str or callable
+        Names of the actions, or ``action_labels(state) -> sequence of str`` where they depend on the state; never
+        compiled.
     name : str, default "simulator"
         Name of the problem, for display.
     fallback : bool, default False
@@ -85,7 +86,7 @@ class CompiledSimulator(Simulator):
         terminal_cost: Callable[[Any], float] | None = None,
         rollout: Callable[[Any, int, np.random.Generator], float] | None = None,
         outcomes: Callable[[Any, int], list[Any]] | None = None,
-        action_labels: Sequence[str] = (),
+        action_labels: Sequence[str] | Callable[[Any], Sequence[str]] = (),
         name: str = "simulator",
         fallback: bool = False,
     ) -> None:
@@ -93,9 +94,10 @@ class CompiledSimulator(Simulator):
         self.is_tuple = isinstance(start, tuple)
         self.start = self.canonical(start)
         self.horizon, self.discount, self.sense, self.name = horizon, discount, sense, name
-        self.action_labels = tuple(map(str, action_labels))
         self.fallback = bool(fallback)
         self.num_actions = None if callable(actions) else _count(actions)
+        self.labels_by_state = callable(action_labels)
+        self.action_labels = action_labels if callable(action_labels) else self._checked_labels(action_labels)
         self._replace("step", step)
         self._replace("actions", actions if callable(actions) else self._same_everywhere)
         for key, function in (("terminal_cost", terminal_cost), ("rollout", rollout), ("outcomes", outcomes)):
@@ -127,9 +129,40 @@ class CompiledSimulator(Simulator):
             fields.append(kind(value))
         return tuple(fields) if self.is_tuple else fields[0]
 
-    def action_name(self, action: int) -> str:
-        """Return the action's label, or its number as text."""
-        return self.action_labels[action] if action < len(self.action_labels) else str(action)
+    def _checked_labels(self, labels: Any, state: Any = None) -> tuple[str, ...]:
+        where = f"action_labels({short(state)})" if self.labels_by_state else "action_labels"
+        if isinstance(labels, str) or not isinstance(labels, Iterable):
+            raise ModelError(f"{where} of {self.name} must be a sequence of names, not {short(labels)}")
+        names = tuple(map(str, labels))
+        most = self.num_actions
+        if names and most is not None and len(names) != most:
+            raise ModelError(
+                f"{where} of {self.name} has {len(names)} names for {most} actions; give one each, or none"
+            )
+        if len(set(names)) != len(names):
+            raise ModelError(f"{where} of {self.name} holds a name more than once: {short(list(names))}")
+        return names
+
+    def action_name(self, action: int, state: Any = None) -> str:
+        """Return the action's label (in ``state``, where labels depend on it), or its number as text.
+
+        Raises
+        ------
+        ModelError
+            If ``action_labels`` fails, or gives no names.
+        """
+        labels: Any = self.action_labels
+        if callable(labels):
+            if state is None:
+                return str(action)
+            try:
+                labels = labels(state)
+            except Exception as error:
+                raise ModelError(
+                    f"action_labels({short(state)}) of {self.name} raised {type(error).__name__}: {error}"
+                ) from error
+            labels = self._checked_labels(labels, state)
+        return labels[action] if 0 <= action < len(labels) else str(action)
 
     def __repr__(self) -> str:
         return (

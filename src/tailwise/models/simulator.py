@@ -7,6 +7,7 @@ its compiled kernel through a callback, with states interned in a dict.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ _OPTIONAL = {
     "action_name": (1, "action_name(self, action) -> str"),
     "state_name": (1, "state_name(self, state) -> str"),
 }
+_SYNONYMS = dict.fromkeys(("terminal_reward", "terminal_value", "final_cost", "final_reward"), "terminal_cost")
 _ATTRIBUTES = {
     "horizon": f"an int from 1 to {MAX_HORIZON}",
     "discount": "a number in (0, 1]",
@@ -119,6 +121,14 @@ def own_method(model: Any, name: str) -> Any:
     return method
 
 
+def action_label(model: Any, action: Any, state: Any) -> str:
+    """Return the name to show for an action in a state; only compiled simulators may name theirs by the state."""
+    name = own_method(model, "action_name")
+    if name is None:
+        return str(action)
+    return str(name(action, state) if getattr(model, "labels_by_state", False) else name(action))
+
+
 def contract_faults(model: Any) -> list[str]:
     """Everything that keeps ``model`` from being a simulator, without running it; cheap."""
     if isinstance(model, type):
@@ -133,6 +143,7 @@ def contract_faults(model: Any) -> list[str]:
         method = getattr(model, name, None)
         if method is not None:
             faults += _signature_faults(method, name, count, signature)
+    faults += _misspelt(model)
     for name, expected in _ATTRIBUTES.items():
         if not hasattr(model, name):
             faults.append(f"{name} is missing; expected {expected}")
@@ -144,6 +155,25 @@ def contract_faults(model: Any) -> list[str]:
         fault = state_fault(model.start)
         if fault:
             faults.append(f"start: {fault}")
+    return faults
+
+
+def _misspelt(model: Any) -> list[str]:
+    """Public methods that look like an optional one that the model does not have, and would be ignored in silence."""
+    absent = [name for name in _OPTIONAL if own_method(model, name) is None]
+    own: set[str] = {name for name, value in getattr(model, "__dict__", {}).items() if callable(value)}
+    for kind in type(model).__mro__[:-1]:
+        if not kind.__module__.startswith("tailwise."):
+            own |= {name for name, value in vars(kind).items() if callable(value)}
+    faults = []
+    for name in sorted(own - _REQUIRED.keys() - _OPTIONAL.keys()):
+        near = difflib.get_close_matches(name, absent, n=1, cutoff=0.85)
+        meant = _SYNONYMS.get(name, near[0] if near and not name.startswith("_") else None)
+        if meant in absent:
+            faults.append(
+                f"{name} is no method that a search would call; did you mean {_OPTIONAL[meant][1]}? If it is your own, "
+                f"call it _{name}"
+            )
     return faults
 
 

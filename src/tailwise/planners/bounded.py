@@ -408,7 +408,11 @@ class BoundedTrials(ActsByPlanning):
         actions, visits = listing.actions(self._handle), trial.root_visits.tolist()
         rows = tuple(
             make_bounded_row(
-                action, listing.action_name(action), visits[k], sum(visits), in_sense(low[k], high[k], sense)
+                action,
+                listing.action_name(action, self._handle),
+                visits[k],
+                sum(visits),
+                in_sense(low[k], high[k], sense),
             )
             for k, action in enumerate(actions)
         )

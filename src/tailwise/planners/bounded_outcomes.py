@@ -14,7 +14,15 @@ import numpy as np
 from tailwise.bindings.table import TableBinding
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import cost_fault, model_name, own_method, short, state_fault, validate_simulator
+from tailwise.models.simulator import (
+    action_label,
+    cost_fault,
+    model_name,
+    own_method,
+    short,
+    state_fault,
+    validate_simulator,
+)
 from tailwise.models.tabulate import ask
 from tailwise.planners.bounded_kernels import OutcomeTable
 
@@ -49,8 +57,8 @@ class Listing(Protocol):
         """Return the user's actions in a state, in the order of the rows."""
         ...
 
-    def action_name(self, action: Any) -> str:
-        """Return the name to show for an action."""
+    def action_name(self, action: Any, handle: int) -> str:
+        """Return the name to show for an action in a state."""
         ...
 
     def state_name(self, state: Any) -> str:
@@ -188,10 +196,9 @@ class SimulatorListing:
             self._actions[handle] = ask(self.model, "actions", self._states[handle])
         return self._actions[handle]
 
-    def action_name(self, action: Any) -> str:
+    def action_name(self, action: Any, handle: int) -> str:
         """Return the simulator's own name for an action, or its text."""
-        name = getattr(self.model, "action_name", None)
-        return str(action if name is None else name(action))
+        return action_label(self.model, action, self._states[handle])
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's own name for a state, or its text."""

@@ -25,7 +25,7 @@ from tailwise.bindings.table import draw_outcome
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.models.simulator import model_name, own_method, short
+from tailwise.models.simulator import action_label, model_name, own_method, short
 from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.registry import register_planner
@@ -324,14 +324,11 @@ class ExactPlanner(ActsByPlanning):
         mean, low, high = (float(moment) for moment in moments)
         std = float(totals.std(ddof=1)) if totals.size > 1 and math.isfinite(mean) else math.nan
         named = self._policy.action(self._state, action)
-        label = table.action_name(action) if named == action else self._label(named)
+        is_table = isinstance(self.model, TabularMDP)
+        label = table.action_name(action) if is_table else action_label(self.model, named, self._state)
         return ActionRow(
             named, label, totals.size, totals.size / max(1, number), value, mean, std, low, high, Interval(value, value)
         )
-
-    def _label(self, action: Any) -> str:
-        name = own_method(self.model, "action_name")
-        return str(action if name is None else name(action))
 
 
 @kernel

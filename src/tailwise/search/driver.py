@@ -199,7 +199,7 @@ class TreeSearch(ActsByPlanning):
     def _keep_samples(self, iterations: int | None) -> None:
         """Make room for the costs of so many more iterations, up to the most that is kept of each action."""
         latest = self._trace.latest
-        most = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (_ALL_SAMPLES // latest.shape[0]).bit_length() - 1))
+        most = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << max(1, _ALL_SAMPLES // latest.shape[0]).bit_length() - 1))
         wanted = most if iterations is None else int(self._trace.counts.max()) + iterations
         if latest.shape[1] < min(wanted, most):
             larger = np.empty((latest.shape[0], min(most, 1 << (wanted - 1).bit_length())))
@@ -330,7 +330,7 @@ class TreeSearch(ActsByPlanning):
         beta = float(self._settings.betas[self._step])
         samples = [latest[:count].copy() for latest, count in zip(trace.latest, trace.counts.tolist(), strict=True)]
         actions = binding.actions(self._handle)
-        labels = [binding.action_name(action) for action in actions]
+        labels = [binding.action_name(action, self._handle) for action in actions]
         widened = self.options.widening is not None
         sampled = [row[:0] for row in samples] if widened else samples
         rows = make_rows(actions, labels, visits, erms, beta, trace.counts, trace.actions, sampled, sense)

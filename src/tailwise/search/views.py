@@ -166,12 +166,13 @@ class NodeView:
         reader, tree = self._reader, self._reader.tree
         if self.is_leaf:
             return ()
-        named = reader.binding.actions(tree.handle(self._unit))
+        handle = tree.handle(self._unit)
+        named = reader.binding.actions(handle)
         counts, values = tree.counts(self._unit).tolist(), tree.values(self._unit).tolist()
         sign = 1.0 if reader.sense == "cost" else -1.0
         return tuple(
             ActionView(
-                self, k, action, reader.binding.action_name(action), counts[k],
+                self, k, action, reader.binding.action_name(action, handle), counts[k],
                 sign * values[k] + 0.0 if counts[k] else math.nan,
             )
             for k, action in enumerate(named)
