@@ -9,6 +9,7 @@ a kernel, a user's compiled ``step`` and plain Python code share one stream, dra
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import Kernel, inlined
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, VersionError
 
 Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
 
@@ -61,11 +62,29 @@ def stream_words(rng: np.random.Generator) -> NDArray[np.uint64]:
 
     The caller must keep ``rng`` alive as long as it uses the words.
     """
+    _verify_layout()
     if not isinstance(rng.bit_generator, np.random.SFC64):
         raise OptionError(f"a kernel needs an SFC64 generator, not {type(rng.bit_generator).__name__}")
+    return _words_at(rng)
+
+
+def _words_at(rng: np.random.Generator) -> NDArray[np.uint64]:
     address: Any = rng.bit_generator.ctypes.state_address
     words = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(address))
     return words
+
+
+@functools.cache
+def _verify_layout() -> None:
+    """Check, once a process, that SFC64's state lies in memory as the kernels read it: NumPy does not promise that."""
+    rng, twin = (np.random.Generator(np.random.SFC64(20)) for _ in range(2))
+    words = _words_at(rng)
+    drawn = [next_double(words) for _ in range(3)]
+    if drawn != twin.random(3).tolist() or rng.random() != twin.random():
+        raise VersionError(
+            f"NumPy {np.__version__} keeps the state of SFC64 otherwise than tailwise reads it; install another version "
+            "of NumPy (pip install 'numpy<3'), or run without compilation (NUMBA_DISABLE_JIT=1)"
+        )
 
 
 def own_words(rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -73,6 +92,7 @@ def own_words(rng: np.random.Generator) -> NDArray[np.uint64]:
 
     It is quicker to get, and right for a kernel whose model does not draw from ``rng`` itself.
     """
+    _verify_layout()
     state: Any = rng.bit_generator.state
     words = np.empty(5, dtype=np.uint64)
     words[:4] = state["state"]["state"]

@@ -11,6 +11,7 @@
     ├── SimulatorError      (RuntimeError)  the user's simulator failed during a search
     ├── ConditionError      (ValueError)    a condition of a theorem does not hold
     ├── RunError            (RuntimeError)  an output folder or saved run cannot be used
+    ├── VersionError        (RuntimeError)  an installed library is not laid out as the kernels need it
     └── MissingExtraError   (ImportError)   an optional dependency is not installed
 
 A message says what was given, where, what was expected, and the way out.
@@ -56,6 +57,10 @@ class ConditionError(TailwiseError, ValueError):
 
 class RunError(TailwiseError, RuntimeError):
     """Raised when an output folder holds another run, or a saved run is damaged."""
+
+
+class VersionError(TailwiseError, RuntimeError):
+    """Raised when an installed NumPy or numba keeps its data otherwise than the compiled kernels read it."""
 
 
 class MissingExtraError(TailwiseError, ImportError):

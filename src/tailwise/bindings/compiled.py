@@ -42,6 +42,7 @@ class CompiledBinding(SimulatorBinding):
     """A compiled simulator: a handle is a row of words in the store."""
 
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
+        native.verify_layout()
         adapters = compile_adapters(model, options)
         super().__init__(model, rng, options, width=len(model.fields))
         self._adapters = adapters  # their machine code must live as long as its addresses are used

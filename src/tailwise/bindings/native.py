@@ -1,15 +1,28 @@
-"""Memory by address, for the machine code of compiled simulators (never used interpreted)."""
+"""Memory by address, for the machine code of compiled simulators (never used interpreted).
+
+A user's compiled function reaches the kernel as an address, so that the kernel is compiled once for all simulators; all
+that it needs must come through that address. numba offers ``carray`` for arrays behind a pointer that is an argument,
+but no way to follow an address that was read from memory, and none to hand a NumPy Generator to a C function. Hence
+these few instructions. The layout of numba's generator, which is private, is checked once a process
+(:func:`verify_layout`).
+"""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from tailwise._jit import kernel
+from tailwise._random import generator
+from tailwise.errors import VersionError
 
 _WORD = ir.IntType(64)
 
@@ -94,3 +107,31 @@ def generator_at(typing_context, address):  # type: ignore[no-untyped-def]
         return rng._getvalue()
 
     return types.npy_rng(types.int64), codegen
+
+
+@kernel
+def _draw_at(words):  # type: ignore[no-untyped-def]
+    return generator_at(words.ctypes.data).random()
+
+
+@functools.cache
+def verify_layout() -> None:
+    """Check that numba keeps a Generator as :func:`generator_at` builds it.
+
+    Raises
+    ------
+    VersionError
+        If a draw through it is not the generator's own.
+    """
+    rng, twin = generator(7), generator(7)
+    try:
+        drawn = _draw_at(np.array(generator_words(rng), dtype=np.int64))
+    except Exception as error:  # whatever numba raises where a field is missing
+        drawn, reason = None, f": {type(error).__name__}: {error}"
+    else:
+        reason = ""
+    if drawn != twin.random():
+        raise VersionError(
+            f"numba {numba.__version__} keeps a NumPy Generator otherwise than tailwise builds it{reason}; install "
+            "another version (pip install 'numba<0.70'), or pass fallback=True to run the simulator interpreted"
+        )

@@ -2,7 +2,8 @@
 
 An endless loop in a user's ``step`` cannot be seen from inside. One daemon thread looks at the watched searches
 every now and then; where a call has lasted longer than its patience, it raises :class:`EndlessCall` in the
-thread that is stuck. That works for Python code, which looks for such exceptions as it runs; a call stuck in
+thread that is stuck. (Python's own means, a signal, reaches the main thread only; a limit in another process would need
+the model to travel there.) That works for Python code, which looks for such exceptions as it runs; a call stuck in
 foreign code (a socket, a sleep) is interrupted when it comes back, or by Ctrl-C.
 """
 
