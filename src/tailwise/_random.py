@@ -82,8 +82,8 @@ def _verify_layout() -> None:
     drawn = [next_double(words) for _ in range(3)]
     if drawn != twin.random(3).tolist() or rng.random() != twin.random():
         raise VersionError(
-            f"NumPy {np.__version__} keeps the state of SFC64 otherwise than tailwise reads it; install another version "
-            "of NumPy (pip install 'numpy<3'), or run without compilation (NUMBA_DISABLE_JIT=1)"
+            f"NumPy {np.__version__} keeps the state of SFC64 otherwise than tailwise reads it; install another "
+            "version of NumPy (pip install 'numpy<3'), or run without compilation (NUMBA_DISABLE_JIT=1)"
         )
 
 

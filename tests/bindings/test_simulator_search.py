@@ -22,6 +22,7 @@ from tailwise import (
     domains,
 )
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
+from tailwise.search import StopReason
 
 
 class AsSimulator(Simulator):
@@ -478,3 +479,40 @@ def test_widening_keeps_terminal_costs_at_the_horizon():
     assert numbers(widened) == numbers(plain)  # k is so large that every outcome is a fresh draw
     few = ErmMcts(table, 0.3, seed=5, widening=Widening(k=3.0, alpha=0.6)).plan(iterations=20_000)
     assert few.value == pytest.approx(backward_induction(table, 0.3).value, abs=0.4)
+
+
+class Heavy(Normal):
+    """Every state is new and holds 80 kB."""
+
+    horizon = 20
+
+    def step(self, state, action, rng):
+        return rng.bytes(80_000), rng.random(), False
+
+
+def test_max_memory_counts_the_states():
+    search = ErmMcts(Heavy(), 0.1, seed=0, max_memory=1_000_000)
+    plan = search.plan(iterations=10_000)
+    assert plan.stopped is StopReason.MAX_MEMORY
+    assert 0.8e6 < plan.bytes <= 1_000_000
+    assert plan.iterations == len(search._binding._states) - 1 <= 12
+    again = search.plan(iterations=10_000)
+    assert (again.stopped, again.iterations) == (StopReason.MAX_MEMORY, 0)
+    free = ErmMcts(Heavy(), 0.1, seed=0).plan(iterations=20)
+    assert free.bytes > 20 * 80_000
+    with pytest.raises(OptionError, match="max_memory=50000 leaves no room"):
+        ErmMcts(Heavy(), 0.1, seed=0, max_memory=50_000).plan(iterations=10)
+
+
+def test_sizes_are_those_of_what_is_held():
+    from tailwise.bindings.sizes import RunningSize, size_of
+
+    assert size_of(5) < 100
+    assert 80_000 <= size_of((np.zeros(10_000), 1)) < 81_000
+    assert 80_000 <= size_of({"a": [np.zeros(10_000)[::1]]}) < 82_000
+    shared = b"x" * 1000
+    assert size_of((shared, shared)) < 1200
+    sizes = RunningSize()
+    for k in range(200):
+        sizes.add((k, b"y" * 1000))
+    assert sizes.total == pytest.approx(200 * size_of((7, b"y" * 1000)), rel=0.02)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from tailwise.bindings.binding import Binding, position_of
+from tailwise.bindings.binding import Binding, BudgetSpentError, position_of
 from tailwise.bindings.options import SimulationOptions, Widening
 from tailwise.bindings.table import TableBinding
 from tailwise.errors import ModelError
 from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
 
-__all__ = ["Binding", "Widening", "bind", "position_of"]
+__all__ = ["Binding", "BudgetSpentError", "Widening", "bind", "position_of"]
 
 
 @singledispatch

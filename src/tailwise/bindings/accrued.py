@@ -263,8 +263,14 @@ class AccruedBinding(Binding):
         """Double the store of pairs if it is full."""
         if int(self.data.store.used[0]) < self.data.store.words.shape[0]:
             return False
+        self._spend(self.data.store.num_bytes)  # it doubles
         self.data = self.data._replace(store=grown(self.data.store))
         return True
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the pairs."""
+        return int(self.data.store.num_bytes)
 
     def retain(self, handles: NDArray[Any]) -> NDArray[np.int64]:
         """Forget all pairs but these; return their new handles."""

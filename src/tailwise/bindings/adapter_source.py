@@ -1,8 +1,9 @@
 """The source of the adapters that stand between the kernel and a user's compiled functions.
 
 Every block is a plain function over words in memory; ``@NAMES`` are filled in for the fields of the state, the sense
-and the methods that the simulator has. Source, and not closures: numba builds a tuple of mixed ints and floats only from
-an expression that spells it out, and a C function must hold its ``try`` around each of the user's calls in one body.
+and the methods that the simulator has. Source, and not closures: numba builds a tuple of mixed ints and floats only
+from an expression that spells it out, and a C function must hold its ``try`` around each of the user's calls in one
+body.
 """
 
 from __future__ import annotations

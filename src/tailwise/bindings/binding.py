@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, Self
 
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 from tailwise.errors import StateError
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class BudgetSpentError(Exception):
+    """Raised inside the library where states or outcomes would take more memory than the search may use."""
 
 
 class Binding:
@@ -24,6 +29,8 @@ class Binding:
         Iterations to begin with: few for models whose steps may be slow.
     draws : bool
         Whether the model draws from the generator that it was bound with.
+    budget : float
+        Bytes that states and outcomes may take; the search keeps it up to date.
     forgets : bool
         Whether :meth:`retain` has anything to do.
     """
@@ -31,6 +38,7 @@ class Binding:
     data: Any
     first_chunk = 64
     draws = False
+    budget = math.inf
     forgets = False
 
     def handle(self, state: Any) -> int:
@@ -62,8 +70,19 @@ class Binding:
         return _NOTHING
 
     def make_room(self) -> bool:
-        """Enlarge whatever the model's own storage ran out of; False if nothing did."""
+        """Enlarge whatever the model's own storage ran out of; False if nothing did.
+
+        Raises
+        ------
+        BudgetSpentError
+            If that would take more than ``budget``.
+        """
         return False
+
+    def _spend(self, more: int) -> None:
+        """Raise unless ``more`` bytes are within the budget."""
+        if self.num_bytes + more > self.budget:
+            raise BudgetSpentError
 
     def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Forget all states but these; return their new handles. What was known before is replaced, not changed."""

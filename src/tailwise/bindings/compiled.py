@@ -152,6 +152,7 @@ class CompiledBinding(SimulatorBinding):
         store = self.data.store
         if int(store.used[0]) < store.words.shape[0]:
             return has_more
+        self._spend(store.num_bytes)  # it doubles
         self._replace_store(grown(store))
         return True
 

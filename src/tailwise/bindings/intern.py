@@ -30,6 +30,11 @@ class InternStore(NamedTuple):
     slots: NDArray[np.int32]  # (2**k,) handle or -1; 2**k >= 2 * capacity
     used: NDArray[np.int64]  # (1,) number of handles
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it takes."""
+        return int(self.words.nbytes + self.slots.nbytes)
+
 
 def new_store(width: int, capacity: int = 1024) -> InternStore:
     """Return an empty store for ``capacity`` states of ``width`` words."""

@@ -11,6 +11,7 @@ callbacks is kept the same way (see ``running``).
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import signal
 import threading
@@ -23,12 +24,14 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise.bindings import simulator_world as shared
+from tailwise.bindings.binding import BudgetSpentError
 from tailwise.bindings.intern import new_store
 from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.simulator import SimulatorBinding
 from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS
+from tailwise.bindings.sizes import RunningSize
 from tailwise.bindings.watchdog import EndlessCall, Watch
-from tailwise.bindings.world import DONE, FAILED, GO_ON
+from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import LARGEST_COST
@@ -63,6 +66,8 @@ class PythonBinding(SimulatorBinding):
         self._hashes: list[int] = []
         self._actions: list[list[Any] | None] = []
         self._index: dict[Any, int] = {}
+        self._size = RunningSize()
+        self._is_over = False
         self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
         self._place: tuple[Any, ...] = ()
@@ -112,6 +117,11 @@ class PythonBinding(SimulatorBinding):
             if compared_by_identity(state):
                 raise SimulatorError(f"the next state {state_fault(state)}")
             handle = len(self._states)
+            before = self._size.total
+            self._size.add(state)
+            if self.num_bytes > self.budget:
+                self._size.total = before
+                raise BudgetSpentError
             self._index[state] = handle
             self._states.append(state)
             self._hashes.append(hash(state))
@@ -182,6 +192,9 @@ class PythonBinding(SimulatorBinding):
                 if self._interrupted:
                     raise KeyboardInterrupt
                 function(handle, position, h)
+            except BudgetSpentError:
+                self._is_over = True
+                integers[STATUS] = FULL
             except BaseException as error:  # nothing may pass through the compiled caller
                 self._failure = error
                 integers[STATUS] = FAILED
@@ -368,12 +381,28 @@ class PythonBinding(SimulatorBinding):
         self._hashes = [self._hashes[handle] for handle in kept]
         self._actions = [self._actions[handle] for handle in kept]
         self._index = {state: handle for handle, state in enumerate(self._states)}
+        self._size = RunningSize()
+        for state in self._states:
+            self._size.add(state)
         fresh = np.arange(kept.size)
         self._forget_outcomes(kept, fresh)
         return np.asarray(fresh[inverse])
+
+    def make_room(self) -> bool:
+        """Enlarge the memory of outcomes, if it is what ran out."""
+        has_more = super().make_room()
+        if self._is_over:
+            self._is_over = False
+            raise BudgetSpentError
+        return has_more
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of states (estimated, with 200 bytes for each in the lists and the index) and of outcomes."""
+        return super().num_bytes + int(self._size.total) + 200 * len(self._states)
 
     def adopt(self, other: Self) -> None:
         """Take over the states that another binding knows, and the outcomes that it remembers."""
         super().adopt(other)
         self._states, self._hashes, self._index = list(other._states), list(other._hashes), dict(other._index)
-        self._actions = list(other._actions)
+        self._actions, self._size = list(other._actions), copy.copy(other._size)

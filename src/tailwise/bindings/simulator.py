@@ -66,8 +66,14 @@ class SimulatorBinding(Binding):
         memory.undo(self.data.widened)
         larger = memory.enlarged(self.data.widened)
         if larger is not None:
+            self._spend(memory.num_bytes(larger) - memory.num_bytes(self.data.widened))
             self.data = self.data._replace(widened=larger)
         return larger is not None
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of states and outcomes."""
+        return memory.num_bytes(self.data.widened) + int(self.data.store.num_bytes)
 
     def _forget_outcomes(self, kept: NDArray[np.int64], fresh: NDArray[np.int64]) -> None:
         """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""

@@ -56,6 +56,12 @@ def copied(widened: Widened) -> Widened:
     return copy.deepcopy(widened)
 
 
+def num_bytes(widened: Widened) -> int:
+    """Return the memory that the outcomes take."""
+    own = (widened.visits, widened.held, widened.room, widened.first, widened.targets, widened.costs)
+    return sum(array.nbytes for array in (*own, *widened.pairs))
+
+
 def enlarged(widened: Widened) -> Widened | None:
     """Return the same outcomes with more room, or None where there was room left."""
     if not widened.limits.size:

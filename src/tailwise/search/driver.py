@@ -18,7 +18,7 @@ from numba import config
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, stream_words
 from tailwise._validate import integer
-from tailwise.bindings import bind, position_of, world
+from tailwise.bindings import BudgetSpentError, bind, position_of, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
@@ -308,12 +308,17 @@ class TreeSearch(ActsByPlanning):
         """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
         target = int(self._trace.totals[0]) + iterations
         while (left := target - int(self._trace.totals[0])) > 0:
+            if self.options.max_memory is not None:
+                self._binding.budget = self.options.max_memory - self._tree.num_bytes
             with self._binding.running():
                 _, status = self._call(search, left)
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
             if status == world.FULL:
-                if not self._binding.make_room() and not self._tree.grow():
+                try:
+                    if not self._binding.make_room() and not self._tree.grow(self._binding.num_bytes):
+                        return StopReason.MAX_MEMORY
+                except BudgetSpentError:
                     return StopReason.MAX_MEMORY
             elif status < 0:
                 handle, position = int(self._trace.totals[2]), int(self._trace.totals[3])
@@ -352,7 +357,7 @@ class TreeSearch(ActsByPlanning):
             iterations=int(trace.totals[0] - before[0]),
             simulator_steps=int(trace.totals[1] - before[1]),
             nodes=tree.num_nodes,
-            bytes=tree.num_bytes,
+            bytes=tree.num_bytes + binding.num_bytes,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning=NO_INTERVAL if widened else SAMPLING_INTERVAL,

@@ -61,7 +61,8 @@ class SearchOptions:
     max_nodes : int, optional
         Stop when the tree holds this many decision nodes.
     max_memory : int, optional
-        Stop when the tree would need more bytes than this.
+        Stop when the tree, with the simulator's states and outcomes (of Python objects: as estimated), would need more
+        bytes than this.
     widening : Widening, optional
         Bound the different outcomes of each action, for simulators with continuous outcomes.
     rollout_policy : callable, optional

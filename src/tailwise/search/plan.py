@@ -116,7 +116,7 @@ class Plan(Result):
     nodes : int
         Decision nodes in the tree.
     bytes : int
-        Memory held by the tree.
+        Memory held by the tree and by the states of a simulator (of Python objects: as estimated).
     seconds : float
         Wall time of this call.
     stopped : StopReason

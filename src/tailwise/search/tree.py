@@ -32,8 +32,12 @@ class Limits:
     @property
     def most_units(self) -> int:
         """Units that fit into ``max_memory``."""
+        return self.most_units_beside(0)
+
+    def most_units_beside(self, reserved: int) -> int:
+        """Units that fit into ``max_memory`` beside ``reserved`` bytes."""
         width = UNIT_BYTES + 8 * self.node_start.size
-        return min((self.max_memory or _UNLIMITED) // width, units.MOST_UNITS)
+        return min(max(0, (self.max_memory or _UNLIMITED) - reserved) // width, units.MOST_UNITS)
 
 
 class Tree:
@@ -82,9 +86,9 @@ class Tree:
         """Memory held, spare room included."""
         return int(self.arena.floats.nbytes + self.arena.statistics.nbytes)
 
-    def grow(self) -> bool:
-        """Make room for more nodes; False where ``max_memory`` forbids it."""
-        now, most = units.capacity(self.arena), self.limits.most_units
+    def grow(self, reserved: int = 0) -> bool:
+        """Make room for more nodes; False where ``max_memory``, less ``reserved`` bytes for states, forbids it."""
+        now, most = units.capacity(self.arena), self.limits.most_units_beside(reserved)
         if now >= most:
             return False
         larger = 2 * now if now < 65_536 else now + now // 4
