@@ -300,3 +300,14 @@ def test_time_limits_hold_roughly():
     begun = time.perf_counter()
     search.plan(seconds=0.2)
     assert time.perf_counter() - begun < 5.0  # generous: machines are shared
+
+
+def test_counts_stop_before_they_wrap(monkeypatch):
+    """The bound is lowered here: 2^31 visits would take a minute."""
+    from tailwise.search import arena
+
+    monkeypatch.setattr(arena, "MOST_VISITS", 101)
+    search = ErmMcts(domains.make("mdp-4"), 0.5, seed=0)
+    plan = search.plan(iterations=1000)
+    assert (plan.stopped, plan.iterations) == (StopReason.MAX_VISITS, 100)
+    assert search.plan(iterations=10).iterations == 0

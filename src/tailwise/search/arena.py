@@ -36,7 +36,7 @@ COUNT, CHILD = 2, 3  # action unit, after the value
 USED, NODES, FREE_LEAF, ROOT, DEPTH, MAX_NODES = 0, 1, 2, 3, 4, 5
 _NUM_COUNTERS = 6
 
-MOST_UNITS = 2**31 - 1  # links are 32-bit ints
+MOST_UNITS = MOST_VISITS = 2**31 - 1  # links and counts are 32-bit ints
 
 _GOLDEN = 0x4F1BBCDD  # 2**31 / golden ratio: spreads consecutive handles over the trie
 

@@ -310,8 +310,11 @@ class TreeSearch(ActsByPlanning):
         while (left := target - int(self._trace.totals[0])) > 0:
             if self.options.max_memory is not None:
                 self._binding.budget = self.options.max_memory - self._tree.num_bytes
+            countable = self._tree.visits_left
+            if countable <= 0:
+                return StopReason.MAX_VISITS
             with self._binding.running():
-                _, status = self._call(search, left)
+                _, status = self._call(search, min(left, countable))
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
             if status == world.FULL:

@@ -34,6 +34,7 @@ class StopReason(StrEnum):
     PROVEN = "proven"
     MAX_NODES = "max_nodes"
     MAX_MEMORY = "max_memory"
+    MAX_VISITS = "max_visits"
     INTERRUPTED = "interrupted"
 
     @property
@@ -49,6 +50,7 @@ _MESSAGES = {
     StopReason.PROVEN: "the action is proven best",
     StopReason.MAX_NODES: "the tree reached max_nodes",
     StopReason.MAX_MEMORY: "the tree reached max_memory",
+    StopReason.MAX_VISITS: "the root was visited 2,147,483,647 times, the most that can be counted",
     StopReason.INTERRUPTED: "interrupted from the keyboard",
 }
 

@@ -129,6 +129,11 @@ class Tree:
         """Nodes of the next states that an action has led to, in no particular order."""
         return [int(child) for child in units.children(self.arena, node + 1 + position)]
 
+    @property
+    def visits_left(self) -> int:
+        """How many more visits of the root can be counted."""
+        return units.MOST_VISITS - 1 - int(self.counts(self.root).sum())
+
     def child(self, node: int, position: int, handle: int) -> int | None:
         """Node of one next state, or None if the action has not led there."""
         return int(units.child_of(self.arena, node + 1 + position, handle)) or None
