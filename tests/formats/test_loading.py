@@ -21,6 +21,7 @@ from tailwise.formats.spec import Spec, parse_spec, value_of
         ("PRISM:m.txt?constants=N=4,p=0.5", Spec("prism", "m.txt", (("constants", "N=4,p=0.5"),))),
         ("rddl:Navigation_MDP_ippc2011/1", Spec("rddl", "Navigation_MDP_ippc2011/1")),
         ("x.npz?start=3&horizon=7", Spec("npz", "x.npz", (("start", "3"), ("horizon", 7)))),
+        ("x.nm?goal=x=3%26y=2&N=1", Spec("prism", "x.nm", (("goal", "x=3&y=2"), ("N", 1)))),
         ("x.nm?until=goal&progress=false", Spec("prism", "x.nm", (("until", "goal"), ("progress", False)))),
     ],
 )

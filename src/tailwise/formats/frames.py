@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.errors import FormatError, MissingExtraError
+from tailwise.errors import FormatError
 from tailwise.formats.list_columns import Columns, check_columns
 from tailwise.formats.list_header import check_header
 from tailwise.formats.list_options import ListOptions
@@ -84,8 +84,6 @@ def _array(frame: Any, name: Any) -> NDArray[Any]:
     column = frame[name]
     try:
         array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    except MissingExtraError:
-        raise
     except (TypeError, ValueError, ImportError):  # kinds that a library cannot turn into an array whole
         array = np.array(list(column), dtype=object)
     if array.dtype.kind == "f" and getattr(column, "null_count", None):

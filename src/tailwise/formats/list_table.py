@@ -25,8 +25,8 @@ from tailwise.formats.domains_info import Info
 from tailwise.formats.list_columns import Bools, Columns, Floats, Ints
 from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
 from tailwise.formats.metadata import Metadata
-from tailwise.formats.start_state import find_named_start
 from tailwise.models import TabularMDP
+from tailwise.models.tabular_build import find_start
 
 _EXACT = 1e-9  # sums this close to 1 are those of full precision
 _SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
@@ -313,14 +313,15 @@ def _ends(columns: Columns, targets: Ints, has_rows: Bools, notes: list[str]) ->
 
 
 def _given_start(columns: Columns, start: int | str, labels: tuple[str, ...], can_start: Bools, is_saved: bool) -> int:
-    """Index of the start state that the user named."""
-    index = find_named_start(start, can_start.size, labels)
-    if index is None:
+    """Index of the start state that the user named: a name before it is an index, saved or not."""
+    try:
+        index = find_start(str(start), can_start.size, labels)
+    except ModelError:
         first = 1 if labels and labels[0] == "1" else 0
         ids = f"its ids are {first}..{can_start.size - 1 + first}"
         if labels and not all(map(str.isdigit, labels)):
             ids = f"its states are {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}"
-        raise OptionError(f"start: start state {start!r} is not in {columns.source}; {ids}")
+        raise OptionError(f"start: start state {start!r} is not in {columns.source}; {ids}") from None
     if not is_saved and not can_start[index]:
         raise OptionError(
             f"start: start state {start!r} has no transitions in {columns.source}; an episode must be able to start "

@@ -12,7 +12,6 @@ from tailwise.formats.frames import is_frame, read_frame
 from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
 from tailwise.formats.spec import is_file, parse_spec
-from tailwise.formats.start_state import find_named_start
 from tailwise.models import TabularMDP
 
 
@@ -123,11 +122,8 @@ def with_common(model: Any, common: dict[str, Any]) -> Any:
         return model
     if isinstance(model, TabularMDP):
         changed = dict(common)
-        if "start" in changed:
-            index = find_named_start(changed["start"], model.num_states, model.state_labels)
-            changed["start"] = changed["start"] if index is None else index
-            if index is None:  # let the table say what it has
-                model.find_state(str(changed["start"]))
+        if "start" in changed:  # a name before it is an index: 1 is the state "1" of a source that counts from 1
+            changed["start"] = model.find_state(str(changed["start"]))
         mdp: TabularMDP = model.with_options(**changed)
         mdp.check().raise_for_errors()
         return mdp

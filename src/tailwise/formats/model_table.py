@@ -52,7 +52,7 @@ def table_of_model(
     used = _structure(model, path, options)
     values = np.zeros(model.targets.size) if used is None else model.branch_rewards(used)
     values += options.step_cost
-    for label, cost in options.costs_by_label.items():
+    for label, cost in options.label_costs.items():
         values[_carries(model, path, label)[model.targets]] += cost
     done = np.zeros(model.targets.size, dtype=np.bool_)
     for label in options.until:

@@ -2,7 +2,7 @@
 
 ``inventory.csv?base=1``, ``gym:FrozenLake-v1?is_slippery=false``, ``rddl:Navigation/1``,
 ``prism:model.txt?N=4``, or the name of a domain. A file that exists is taken as it is, whatever
-characters its name has.
+characters its name has. In a value, ``%26`` stands for an ampersand.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.formats.registry import find_format, format_of_file, list_formats
@@ -154,4 +155,4 @@ def _option(item: str, text: str) -> tuple[str, Any]:
         raise OptionError(f"{text!r}: the option {item!r} must be name=value")
     if name.strip() == "start":  # an id or a label: whatever it looks like, it is a name
         return "start", value.strip()
-    return name.strip(), value_of(value.strip())
+    return name.strip(), value_of(unquote(value.strip()))

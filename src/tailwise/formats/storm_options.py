@@ -59,7 +59,7 @@ class StormOptions:
     constants: str | Mapping[str, Any] = ""
     reward: str | None = None
     sense: str = "cost"
-    label_costs: str | Mapping[str, float] = field(default_factory=dict)
+    label_costs: Any = field(default_factory=dict)  # a dict of floats, once checked
     step_cost: float = 0.0
     until: Any = ()
     goal: str | None = None
@@ -98,12 +98,6 @@ class StormOptions:
     def has_costs(self) -> bool:
         """Whether some cost is asked for, beside a reward structure."""
         return bool(self.label_costs or self.step_cost or self.goal_cost is not None or self.miss_cost is not None)
-
-    @property
-    def costs_by_label(self) -> dict[str, float]:
-        """Costs of labels, checked."""
-        assert isinstance(self.label_costs, dict)
-        return self.label_costs
 
 
 def _constants(given: Any) -> str:
