@@ -28,7 +28,7 @@ def shown(command, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     found = CliRunner().invoke(app, list(COMMANDS[command]), catch_exceptions=False)
     assert found.exit_code == 0, found.output
-    lines = re.sub(r"\d+\.\d\d(\s+)s\b", r"0.00\1s", found.output).splitlines()
+    lines = re.sub(r"\d+\.\d\d(\s+)s\b", r"0.00\1s", found.stdout).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
