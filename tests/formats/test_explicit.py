@@ -75,6 +75,23 @@ def test_one_file_with_all_sections_is_the_same(tmp_path):
         load(as_one(tmp_path, LABELS))
 
 
+def test_several_reward_structures_stand_in_numbered_files(tmp_path):
+    whole = as_one(tmp_path)
+    files = {"robot__srew": "", "robot1__srew": TIME, "robot1__trew": NO_TIME, "robot2__srew": ENERGY}
+    path = as_files(tmp_path, **files, robot2__trew=MOVES)
+    (tmp_path / "robot.srew").unlink()
+    (tmp_path / "robot.trew").unlink()
+    for reward in ("time", "energy"):
+        assert load(path, reward=reward, horizon=4).equals(load(whole, reward=reward, horizon=4))
+    write(tmp_path, robot2__tra=TRANSITIONS)  # those rewards are of another model now
+    assert any("'time' read as costs" in note for note in load(path).notes)
+    bare = {name: text.partition("# State rewards\n")[2] for name, text in (("robot1__srew", TIME), ("x3__srew", TIME))}
+    (tmp_path / "robot2.tra").unlink()
+    (tmp_path / "robot1.trew").unlink()
+    write(tmp_path, **bare)
+    assert load(path, reward="1", horizon=4).equals(load(whole, reward="time", horizon=4))
+
+
 def test_older_files_without_comments_load_too(tmp_path):
     def strip(text):
         return "".join(line + "\n" for line in text.splitlines() if not line.startswith("#"))

@@ -8,6 +8,7 @@ are comments, and PRISM 4.10 says in them what follows. Numbers may be fractions
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -146,22 +147,30 @@ def _only(sections: list[_Section], title: str, path: Path) -> _Section:
 
 
 def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator[_Section]:
+    """Sections of the files beside a ``.tra`` file; PRISM numbers rewards from 1 if there are several structures."""
     for title, given, endings in (
         ("Labels", options.labels, (".lab",)),
         ("States", None, (".sta",)),
         ("State rewards", options.state_rewards, (".srew", ".state.rew")),
         ("Transition rewards", options.transition_rewards, (".trew", ".trans.rew")),
     ):
-        if given is not None:
-            found: Path | None = path.parent / given
-            if found is not None and not found.is_file():
-                raise FormatError(f"{found}: there is no such file; {path.name} was said to need it")
-        else:
-            found = next((p for p in map(path.with_suffix, endings) if p.is_file()), None)
-            if found is not None:
-                notes.append(f"read together with {found.name}")
-        if found is not None:
-            yield _only(_sections(found), title, found)
+        found = [path.parent / given] if given is not None else [path.with_suffix(ending) for ending in endings]
+        found = [beside for beside in found if beside.is_file()][:1]
+        if given is not None and not found:
+            raise FormatError(f"{path.parent / given}: there is no such file; {path.name} was said to need it")
+        if not found and title.endswith("rewards"):
+            stems = itertools.takewhile(lambda stem: not stem.with_suffix(".tra").exists(), _numbered(path))
+            found = list(itertools.takewhile(Path.is_file, (stem.with_suffix(endings[0]) for stem in stems)))
+        for number, beside in enumerate(found, 1):
+            section = _only(_sections(beside), title, beside)
+            section.structure = section.structure or (str(number) if len(found) > 1 else "")
+            notes += [] if given is not None else [f"read together with {beside.name}"]
+            yield section
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    """``model1.tra``, ``model2.tra`` and so on, for ``model.tra``."""
+    return (path.with_name(f"{path.stem}{number}{path.suffix}") for number in itertools.count(1))
 
 
 class _Transitions:
