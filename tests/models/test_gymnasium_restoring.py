@@ -1,17 +1,19 @@
 """Restored states behave as the first time, wherever an environment keeps its state; own ends, masks, refusals."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 
 from tailwise import Discretized, ErmMcts, GymnasiumSimulator, check_simulator
-from tailwise.errors import ModelError, OptionError, SimulatorError
+from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.models.copying import Copier, find_generators
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from tests.models.hiding_places import STATES, Sums  # noqa: E402
+from tests.models.hiding_places import STATES, SlottedSum, Sums  # noqa: E402
 
 
 @pytest.mark.parametrize("make", STATES, ids=lambda make: make.__name__)
@@ -49,6 +51,57 @@ def test_state_in_a_wrapper_is_restored():
     model = GymnasiumSimulator(Wrapped(Sums(lambda: lambda action: 0)), horizon=6)
     rng = np.random.default_rng(0)
     assert [model.step(model.start, 1, rng)[1] for _ in range(3)] == [1.0, 1.0, 1.0]
+
+
+class Moods(Sums):
+    """Its state holds texts, which copies share or do not."""
+
+    def __init__(self):
+        super().__init__(SlottedSum)
+
+    def step(self, action):
+        self.before, self.mood = self.__dict__.get("mood", "calm"), ("calm", "cross")[action]
+        return super().step(action)
+
+
+def test_searches_on_one_model_are_alike():
+    model = GymnasiumSimulator(Moods(), horizon=12)
+    assert model.way == "copy"
+    plans = [ErmMcts(model, 0.1, seed=0).plan(iterations=300) for _ in range(3)]
+    assert len({(plan.nodes, plan.value) for plan in plans}) == 1
+
+
+def test_a_state_keeps_what_was_seen_and_ends():
+    class Buffer(OwnEnd):
+        shown = np.zeros(2)
+
+        def step(self, action):
+            _, *rest = super().step(action)
+            self.shown[:] = self.t
+            return {"shown": self.shown}, *rest
+
+    model = GymnasiumSimulator(Buffer(), horizon=10)
+    rng = np.random.default_rng(0)
+    path = [model.start]
+    for _ in range(5):
+        state, _, done = model.step(path[-1], 0, rng)
+        path.append(state)
+    assert [state.observation["shown"][0] for state in path[1:]] == [1, 2, 3, 4, 5]
+    assert done
+    with pytest.raises(StateError, match="the episode has ended"):
+        model.step(path[-1], 0, rng)
+
+
+def test_a_horizon_beyond_the_time_limit_is_noted():
+    assert any("beyond the environment's time limit" in note for note in GymnasiumSimulator("CartPole-v1", 600).notes)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize("make", [lambda: Sums(SlottedSum), lambda: Gates("info")])
+def test_a_copied_model_plans_alike(make, again):
+    model = GymnasiumSimulator(make(), horizon=6)
+    first, second = (ErmMcts(each, 0.1, seed=0).plan(iterations=100) for each in (model, again(model)))
+    assert (first.value, first.nodes) == (second.value, second.nodes)
 
 
 class Late(gymnasium.Env):

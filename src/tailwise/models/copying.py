@@ -31,6 +31,16 @@ class Copier:
         self.held: list[Any] = []
         self._places: dict[Any, int] = {}
 
+    def __deepcopy__(self, memo: Any) -> Copier:
+        return self  # what was kept stays where it is; a second owner only adds to it
+
+    def __getstate__(self) -> list[Any]:
+        return self.held
+
+    def __setstate__(self, held: list[Any]) -> None:
+        self.held = held  # identities are those of this process
+        self._places = {type(each) if isinstance(each, GENERATORS) else id(each): i for i, each in enumerate(held)}
+
     def place(self, value: Any, key: Any) -> int:
         """Return where ``value`` is kept by reference; values of one ``key`` share a place."""
         if key not in self._places:

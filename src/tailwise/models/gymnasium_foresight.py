@@ -32,7 +32,6 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -321,7 +320,6 @@ def _shuffled(scores: NDArray[np.float64], count: int) -> float:
     return chance
 
 
-@lru_cache(maxsize=8)
 def _choices(shuffles: int, rows: int, count: int) -> NDArray[np.float64]:
     chosen = np.zeros((shuffles + 1, rows))
     chosen[:, :count] = 1.0

@@ -60,6 +60,9 @@ class Way(Protocol):
 
     name: str
     is_plain: bool  # whether all that it saves is data, so that it can hold no generator
+    keeps_keys: (
+        bool  # whether a state has one key, restored before its last step or not (pickled strings may be shared)
+    )
 
     def save(self, machine: Machine) -> Saved:
         """Return the environment's present state."""
@@ -94,8 +97,10 @@ def _volume(value: Any, most: int) -> int:
     return count
 
 
-def _duplicate(value: Any) -> Any:
-    """A copy of a plain container; quick for the usual ones."""
+def duplicate(value: Any) -> Any:
+    """Return a copy of data; quick for the usual ones."""
+    if isinstance(value, SCALARS):
+        return value
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, (list, tuple)) and all(isinstance(item, SCALARS) for item in value):
@@ -106,7 +111,7 @@ def _duplicate(value: Any) -> Any:
 class Attributes:
     """The plain attributes of the environment: every scalar, and every container that was seen to change."""
 
-    name, is_plain = "attributes", True
+    name, is_plain, keeps_keys = "attributes", True, True
 
     def __init__(self, machine: Machine) -> None:
         picks, draws = np.random.default_rng(0), seeded(0)
@@ -149,7 +154,7 @@ class Attributes:
             and name not in _SKIPPED
             and not _same(value, reference.get(name, _MISSING))
         )
-        containers = tuple((name, _duplicate(held[name])) for name in self._changing if name in held)
+        containers = tuple((name, duplicate(held[name])) for name in self._changing if name in held)
         absent = frozenset(reference.keys() - held.keys())
         key = (frozenset(scalars), tuple(freeze(value) for _, value in containers), absent)
         return Saved(key, (scalars, containers, absent))
@@ -171,7 +176,7 @@ class Attributes:
             elif name not in held:
                 held[name] = value
         held.update(scalars)
-        held.update((name, _duplicate(value)) for name, value in containers)
+        held.update((name, duplicate(value)) for name, value in containers)
 
 
 def _same(value: Any, reference: Any) -> bool:
@@ -181,7 +186,7 @@ def _same(value: Any, reference: Any) -> bool:
 class Copies:
     """A copy of the whole environment with its wrappers, in bytes."""
 
-    name, is_plain = "copy", False
+    name, is_plain, keeps_keys = "copy", False, False
 
     def __init__(self) -> None:
         self._copier = Copier()
@@ -201,7 +206,7 @@ class Copies:
 class Replay:
     """Reset with the same seed and repeat every action with the same draws: slow, and right where nothing else is."""
 
-    name, is_plain = "replay", False
+    name, is_plain, keeps_keys = "replay", False, True
 
     def __init__(self, machine: Machine) -> None:
         machine.is_recording = True
@@ -229,7 +234,7 @@ class Replay:
 class OwnFunctions:
     """The user's ``save(env) -> payload`` and ``restore(env, payload)``."""
 
-    name, is_plain = "own save and restore", False
+    name, is_plain, keeps_keys = "own save and restore", False, False
 
     def __init__(self, save: Callable[[Any], Any], restore: Callable[[Any, Any], None]) -> None:
         self._save, self._restore = save, restore

@@ -21,7 +21,17 @@ from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_actions import FiniteActions
 from tailwise.models.gymnasium_foresight import Foresight, find_foresight
 from tailwise.models.gymnasium_machine import Machine, UnsuitableError, freeze, lift_limits, number, strip, wrappers
-from tailwise.models.gymnasium_saving import Attributes, Copies, OwnFunctions, Replay, Saved, Way, restore, save
+from tailwise.models.gymnasium_saving import (
+    Attributes,
+    Copies,
+    OwnFunctions,
+    Replay,
+    Saved,
+    Way,
+    duplicate,
+    restore,
+    save,
+)
 from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
 from tailwise.models.gymnasium_trial import SpotCheck, find_fault
 from tailwise.models.mujoco_saving import MujocoData, MujocoState
@@ -40,12 +50,16 @@ class EnvironmentState:
         What the agent sees there.
     actions : tuple or None
         The legal ones, where not all are.
+    is_end : bool
+        Whether the episode has ended there.
     """
 
-    __slots__ = ("_hash", "actions", "observation", "saved")
+    __slots__ = ("_hash", "actions", "is_end", "observation", "saved")
 
-    def __init__(self, observation: Any, saved: Saved, actions: tuple[Any, ...] | None = None) -> None:
-        self.observation, self.saved, self.actions = observation, saved, actions
+    def __init__(
+        self, observation: Any, saved: Saved, actions: tuple[Any, ...] | None = None, *, is_end: bool = False
+    ) -> None:
+        self.observation, self.saved, self.actions, self.is_end = observation, saved, actions, is_end
         self._hash = hash(saved.key)
 
     def __hash__(self) -> int:
@@ -330,18 +344,20 @@ class GymnasiumSimulator(Simulator):
         return state
 
     def _enter(self, state: EnvironmentState) -> None:
+        if state.is_end:
+            raise StateError(f"the episode has ended in {state!r}; there is nothing to go on from")
         if self._last is None or state != self._last:
             restore(self._machine, self._way, state.saved)
             self._last = None
 
     def _capture(self, observation: Any, *, is_end: bool = False) -> EnvironmentState:
-        if isinstance(observation, np.ndarray):
-            observation = observation.copy()
+        observation = duplicate(observation)  # the environment may write into it again
         if is_end:  # nobody will ask for more of it
             self._last = None
-            return EnvironmentState(observation, Saved(("end", freeze(observation)), None))
-        self._last = self._state(observation, save(self._machine, self._way))
-        return self._last
+            return EnvironmentState(observation, Saved(("end", freeze(observation)), None), (), is_end=True)
+        state = self._state(observation, save(self._machine, self._way))
+        self._last = state if self._way.keeps_keys else None
+        return state
 
     def _state(self, observation: Any, saved: Saved) -> EnvironmentState:
         legal = None if saved.allowed is None else tuple(self._actions[i] for i in saved.allowed)
@@ -380,17 +396,19 @@ class GymnasiumSimulator(Simulator):
 def _horizon(env: Any, horizon: int | None) -> tuple[int, tuple[str, ...]]:
     """The number of decisions, and what to say of it."""
     limit = time_limit(env)
-    if horizon is not None:
-        return horizon, ()
     if limit is None:
-        note = (
+        assumed = (
             f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another number"
         )
-        return DEFAULT_HORIZON, (note,)
-    taken = max((getattr(each, "_elapsed_steps", None) or 0 for each in wrappers(env)), default=0)
-    if 0 < taken < limit:
-        return limit - taken, (f"{taken} of the {limit} steps of the time limit are taken; planning the rest",)
-    return limit, ()
+        return (DEFAULT_HORIZON, (assumed,)) if horizon is None else (horizon, ())
+    taken = max(getattr(each, "_elapsed_steps", None) or 0 for each in wrappers(env))
+    left = limit - taken if taken < limit else limit
+    if horizon is not None:
+        beyond = f"planning {horizon} decisions, beyond the environment's time limit, which leaves {left}"
+        return horizon, (beyond,) if horizon > left else ()
+    return left, (
+        f"{taken} of the {limit} steps of the time limit are taken; planning the rest",
+    ) if left < limit else ()
 
 
 def _private_environments(env: Any, is_users: bool) -> list[tuple[str, Callable[[], Any]]]:

@@ -15,7 +15,7 @@ from tailwise.models.gymnasium_saving import Attributes, Saved
 class MujocoState:
     """MuJoCo's integration state (with the warm start), the stale positions that rewards read, and the attributes."""
 
-    name, is_plain = "MuJoCo state", True
+    name, is_plain, keeps_keys = "MuJoCo state", True, True
 
     def __init__(self, attributes: Attributes) -> None:
         self._mujoco: Any = importlib.import_module("mujoco")
@@ -43,7 +43,7 @@ class MujocoState:
 class MujocoData:
     """A copy of all of MuJoCo's data: larger and slower than its state, for environments that read more."""
 
-    name, is_plain = "MuJoCo data", True
+    name, is_plain, keeps_keys = "MuJoCo data", True, True
 
     def __init__(self, attributes: Attributes) -> None:
         self._mujoco: Any = importlib.import_module("mujoco")
