@@ -8,7 +8,7 @@ CACHE_KEY := $(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(CACHE_KEY)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench check clean
+.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench study check clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -53,6 +53,9 @@ docs-serve: $(VENV)/dev.stamp $(VENV)/package.stamp ## documentation on localhos
 
 bench: $(VENV)/dev.stamp $(VENV)/package.stamp ## measure speed; JSON into .cache/bench
 	$(BIN)/python benchmarks/run.py --out .cache/bench
+
+study: $(VENV)/dev.stamp $(VENV)/package.stamp ## regret of the searches on twenty problems; minutes
+	$(BIN)/python benchmarks/study.py
 
 check: lint types layers docs test test-interpreted test-bounds ## everything that CI runs
 

@@ -10,6 +10,7 @@ from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
+from tailwise.planners.learned import LearnedModelSearch
 from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.nested_cvar import NestedCvarSolution, nested_cvar_planning
 from tailwise.planners.nlu_mcts import NluMcts
@@ -33,6 +34,7 @@ __all__ = [
     "ExactPlan",
     "ExactPlanner",
     "ExactPolicy",
+    "LearnedModelSearch",
     "NestedCvarSolution",
     "NluMcts",
     "Planner",

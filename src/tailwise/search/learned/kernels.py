@@ -1,0 +1,394 @@
+"""The compiled learned-model search: select, descend, back up, sweep.
+
+One iteration goes from the root to the end. At a node it takes an action of which nothing is known, in random
+order, or else the one of least
+
+    Q - exploration * scale * N^(1/4) / (n + 1)^(1/2),   ties at random,
+
+N and n counted at this step and state, ``scale`` the range of the costs-to-go seen here but at least ``_FLOOR`` of
+what the range seen at the root comes to at this step. The outcome drawn is counted for all steps alike.
+Back along the path the action taken is backed up; every so often all nodes are, from the last step to the root's.
+
+Where states do not come back (fewer than half of the new outcomes lead to a state met before) outcome counts know
+nothing that a tree would not, and the least of many poor estimates is a poor one. There, a new state is valued by a
+rollout, and Q is the ERM of the sampled costs-to-go, as in a tree search. Which of the two holds is asked before
+every iteration.
+
+Nothing is counted before the whole iteration has succeeded. An iteration cut short by full memory takes back the
+nodes that it made, puts the random stream back and is done again, draw for draw, once there is room.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tailwise._jit import borrowed, inlined, kernel
+from tailwise._random import next_double
+from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, roll_out
+from tailwise.risk.accumulator import merge_values
+from tailwise.search.learned.backups import BLOCK, action_value, refresh_node, value_after
+from tailwise.search.learned.steps import cost_offset, draw_step
+from tailwise.search.learned.store import (
+    ACTION,
+    ARRIVED,
+    CLOSED,
+    GREATEST,
+    ITERATIONS,
+    KNOWN,
+    LEAST,
+    LOOKED,
+    MAX_NODES,
+    MET,
+    NODES,
+    OUTCOMES,
+    PLACES,
+    RANGE,
+    RECORDS,
+    SHORT,
+    SHORT_OF_OUTCOMES,
+    SHORT_OF_RECORDS,
+    SHORT_OF_STATES,
+    SINCE,
+    STATE,
+    STEPS,
+    SWEPT,
+    WALKED,
+    add_node,
+    add_state,
+    count_outcome,
+    find_node,
+    lacks_room,
+    place_of,
+    remove_last_node,
+    short_of,
+)
+
+NODE_LIMIT = -3  # a status beside the world's
+NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
+MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Scratch.moments
+_FLOOR = 0.01
+_TREE = 2.5  # times the exploration where states do not come back
+EVIDENCE = 256  # new outcomes before it is asked whether states come back
+_SETTLED = 32  # an action taken more often is backed up on the path about so many times per doubling
+_SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
+
+
+@inlined
+def is_tree(scratch):  # type: ignore[no-untyped-def]
+    """Whether states do not come back."""
+    return scratch.work[ARRIVED] >= EVIDENCE and 2 * scratch.work[MET] < scratch.work[ARRIVED]
+
+
+@inlined
+def inverse_root(rules, count):  # type: ignore[no-untyped-def]
+    """``count ** -0.5``, looked up where it can be."""
+    return rules.inverse_roots[count] if count < rules.inverse_roots.size else 1.0 / math.sqrt(float(count))
+
+
+@inlined
+def bonus_factor(nodes, rules, scratch, node, h, exploration):  # type: ignore[no-untyped-def]
+    """The part of the bonus that the actions of a node share."""
+    numbers, visits = scratch.numbers, nodes.visits[node]
+    unit = numbers[RANGE] if numbers[RANGE] > 0.0 else numbers[GREATEST] - numbers[LEAST]
+    scale = unit * rules.togo[h] if unit > 0.0 else 0.0
+    if visits >= 2:
+        scale = max(nodes.highs[node] - nodes.lows[node], _FLOOR * scale)
+    return exploration * scale * math.sqrt(math.sqrt(float(visits + 1)))
+
+
+@inlined
+def select(model, known, nodes, rules, scratch, node, h, exploration, stream):  # type: ignore[no-untyped-def]
+    """Position of the action to take: one never tried, in random order, else the least lower bound."""
+    first, unit, num_actions = nodes.records[node], nodes.units[node], nodes.arity[node]
+    factor = bonus_factor(nodes, rules, scratch, node, h, exploration)
+    best, least, ties, untried = 0, math.inf, 0, 0
+    for a in range(num_actions):
+        if nodes.q[unit + a] == math.inf:
+            if known.visits[first + a] == 0:
+                untried += 1
+                continue
+            nodes.q[unit + a] = action_value(
+                model, known, nodes, known.counts, nodes.values, rules, scratch, node, a, h
+            )
+        score = nodes.q[unit + a] - factor * inverse_root(rules, nodes.taken[unit + a] + 1)
+        if score < least:
+            best, least, ties = a, score, 1
+        elif score == least:
+            ties += 1
+    if untried > 0:
+        pick = draw_index(stream, untried)
+        for a in range(num_actions):
+            if known.visits[first + a] == 0:
+                if pick == 0:
+                    return a
+                pick -= 1
+    if ties > 1:
+        pick = draw_index(stream, ties)
+        for a in range(best, num_actions):
+            if nodes.q[unit + a] - factor * inverse_root(rules, nodes.taken[unit + a] + 1) == least:
+                if pick == 0:
+                    return a
+                pick -= 1
+    return best
+
+
+@inlined
+def draw(model, known, rules, record, handle, action, h, stream):  # type: ignore[no-untyped-def]
+    """(target, cost, status, drawn): a fresh outcome, or with widening perhaps one seen before."""
+    draws = known.draws[record]
+    visits = float(known.visits[record] + 1)
+    if rules.widening.size > 0 and draws > 0 and draws >= math.ceil(rules.widening[0] * visits ** rules.widening[1]):
+        left = int(next_double(stream) * draws)
+        outcome = known.heads[record]
+        while left >= known.counts[outcome]:
+            left -= known.counts[outcome]
+            outcome = known.links[outcome]
+        target = np.int64(known.targets[outcome])
+        return target, known.costs[outcome], np.int64(DONE if target < 0 else GO_ON), 0
+    target, cost, status = draw_step(model, handle, action, h, stream)
+    if status == GO_ON and h + 1 == rules.horizon:  # the step that reaches the horizon charges the end
+        return np.int64(-1), cost + rules.discount * end_cost(model, target), np.int64(DONE), 1
+    return np.int64(target), cost, np.int64(status), 1
+
+
+@inlined
+def enter(model, known, nodes, rules, scratch, handle, h):  # type: ignore[no-untyped-def]
+    """Node of a state at step ``h``, made if need be; 0: no room, negative: a status."""
+    node = find_node(nodes, h, handle)
+    if node != 0:
+        return node
+    if nodes.used[NODES] > nodes.used[MAX_NODES]:
+        return np.int64(NODE_LIMIT)
+    place = place_of(known, rules.horizon, handle, h)
+    if place >= known.first.size:
+        scratch.work[SHORT], scratch.work[PLACES] = SHORT_OF_STATES, place + 1
+        return np.int64(0)
+    num_actions = np.int64(known.arity[place])
+    if known.first[place] == 0:
+        num_actions = count_actions(model, handle)
+        if num_actions <= 0:
+            return np.int64(FAILED)
+    if lacks_room(nodes, num_actions):
+        scratch.work[SHORT] = short_of(nodes)
+        return np.int64(0)
+    if known.first[place] == 0 and not add_state(known, place, num_actions):
+        scratch.work[SHORT] = SHORT_OF_RECORDS
+        return np.int64(0)
+    node = add_node(nodes, h, handle, known.first[place], num_actions)
+    refresh_node(model, known, nodes, rules, scratch, node, h)
+    known.used[KNOWN] += 1
+    return node
+
+
+@inlined
+def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
+    """Whether a state was met before, at this step or, where steps are alike, at another."""
+    place = place_of(known, horizon, handle, h)
+    if place < known.first.size and known.first[place] != 0:
+        return True
+    return known.phases == 2 and 2 * handle < known.first.size and known.first[2 * handle] != 0
+
+
+@inlined
+def descend(model, known, nodes, rules, scratch, depth, tree, stream):  # type: ignore[no-untyped-def]
+    """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
+    node, h = scratch.root[0], depth
+    exploration = _TREE * rules.exploration if tree else rules.exploration
+    while True:
+        handle = np.int64(nodes.states[node])
+        action = select(model, known, nodes, rules, scratch, node, h, exploration, stream)
+        target, cost, status, drawn = draw(model, known, rules, nodes.records[node] + action, handle, action, h, stream)
+        k = h - depth
+        if status < 0:
+            scratch.work[STATE], scratch.work[ACTION] = handle, action
+            return status, k, 0.0
+        scratch.work[STEPS] += drawn
+        path = scratch.path[k]
+        path[NODE], path[TAKEN], path[TARGET], path[DRAWN], path[OLD] = node, action, target, drawn, 1
+        scratch.costs[k] = cost
+        h += 1
+        if status == DONE:
+            path[TARGET] = -1
+            return np.int64(GO_ON), k + 1, 0.0
+        met = is_met(known, rules.horizon, target, h)
+        path[OLD] = 1 if met else 0
+        node = enter(model, known, nodes, rules, scratch, target, h)
+        if node <= 0:
+            scratch.work[STATE], scratch.work[ACTION] = target, -1
+            return np.int64(FULL) if node == 0 else node, k + 1, 0.0
+        if not met and (tree or rules.leaves):
+            tail, steps, status = roll_out(model, target, h, rules.horizon, rules.discount, stream)
+            scratch.work[STEPS] += steps
+            if status < 0:
+                scratch.work[STATE], scratch.work[ACTION] = target, -1
+                return np.int64(status), k + 1, 0.0
+            nodes.values[node] = tail
+            return np.int64(GO_ON), k + 1, tail
+
+
+@inlined
+def learn(known, scratch, record, k):  # type: ignore[no-untyped-def]
+    """Count the outcome of the path's step ``k``; return whether it is new."""
+    path = scratch.path[k]
+    known.visits[record] += 1
+    if path[DRAWN] == 0:
+        return False
+    known.draws[record] += 1
+    is_new = count_outcome(known, record, path[TARGET], scratch.costs[k])
+    if is_new and path[TARGET] >= 0:
+        scratch.work[ARRIVED] += 1
+        scratch.work[MET] += path[OLD]
+    return is_new
+
+
+@inlined
+def update_action(model, known, nodes, rules, scratch, node, a, h, target, cost):  # type: ignore[no-untyped-def]
+    """Back the action just taken up from its counts, if that can still make a difference."""
+    unit, record = nodes.units[node] + a, nodes.records[node] + a
+    taken = nodes.taken[unit]
+    if taken > _SETTLED and taken % (taken // _SETTLED) != 0 and nodes.q[unit] < math.inf:
+        return
+    if known.widths[record] <= BLOCK or nodes.q[unit] == math.inf:
+        nodes.q[unit] = action_value(model, known, nodes, known.counts, nodes.values, rules, scratch, node, a, h)
+    else:  # too many outcomes to look at each time: the newest joins, a sweep sets it right
+        x = cost + rules.discount * value_after(nodes, nodes.values, rules, scratch, target, h + 1)
+        nodes.q[unit] = merge_values(nodes.q[unit], x, 1.0 / known.draws[record], rules.betas[h])
+
+
+@inlined
+def backup(model, known, nodes, rules, scratch, depth, length, tail, tree):  # type: ignore[no-untyped-def]
+    """Count the outcomes of the path and back its values up; return the root's cost-to-go."""
+    numbers, cost_to_go, settled = scratch.numbers, tail, True
+    if depth + length < rules.horizon:
+        numbers[LEAST], numbers[GREATEST] = min(numbers[LEAST], 0.0), max(numbers[GREATEST], 0.0)
+    for k in range(length - 1, -1, -1):
+        h, node, a, target = depth + k, scratch.path[k, NODE], scratch.path[k, TAKEN], scratch.path[k, TARGET]
+        cost = scratch.costs[k] + cost_offset(model, np.int64(nodes.states[node]), a, h)
+        numbers[LEAST], numbers[GREATEST] = min(numbers[LEAST], cost), max(numbers[GREATEST], cost)
+        cost_to_go = cost + rules.discount * cost_to_go
+        if learn(known, scratch, nodes.records[node] + a, k) or scratch.path[k, DRAWN] == 0:
+            settled = False
+        nodes.visits[node] += 1
+        nodes.lows[node], nodes.highs[node] = min(nodes.lows[node], cost_to_go), max(nodes.highs[node], cost_to_go)
+        first, unit = nodes.units[node], nodes.units[node] + a
+        nodes.taken[unit] += 1
+        if not tree:
+            update_action(model, known, nodes, rules, scratch, node, a, h, target, cost)
+        elif nodes.taken[unit] == 1:
+            nodes.q[unit] = cost_to_go
+        else:
+            nodes.q[unit] = merge_values(nodes.q[unit], cost_to_go, 1.0 / nodes.taken[unit], rules.betas[h])
+        best = math.inf
+        for j in range(first, first + nodes.arity[node]):
+            best = min(best, nodes.q[j])
+        nodes.values[node] = best
+    if settled:  # a whole path of outcomes known before: states do come back
+        scratch.work[ARRIVED] += 1
+        scratch.work[MET] += 1
+    if scratch.work[ARRIVED] >= 8 * EVIDENCE:  # what happened lately counts most
+        scratch.work[ARRIVED] //= 2
+        scratch.work[MET] //= 2
+    return cost_to_go
+
+
+@inlined
+def note_total(nodes, rules, scratch, depth, cost):  # type: ignore[no-untyped-def]
+    """Note a total sampled at the root."""
+    root, action = scratch.root[0], scratch.path[0, TAKEN]
+    count, row = scratch.sampled[action], scratch.moments[action]
+    scratch.latest[action, count & (scratch.latest.shape[1] - 1)] = cost
+    scratch.sampled[action] = count + 1
+    gap = cost - row[MEAN]
+    row[MEAN] += gap / (count + 1)
+    row[SPREAD] += gap * (cost - row[MEAN])
+    row[LOW], row[HIGH] = min(row[LOW], cost), max(row[HIGH], cost)
+    spread = (nodes.highs[root] - nodes.lows[root]) / rules.togo[depth]
+    scratch.numbers[RANGE] = max(scratch.numbers[RANGE], spread)
+    scratch.work[ITERATIONS] += 1
+
+
+@kernel
+def close(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
+    """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; False: no room."""
+    for h in range(depth, rules.horizon - 1):
+        node = np.int64(nodes.heads[h])
+        while node != 0:
+            first = np.int64(nodes.records[node])
+            for record in range(first, first + nodes.arity[node]):
+                outcome = known.heads[record]
+                while outcome != 0:
+                    target = np.int64(known.targets[outcome])
+                    outcome = known.links[outcome]
+                    if target < 0:
+                        continue
+                    place = place_of(known, rules.horizon, target, h + 1)
+                    if place >= known.first.size or known.first[place] == 0:
+                        continue
+                    if find_node(nodes, h + 1, target) == 0:
+                        if nodes.used[NODES] > limit:
+                            return True
+                        if add_node(nodes, h + 1, target, known.first[place], known.arity[place]) == 0:
+                            return False
+            node = np.int64(nodes.links[node])
+    return True
+
+
+@inlined
+def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
+    """Back every node up, from the last step to the root's; return the outcomes looked at."""
+    looked = 0
+    for h in range(rules.horizon - 1, depth - 1, -1):
+        node = np.int64(nodes.heads[h])
+        while node != 0:
+            looked += refresh_node(model, known, nodes, rules, scratch, node, h)
+            node = np.int64(nodes.links[node])
+    return looked
+
+
+@inlined
+def sweep_if_due(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
+    """Sweep once enough was walked since the last time: its work is then a part of the walk's; False: no room."""
+    work = scratch.work
+    if work[SINCE] < _SWEEP * work[SWEPT] or _GROWTH * work[SINCE] < work[WALKED]:
+        return True
+    if known.used[KNOWN] != work[CLOSED]:
+        if not close(known, nodes, rules, depth, min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)):
+            work[SHORT] = short_of(nodes)
+            return False
+        work[CLOSED] = known.used[KNOWN]
+    work[LOOKED] = sweep(model, known, nodes, rules, scratch, depth)
+    work[SINCE], work[SWEPT] = 0, max(nodes.used[NODES], work[LOOKED] // 64)
+    return True
+
+
+def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations):  # type: ignore[no-untyped-def]
+    """Run up to ``iterations`` iterations; return (number done, status)."""
+    model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
+    scratch, stream, work = borrowed(scratch), borrowed(stream), scratch.work
+    saved = np.empty(stream.size, dtype=np.uint64)
+    for done in range(iterations):
+        tree = is_tree(scratch)
+        if not tree and not sweep_if_due(model, known, nodes, rules, scratch, depth):
+            return done, np.int64(FULL)
+        if known.used[OUTCOMES] + rules.horizon > known.costs.size:
+            work[SHORT] = SHORT_OF_OUTCOMES
+            return done, np.int64(FULL)
+        saved[:] = stream
+        steps, before = work[STEPS], nodes.used[NODES]
+        told, records = known.used[KNOWN], known.used[RECORDS]
+        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, stream)
+        if status < 0:
+            work[STEPS] = steps
+            while nodes.used[NODES] > before:
+                remove_last_node(nodes, known, rules.horizon, records)
+            known.used[KNOWN], known.used[RECORDS] = told, records
+            if status == FULL:
+                stream[:] = saved
+            return done, status
+        work[SINCE] += length
+        work[WALKED] += length
+        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree)
+        note_total(nodes, rules, scratch, depth, total)
+    return iterations, np.int64(GO_ON)

@@ -1,0 +1,42 @@
+"""One step of a model, free of what depends on the step: what outcome counts may be shared across steps.
+
+A table with costs per step draws an outcome at its row's constant cost; what the step adds is an
+offset, known exactly. Everything else takes the step as the world gives it.
+"""
+
+from __future__ import annotations
+
+from tailwise._jit import ChosenByKind
+from tailwise.bindings.table import draw_outcome
+from tailwise.bindings.world import DONE, GO_ON, take_step
+from tailwise.models.table_data import TableData
+
+
+@ChosenByKind
+def draw_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+    """Draw (next state, cost without the step's offset, status)."""
+    return take_step(model, state, action, h, stream)
+
+
+@ChosenByKind
+def cost_offset(model, state, action, h):  # type: ignore[no-untyped-def]
+    """What step ``h`` adds to every cost of an action."""
+    return 0.0
+
+
+def _table_draw(model, state, action, h, stream):  # type: ignore[no-untyped-def]
+    k = draw_outcome(model, model.action_offsets[state] + action, stream)
+    target = model.targets[k]
+    if target < 0:
+        return -1 - target, model.losses[k], DONE
+    return target, model.losses[k], GO_ON
+
+
+def _table_offset(model, state, action, h):  # type: ignore[no-untyped-def]
+    if model.step_losses.size:
+        return model.step_losses[h, model.action_offsets[state] + action]
+    return 0.0
+
+
+draw_step.register(TableData, _table_draw)
+cost_offset.register(TableData, _table_offset)

@@ -1,0 +1,352 @@
+"""What was learned, as flat arrays: outcomes that all steps share, and one node per (step, state).
+
+A *record* stands for an action of a state. It counts the outcomes that its draws have shown: next state (-1 where
+the episode ends) and cost. Records of a state are consecutive, from ``first[phases * handle + phase]``; 0 means
+that the state was never met in that phase. Steps with the same step function form a *phase*: there is one
+for a table; the last step of a simulator, whose cost holds the terminal cost, is one of its own.
+
+A *node* is a state at a step. Its actions are consecutive *units*: the value Q and the number of times that the
+action was taken here. Nodes are found by an open hash table, and listed step by step for sweeps.
+
+Index 0 of nodes, units, records and outcomes is never used: it ends lists and says "none".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import config
+from numpy.typing import NDArray
+
+from tailwise._jit import Kernel, inlined, kernel
+from tailwise.bindings.intern import float_bits
+
+# Entries of Knowledge.used and of Nodes.used.
+RECORDS, OUTCOMES, KNOWN = 0, 1, 2
+NODES, UNITS, MAX_NODES = 0, 1, 2
+# Entries of Scratch.work and of Scratch.numbers.
+ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED, LOOKED, SHORT, PLACES = range(13)
+SHORT_OF_STATES, SHORT_OF_RECORDS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_UNITS = 1, 2, 3, 4, 5
+LEAST, GREATEST, RANGE = 0, 1, 2
+_FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
+_MULTIPLIER, _32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+class Knowledge(NamedTuple):
+    """Outcome counts of every (state, action) met."""
+
+    phases: int
+    first: NDArray[np.int32]  # (handles * phases,) first record of a state, 0 if never met
+    arity: NDArray[np.int32]  # the same shape: its number of actions
+    heads: NDArray[np.int32]  # (R,) newest outcome of a record, 0 if none
+    widths: NDArray[np.int32]  # (R,) different outcomes
+    draws: NDArray[np.int64]  # (R,) outcomes drawn from the model
+    visits: NDArray[np.int64]  # (R,) times taken: draws, and outcomes taken again by widening
+    records: NDArray[np.int32]  # (O,)
+    targets: NDArray[np.int32]  # (O,) handle of the next state, -1 where the episode ends
+    links: NDArray[np.int32]  # (O,) next older outcome of the record, 0 if none
+    counts: NDArray[np.int64]  # (O,)
+    costs: NDArray[np.float64]  # (O,)
+    slots: NDArray[np.int32]  # (2**k,) outcome by (record, target, cost); at most half are taken
+    used: NDArray[np.int64]  # (3,) records, outcomes; KNOWN grows with all that a sweep could reach anew
+
+
+class Nodes(NamedTuple):
+    """Values of every (step, state) met."""
+
+    states: NDArray[np.int32]  # (N,)
+    steps: NDArray[np.int32]  # (N,)
+    units: NDArray[np.int32]  # (N,) first unit
+    records: NDArray[np.int32]  # (N,) record of its first action
+    arity: NDArray[np.int32]  # (N,) number of actions
+    links: NDArray[np.int32]  # (N,) next node of the same step, 0 if none
+    visits: NDArray[np.int64]  # (N,) decisions taken here
+    values: NDArray[np.float64]  # (N,) V; inf until known
+    lows: NDArray[np.float64]  # (N,) least and
+    highs: NDArray[np.float64]  # (N,) greatest cost-to-go seen from here
+    q: NDArray[np.float64]  # (U,) inf until known
+    taken: NDArray[np.int64]  # (U,)
+    slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
+    heads: NDArray[np.int32]  # (H + 1,) newest node of each step
+    used: NDArray[np.int64]  # (3,)
+
+
+class Scratch(NamedTuple):
+    """What an iteration works with, and what it notes."""
+
+    root: NDArray[np.int64]  # (1,) root node
+    path: NDArray[np.int64]  # (H, 5) node, action, target or -1, whether it was drawn, whether it was met before
+    costs: NDArray[np.float64]  # (H,) of the path, without offsets
+    values: NDArray[np.float64]  # (BLOCK,) of a backup
+    weights: NDArray[np.float64]  # (BLOCK,)
+    work: NDArray[np.int64]  # (13,) iterations, simulator steps, state and action of a failure; steps since the last
+    #   sweep, nodes it had, KNOWN when closed; new outcomes, those to known states; steps walked;
+    #   outcomes that the last sweep looked at; what ran out, places needed
+    numbers: NDArray[np.float64]  # (3,) least and greatest cost of a step, range of totals over steps to go
+    sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
+    moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
+    latest: NDArray[np.float64]  # (A, K) the last K of them, K a power of 2
+
+
+def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:
+    """Return working memory for a root with so many actions."""
+    kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (32_768 // num_actions).bit_length() - 1))
+    return Scratch(
+        np.zeros(1, np.int64), np.zeros((horizon, 5), np.int64), np.zeros(horizon), np.zeros(block), np.zeros(block),
+        np.zeros(PLACES + 1, np.int64), np.array([math.inf, -math.inf, 0.0]), np.zeros(num_actions, np.int64),
+        np.tile([0.0, 0.0, math.inf, -math.inf], (num_actions, 1)), np.zeros((num_actions, kept)),
+    )  # fmt: skip
+
+
+def new_knowledge(phases: int, handles: int = 64, records: int = 128, outcomes: int = 128) -> Knowledge:
+    """Return empty knowledge with room for so many states, records and outcomes."""
+    first, arity = (np.zeros(handles * phases, np.int32) for _ in range(2))
+    heads, widths = (np.zeros(records, np.int32) for _ in range(2))
+    draws, visits = (np.zeros(records, np.int64) for _ in range(2))
+    owners, targets, links = (np.zeros(outcomes, np.int32) for _ in range(3))
+    counts, costs = np.zeros(outcomes, np.int64), np.zeros(outcomes)
+    slots, used = np.zeros(_slots_for(outcomes), np.int32), np.array([1, 1, 0])
+    return Knowledge(
+        phases, first, arity, heads, widths, draws, visits, owners, targets, links, counts, costs, slots, used
+    )
+
+
+def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, units: int = 256) -> Nodes:
+    """Return no nodes, with room for so many nodes and units."""
+    states, steps, first, records, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
+    visits, values, lows, highs = np.zeros(nodes, np.int64), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+    q, taken = np.zeros(units), np.zeros(units, np.int64)
+    slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
+    used = np.array([1, 1, max_nodes])
+    return Nodes(states, steps, first, records, arity, links, visits, values, lows, highs, q, taken, slots, heads, used)
+
+
+def _slots_for(items: int) -> int:
+    return 1 << (2 * items - 1).bit_length()
+
+
+def num_bytes(*parts: Knowledge | Nodes | Scratch) -> int:
+    """Return the memory of all arrays of ``parts``."""
+    return sum(item.nbytes for part in parts for item in part if isinstance(item, np.ndarray))
+
+
+def _mix(first, second):  # type: ignore[no-untyped-def]
+    mixed = (np.uint64(first) * _MULTIPLIER) ^ np.uint64(second)
+    mixed = (mixed ^ (mixed >> _32)) * _MULTIPLIER
+    return mixed ^ (mixed >> _32)
+
+
+def _mix_interpreted(first: int, second: int) -> np.uint64:
+    """The same in Python's unbounded integers."""
+    mixed = ((int(first) & _MASK) * int(_MULTIPLIER) & _MASK) ^ (int(second) & _MASK)
+    mixed = (mixed ^ (mixed >> 32)) * int(_MULTIPLIER) & _MASK
+    return np.uint64(mixed ^ (mixed >> 32))
+
+
+mix: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)
+
+
+@inlined
+def place_of(known, horizon, handle, h):  # type: ignore[no-untyped-def]
+    """Index of a state in ``known.first``: its two phases are the steps before the last, and the last."""
+    if known.phases == 2:
+        return 2 * handle + (1 if h + 1 == horizon else 0)
+    return known.phases * handle + h
+
+
+@inlined
+def find_node(nodes, step, state):  # type: ignore[no-untyped-def]
+    """The node of ``state`` at ``step``, or 0."""
+    mask = nodes.slots.size - 1
+    slot = np.int64(mix(state, step) & np.uint64(mask))
+    while True:
+        node = nodes.slots[slot]
+        if node == 0 or (nodes.states[node] == state and nodes.steps[node] == step):
+            return np.int64(node)
+        slot = (slot + 1) & mask
+
+
+@inlined
+def lacks_room(nodes, num_actions):  # type: ignore[no-untyped-def]
+    """Whether a node with so many actions has no room."""
+    return nodes.used[NODES] == nodes.states.size or nodes.used[UNITS] + num_actions > nodes.q.size
+
+
+@inlined
+def short_of(nodes):  # type: ignore[no-untyped-def]
+    """What the latest :func:`add_node` had no room for."""
+    return SHORT_OF_NODES if nodes.used[NODES] == nodes.states.size else SHORT_OF_UNITS
+
+
+@inlined
+def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-untyped-def]
+    """Make a node, its values unknown; 0 when there is no room."""
+    node, unit = nodes.used[NODES], nodes.used[UNITS]
+    if lacks_room(nodes, num_actions):
+        return np.int64(0)
+    mask = nodes.slots.size - 1
+    slot = np.int64(mix(state, step) & np.uint64(mask))
+    while nodes.slots[slot] != 0:
+        slot = (slot + 1) & mask
+    nodes.slots[slot] = node
+    nodes.states[node], nodes.steps[node], nodes.units[node] = state, step, unit
+    nodes.records[node], nodes.arity[node] = first_record, num_actions
+    nodes.links[node], nodes.heads[step] = nodes.heads[step], node
+    nodes.visits[node], nodes.values[node] = 0, math.inf
+    nodes.lows[node], nodes.highs[node] = math.inf, -math.inf
+    for k in range(unit, unit + num_actions):
+        nodes.q[k], nodes.taken[k] = math.inf, 0
+    nodes.used[NODES], nodes.used[UNITS] = node + 1, unit + num_actions
+    return node
+
+
+@inlined
+def remove_last_node(nodes, known, horizon, records):  # type: ignore[no-untyped-def]
+    """Undo the latest :func:`add_node` (with linear probing, the newest entry ends its chain).
+
+    Its state is forgotten if its records are not among the first ``records``.
+    """
+    node = nodes.used[NODES] - 1
+    mask = nodes.slots.size - 1
+    slot = np.int64(mix(nodes.states[node], nodes.steps[node]) & np.uint64(mask))
+    while nodes.slots[slot] != node:
+        slot = (slot + 1) & mask
+    nodes.slots[slot] = 0
+    nodes.heads[nodes.steps[node]] = nodes.links[node]
+    nodes.used[NODES], nodes.used[UNITS] = node, nodes.units[node]
+    if nodes.records[node] >= records:
+        known.first[place_of(known, horizon, np.int64(nodes.states[node]), np.int64(nodes.steps[node]))] = 0
+
+
+@inlined
+def add_state(known, place, num_actions):  # type: ignore[no-untyped-def]
+    """Give a state its records, at ``place`` of ``first``; False when there is no room."""
+    record = known.used[RECORDS]
+    if record + num_actions > known.heads.size:
+        return False
+    known.first[place], known.arity[place] = record, num_actions
+    known.used[RECORDS] = record + num_actions
+    return True
+
+
+@inlined
+def count_outcome(known, record, target, cost):  # type: ignore[no-untyped-def]
+    """Count an outcome of ``record``, for which there must be room; return whether it is new."""
+    mask = known.slots.size - 1
+    slot = np.int64(mix(mix(record, target), float_bits(cost + 0.0)) & np.uint64(mask))
+    while True:
+        outcome = known.slots[slot]
+        if outcome == 0:
+            break
+        if known.records[outcome] == record and known.targets[outcome] == target and known.costs[outcome] == cost:
+            known.counts[outcome] += 1
+            return False
+        slot = (slot + 1) & mask
+    fresh = known.used[OUTCOMES]
+    known.slots[slot] = fresh
+    known.records[fresh], known.targets[fresh], known.costs[fresh] = record, target, cost
+    known.counts[fresh] = 1
+    known.links[fresh], known.heads[record] = known.heads[record], fresh
+    known.widths[record] += 1
+    known.used[OUTCOMES] = fresh + 1
+    known.used[KNOWN] += 1
+    return True
+
+
+@kernel
+def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-untyped-def]
+    """Node of a state at a step, made if need be; negative: minus what there is no room for."""
+    node = find_node(nodes, step, handle)
+    if node != 0:
+        return node
+    place = place_of(known, horizon, handle, step)
+    if place >= known.first.size:
+        return -SHORT_OF_STATES
+    if lacks_room(nodes, num_actions):
+        return -short_of(nodes)
+    if known.first[place] == 0 and not add_state(known, place, num_actions):
+        return -SHORT_OF_RECORDS
+    return add_node(nodes, step, handle, known.first[place], num_actions)
+
+
+@kernel
+def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
+    """Enter those nodes of ``old`` that are ``kept`` into empty ``nodes``, in the same order."""
+    for node in range(1, old.used[NODES]):
+        if not kept[node]:
+            continue
+        step, state = np.int64(old.steps[node]), np.int64(old.states[node])
+        copy = add_node(nodes, step, state, np.int64(old.records[node]), np.int64(old.arity[node]))
+        nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
+        nodes.lows[copy], nodes.highs[copy] = old.lows[node], old.highs[node]
+        for k in range(old.arity[node]):
+            nodes.q[nodes.units[copy] + k] = old.q[old.units[node] + k]
+            nodes.taken[nodes.units[copy] + k] = old.taken[old.units[node] + k]
+
+
+@kernel
+def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
+    """Which nodes known outcomes reach from ``root``, itself included: bool, shape (N,)."""
+    kept = np.zeros(nodes.states.size, dtype=np.bool_)
+    kept[root] = True
+    for h in range(nodes.steps[root], horizon - 1):
+        node = np.int64(nodes.heads[h])
+        while node != 0:
+            if kept[node]:
+                first = np.int64(nodes.records[node])
+                for record in range(first, first + nodes.arity[node]):
+                    outcome = known.heads[record]
+                    while outcome != 0:
+                        if known.targets[outcome] >= 0:
+                            kept[find_node(nodes, h + 1, np.int64(known.targets[outcome]))] = True
+                        outcome = known.links[outcome]
+            node = np.int64(nodes.links[node])
+    kept[0] = False
+    return kept
+
+
+@kernel
+def rehash_outcomes(known):  # type: ignore[no-untyped-def]
+    """Fill the empty ``slots`` from the outcomes."""
+    mask = known.slots.size - 1
+    for outcome in range(1, known.used[OUTCOMES]):
+        mixed = mix(mix(known.records[outcome], known.targets[outcome]), float_bits(known.costs[outcome] + 0.0))
+        slot = np.int64(mixed & np.uint64(mask))
+        while known.slots[slot] != 0:
+            slot = (slot + 1) & mask
+        known.slots[slot] = outcome
+
+
+def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_] | None, short: int = 0) -> Nodes:
+    """Return the nodes, or those ``kept``, with twice the room of what they are ``short`` of."""
+    sizes = (
+        nodes.states.size * (2 if short == SHORT_OF_NODES else 1),
+        nodes.q.size * (2 if short == SHORT_OF_UNITS else 1),
+    )
+    other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes)
+    refill_nodes(other, nodes, np.ones(nodes.states.size, np.bool_) if kept is None else kept)
+    return other
+
+
+def grown_knowledge(known: Knowledge, short: int, places: int, extra: int) -> Knowledge:
+    """Return the knowledge with twice the room of what it is ``short`` of: room for ``places``, ``extra`` outcomes."""
+    records, outcomes, handles = int(known.used[RECORDS]), int(known.used[OUTCOMES]), known.first.size
+    while handles < places:
+        handles *= 2
+    larger = new_knowledge(
+        known.phases,
+        handles // known.phases,
+        known.heads.size * (2 if short == SHORT_OF_RECORDS else 1),
+        max(2 * known.costs.size, outcomes + extra) if short == SHORT_OF_OUTCOMES else known.costs.size,
+    )
+    sizes = {"first": known.first.size, "arity": known.first.size}
+    sizes |= dict.fromkeys(("heads", "widths", "draws", "visits"), records)
+    sizes |= dict.fromkeys(("records", "targets", "links", "counts", "costs"), outcomes)
+    for name, size in sizes.items():
+        getattr(larger, name)[:size] = getattr(known, name)[:size]
+    larger.used[:] = known.used
+    rehash_outcomes(larger)
+    return larger

@@ -1,0 +1,198 @@
+"""The learned-model search in plain Python: dicts and one line per sentence of its description. Slow and obvious."""
+
+import math
+
+from tailwise._random import generator
+
+
+class Reference:
+    """Speaks inner costs; ``visits`` and ``q`` are keyed by (step, state), each a list over the state's actions."""
+
+    def __init__(self, model, beta, seed, *, exploration=0.1, leaf_value=None):
+        self.model, self.rng = model, generator(seed)
+        self.H, self.g, self.beta = model.horizon, model.discount, beta
+        self.exploration, self.leaf_value = exploration, leaf_value
+        self.sign = -1.0 if model.sense == "reward" else 1.0
+        self.records, self.draws = {}, {}  # (state, is last, action) -> {(cost, target): count}, number
+        self.q, self.v, self.taken, self.seen = {}, {}, {}, {}  # by (h, state)
+        self.met = set()
+        self.costs, self.range = [], 0.0
+        self.since = self.swept = self.walked = self.arrived = self.old = 0
+        self.enter(0, model.start)
+
+    def togo(self, h):
+        return sum(self.g**k for k in range(self.H - h))
+
+    def actions(self, state):
+        allowed = self.model.actions(state)
+        return list(range(allowed)) if isinstance(allowed, int) else list(allowed)
+
+    def record(self, h, state, a):
+        return (state, h + 1 == self.H, a)
+
+    def offset(self, h, state, a):
+        steps = getattr(self.model, "step_losses", None)
+        if steps is None or not steps.size:
+            return 0.0
+        return float(steps[h, self.model.action_offsets[state] + a])
+
+    def step(self, h, state, a):
+        """(cost without the step's offset but with what the end charges, target or None where the episode is over)."""
+        action = self.actions(state)[a]
+        if hasattr(self.model, "step_losses"):
+            target, cost, done = self.model.step(state, action, self.rng, h)
+        else:
+            target, cost, done = self.model.step(state, action, self.rng)
+        cost = round(self.sign * cost - self.offset(h, state, a), 12)
+        if done:
+            return cost, None
+        if h + 1 == self.H:
+            return cost + self.g * self.end(target), None
+        return cost, target
+
+    def end(self, state):
+        terminal = getattr(self.model, "terminal_cost", None)
+        return self.sign * terminal(state) if terminal is not None else 0.0
+
+    def value_after(self, h, target):
+        if target is None:
+            return 0.0
+        if self.v.get((h, target), math.inf) < math.inf:
+            return self.v[h, target]
+        return min(self.costs) * self.togo(h)
+
+    def action_value(self, h, state, a):
+        counts = self.records[self.record(h, state, a)]
+        xs = [(cost + self.g * self.value_after(h + 1, target), n) for (cost, target), n in counts.items()]
+        total, b = sum(n for _, n in xs), self.beta * self.g**h
+        if abs(b) < 1e-9:
+            return self.offset(h, state, a) + math.fsum(x * n for x, n in xs) / total
+        top = max(b * x for x, _ in xs)
+        return (
+            self.offset(h, state, a) + (top + math.log(math.fsum(n * math.exp(b * x - top) for x, n in xs) / total)) / b
+        )
+
+    def refresh(self, h, state):
+        for a in range(len(self.actions(state))):
+            if self.draws.get(self.record(h, state, a), 0):
+                self.q[h, state][a] = self.action_value(h, state, a)
+        if min(self.q[h, state]) < math.inf:
+            self.v[h, state] = min(self.q[h, state])
+
+    def enter(self, h, state):
+        self.met.add((state, h + 1 == self.H))
+        if (h, state) not in self.q:
+            n = len(self.actions(state))
+            self.q[h, state], self.taken[h, state], self.seen[h, state] = [math.inf] * n, [0] * n, []
+            self.refresh(h, state)
+
+    def pick(self, choices):
+        return choices[0] if len(choices) == 1 else choices[int(self.rng.random() * len(choices))]
+
+    def select(self, h, state, is_tree):
+        q, taken, seen = self.q[h, state], self.taken[h, state], self.seen[h, state]
+        untried = [a for a in range(len(q)) if not self.draws.get(self.record(h, state, a), 0)]
+        for a in range(len(q)):
+            if q[a] == math.inf and a not in untried:
+                q[a] = self.action_value(h, state, a)
+        if untried:
+            return self.pick(untried)
+        spread = self.range or (max(self.costs) - min(self.costs) if self.costs else 0.0)
+        scale = spread * self.togo(h)
+        if len(seen) >= 2:
+            scale = max(max(seen) - min(seen), 0.01 * scale)
+        bonus = (2.5 if is_tree else 1.0) * self.exploration * scale * (len(seen) + 1) ** 0.25
+        scores = [q[a] - bonus / math.sqrt(taken[a] + 1) for a in range(len(q))]
+        return self.pick([a for a in range(len(q)) if scores[a] == min(scores)])
+
+    def outcomes(self, h, state):
+        """Every outcome known of a state."""
+        records = (self.records.get(self.record(h, state, a), {}) for a in range(len(self.actions(state))))
+        return [outcome for counts in records for outcome in counts]
+
+    def sweep(self):
+        for h in range(self.H - 1):
+            for state in [state for step, state in self.q if step == h]:
+                for _, target in self.outcomes(h, state):
+                    is_known = target is not None and (target, h + 2 == self.H) in self.met
+                    if is_known and (h + 1, target) not in self.q:
+                        n = len(self.actions(target))
+                        self.q[h + 1, target], self.taken[h + 1, target] = [math.inf] * n, [0] * n
+                        self.seen[h + 1, target] = []
+        for step, state in sorted(self.q, key=lambda key: -key[0]):
+            self.refresh(step, state)
+
+    def roll_out(self, h, state):
+        if self.leaf_value is not None:
+            return self.sign * self.leaf_value(state, h)
+        total, factor = 0.0, 1.0
+        while h < self.H and state is not None:
+            a = self.pick(list(range(len(self.actions(state)))))
+            before = state
+            cost, state = self.step(h, state, a)
+            total += factor * (cost + self.offset(h, before, a))
+            factor, h = factor * self.g, h + 1
+        return total
+
+    def iterate(self):
+        is_tree = self.arrived >= 256 and 2 * self.old < self.arrived
+        if not is_tree and self.since >= 4 * self.swept and 8 * self.since >= self.walked:
+            self.sweep()
+            looked = sum(len(self.outcomes(*key)) for key in self.q)
+            self.since, self.swept = 0, max(len(self.q) + 1, looked // 64)
+        h, state, path, tail = 0, self.model.start, [], 0.0
+        while h < self.H:
+            a = self.select(h, state, is_tree)
+            cost, target = self.step(h, state, a)
+            known = target is None or bool({(target, False), (target, h + 2 == self.H)} & self.met)
+            path.append((h, state, a, cost, target, known))
+            h, state = h + 1, target
+            if target is None:
+                break
+            self.enter(h, target)
+            if not known and (is_tree or self.leaf_value is not None):
+                tail = self.v[h, target] = self.roll_out(h, target)
+                break
+        self.since, self.walked = self.since + len(path), self.walked + len(path)
+        if h < self.H:
+            self.costs = [min([0.0, *self.costs]), max([0.0, *self.costs])]
+        new = False
+        for step, before, a, cost, target, known in reversed(path):
+            whole = cost + self.offset(step, before, a)
+            self.costs = [min([whole, *self.costs]), max([whole, *self.costs])]
+            tail = whole + self.g * tail
+            counts = self.records.setdefault(self.record(step, before, a), {})
+            self.draws[self.record(step, before, a)] = self.draws.get(self.record(step, before, a), 0) + 1
+            if (cost, target) not in counts:
+                new = True
+                if target is not None:
+                    self.arrived, self.old = self.arrived + 1, self.old + known
+            counts[cost, target] = counts.get((cost, target), 0) + 1
+            self.seen[step, before].append(tail)
+            self.taken[step, before][a] += 1
+            n, q = self.taken[step, before][a], self.q[step, before]
+            if is_tree:
+                b = self.beta * self.g**step
+                q[a] = tail if n == 1 else mixed(q[a], tail, 1.0 / n, b)
+            elif n <= 32 or n % (n // 32) == 0 or q[a] == math.inf:
+                if len(counts) <= 64 or q[a] == math.inf:
+                    q[a] = self.action_value(step, before, a)
+                else:
+                    x = whole + self.g * self.value_after(step + 1, target)
+                    q[a] = mixed(q[a], x, 1.0 / self.draws[self.record(step, before, a)], self.beta * self.g**step)
+            self.v[step, before] = min(q)
+        if not new:
+            self.arrived, self.old = self.arrived + 1, self.old + 1
+        if self.arrived >= 8 * 256:
+            self.arrived, self.old = self.arrived // 2, self.old // 2
+        seen = self.seen[0, self.model.start]
+        self.range = max(self.range, (max(seen) - min(seen)) / self.togo(0))
+        return tail
+
+
+def mixed(first, second, share, beta):
+    """ERM of two sure costs of weights 1 - share and share."""
+    if abs(beta) < 1e-9:
+        return (1.0 - share) * first + share * second
+    top = max(beta * first, beta * second)
+    return (top + math.log((1.0 - share) * math.exp(beta * first - top) + share * math.exp(beta * second - top))) / beta

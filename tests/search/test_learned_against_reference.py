@@ -1,0 +1,77 @@
+"""The compiled search against the slow, obvious one: the same draws, the same decisions, the same values."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conftest import random_mdp
+from search.learned_reference import Reference
+from tailwise import LearnedModelSearch, Simulator
+
+
+def agree(model, beta, seed, iterations, **options):
+    """Both searches on ``model``; assert that they agree."""
+    slow = Reference(model, beta, seed, **options)
+    for _ in range(iterations):
+        slow.iterate()
+    plan = LearnedModelSearch(model, beta, seed=seed, **options).plan(iterations=iterations)
+    root = (0, model.start)
+    assert [row.visits for row in plan.rows] == slow.taken[root]
+    known = [k for k, value in enumerate(slow.q[root]) if value < math.inf]
+    values = slow.sign * np.array([plan.rows[k].erm for k in known])
+    np.testing.assert_allclose(values, np.array(slow.q[root])[known], rtol=1e-9, atol=1e-9)
+    return plan, slow
+
+
+@pytest.mark.parametrize("beta", [-2.0, 0.0, 1e-12, 0.3, 20.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_tables(seed, beta):
+    model = random_mdp(seed, states=5, actions=3, horizon=5, discount=0.9, per_step=seed % 2 == 1, done=seed > 1)
+    plan, slow = agree(model, beta, seed, 250)
+    assert plan.nodes == len(slow.q)
+    assert plan.states_recur
+
+
+def test_rewards_and_a_horizon_of_one():
+    agree(replace(random_mdp(7, horizon=1), sense="reward"), 0.5, 1, 40)
+    agree(replace(random_mdp(8, horizon=4), sense="reward"), 0.5, 2, 150)
+
+
+class Histories(Simulator):
+    """A state is all that happened: none comes back."""
+
+    horizon, discount, sense, start = 4, 0.9, "cost", ()
+
+    def actions(self, state):
+        return 2 if len(state) % 2 else 3
+
+    def step(self, state, action, rng):
+        draw = rng.random()
+        return (*state, draw), 3.0 * draw + action * math.sin(100.0 * draw), draw > 0.95
+
+    def terminal_cost(self, state):
+        return sum(state)
+
+
+def test_states_that_never_come_back_are_searched_as_a_tree():
+    plan, slow = agree(_FoldingEnd(), 0.4, 3, 400)
+    assert not plan.states_recur
+    assert slow.old < slow.arrived / 2
+
+
+class _FoldingEnd(Histories):
+    """The same with the terminal cost charged by the last step, as the search sees any simulator."""
+
+    terminal_cost = None
+
+    def step(self, state, action, rng):
+        target, cost, done = super().step(state, action, rng)
+        if len(target) == self.horizon and not done:
+            cost += self.discount * Histories.terminal_cost(self, target)
+        return target, cost, done or len(target) == self.horizon
+
+
+def test_leaf_values_end_an_iteration_at_a_new_state():
+    agree(_FoldingEnd(), 0.4, 5, 200, leaf_value=lambda state, h: 4.0 - h)
