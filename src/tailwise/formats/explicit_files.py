@@ -11,41 +11,21 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats.explicit_model import Bools, ExplicitModel, Floats, Ints, Rewards
+from tailwise.formats.explicit_sections import Section, is_id, only_section, read_id, read_number, read_sections
 from tailwise.formats.storm_options import StormOptions
 
 _TOLERANCE = 1e-6  # sums that miss 1 by less, or by what rounding to six digits explains, are rescaled
 _SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
 _EXACT = 1e-9  # sums this close to 1 are those of full precision
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r'([0-9]{1,9})="([^"]*)"')
-_TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\b\s*(?:\((\w+)\))?")
-_STRUCTURE = re.compile(r'#\s*Reward structure\s*(?:"([^"]*)")?')
-_KINDS = ("DTMC", "MDP", "POMDP")
-_LONGEST_LINE = 100_000
-
-
-@dataclass
-class _Section:
-    """Lines of one kind that hold something: number and text of each."""
-
-    path: Path
-    title: str = ""
-    structure: str = ""  # of rewards
-    lines: list[tuple[int, str]] = field(default_factory=list)
-    first: int = 1
-
-    def fail(self, line: int, problem: str) -> NoReturn:
-        """Raise ``FormatError`` about one line."""
-        raise FormatError(f"{self.path}, line {line}: {problem}")
 
 
 def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
@@ -70,9 +50,9 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
     if options.constants:
         raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
     notes: list[str] = []
-    sections = _sections(path)
+    sections = read_sections(path)
     if path.suffix.lower() != ".pexp":
-        sections = [_only(sections, "Transitions", path), *_companions(path, options, notes)]
+        sections = [only_section(sections, "Transitions", path), *_companions(path, options, notes)]
         names = {section.structure for section in sections if section.structure}
         for section in sections if len(names) == 1 else ():  # rewards of states and of transitions belong together
             section.structure = next(iter(names))
@@ -105,48 +85,7 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
     )  # fmt: skip
 
 
-def _sections(path: Path) -> list[_Section]:
-    """Cut a file at the comments in which PRISM says what follows."""
-    found = [_Section(path)]
-    number = 0
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if len(line) > _LONGEST_LINE:
-                    found[-1].fail(number, f"longer than {_LONGEST_LINE} characters")
-                text = line.strip()
-                title, structure = _TITLE.match(text), _STRUCTURE.match(text)
-                if title or structure:
-                    if found[-1].lines or found[-1].title:
-                        found.append(_Section(path, first=number))
-                    if structure:
-                        found[-1].structure = structure[1] or ""
-                    elif title:
-                        found[-1].title = title[1]
-                        if title[1] == "Transitions" and title[2] and title[2] not in _KINDS:
-                            expected = ", ".join(_KINDS)
-                            found[-1].fail(number, f"it is a {title[2]}; expected one of {expected} (discrete time)")
-                elif text and (text[0] != "#" or text in ("#DECLARATION", "#END")):
-                    found[-1].lines.append((number, text))
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{path}, line {number + 1}: not UTF-8 text: {error.reason}") from None
-    if not any(section.lines for section in found):
-        raise FormatError(f"{path}, line 1: the file is empty")
-    return found
-
-
-def _only(sections: list[_Section], title: str, path: Path) -> _Section:
-    """Take a file that has one section, of the title that is expected if it has one."""
-    section = sections[0]
-    if len(sections) > 1:
-        section.fail(sections[1].first, "another section starts here; a file of several sections is a .pexp file")
-    if section.title not in ("", title):
-        section.fail(section.first, f"{path.name} holds '# {section.title}'; expected '# {title}'")
-    section.title = title
-    return section
-
-
-def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator[_Section]:
+def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator[Section]:
     """Sections of the files beside a ``.tra`` file; PRISM numbers rewards from 1 if there are several structures."""
     for title, given, endings in (
         ("Labels", options.labels, (".lab",)),
@@ -162,7 +101,7 @@ def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator
             stems = itertools.takewhile(lambda stem: not stem.with_suffix(".tra").exists(), _numbered(path))
             found = list(itertools.takewhile(Path.is_file, (stem.with_suffix(endings[0]) for stem in stems)))
         for number, beside in enumerate(found, 1):
-            section = _only(_sections(beside), title, beside)
+            section = only_section(read_sections(beside), title, beside)
             section.structure = section.structure or (str(number) if len(found) > 1 else "")
             notes += [] if given is not None else [f"read together with {beside.name}"]
             yield section
@@ -176,10 +115,10 @@ def _numbered(path: Path) -> Iterator[Path]:
 class _Transitions:
     """The transitions, in order of states and choices; a deadlock loops on itself."""
 
-    def __init__(self, section: _Section) -> None:
+    def __init__(self, section: Section) -> None:
         line, text = section.lines[0] if section.lines else (section.first, "")
         first = text.split()
-        self.is_prism = len(first) in (2, 3, 4) and all(map(_is_id, first))
+        self.is_prism = len(first) in (2, 3, 4) and all(map(is_id, first))
         self.is_partial = self.is_prism and len(first) == 4
         if not self.is_prism and [word.lower() for word in first] not in (["dtmc"], ["mdp"]):
             section.fail(
@@ -217,7 +156,7 @@ class _Transitions:
         self._action_names = tuple(names)
         self._actions = np.array([names[rows[k][4]] for k in self._first.tolist()])
 
-    def _check_choices(self, section: _Section, sums: Floats, lowest: Floats, lines: Ints) -> None:
+    def _check_choices(self, section: Section, sums: Floats, lowest: Floats, lines: Ints) -> None:
         """Check that probabilities sum to 1, and that each state numbers its choices from 0 without a gap."""
         states, choices = self._states[self._first], self._choices[self._first]
         counts = np.diff(np.append(self._first, self._states.size))
@@ -245,12 +184,12 @@ class _Transitions:
             "actions": self._actions, "action_names": self._action_names,
         }  # fmt: skip
 
-    def rewards(self, section: _Section) -> Floats:
+    def rewards(self, section: Section) -> Floats:
         """Read rewards of states, or of transitions."""
         of_states = section.title == "State rewards"
         lines, width = section.lines, 2 if of_states else 4 if self._has_choices else 3
         if self.is_prism:
-            if not lines or not all(map(_is_id, lines[0][1].split())):
+            if not lines or not all(map(is_id, lines[0][1].split())):
                 line = lines[0][0] if lines else section.first
                 section.fail(line, "expected the numbers of states and rewards first")
             declared, lines = int(lines[0][1].split()[-1]), lines[1:]
@@ -266,14 +205,14 @@ class _Transitions:
             fields = text.split()
             if len(fields) != width:
                 section.fail(line, f"{len(fields)} fields; expected {width}")
-            ids = tuple(_id(section, line, item, self.num_states + 1_000_000) for item in fields[:-1])
-            number = _number(section, line, fields[-1])
+            ids = tuple(read_id(section, line, item, self.num_states + 1_000_000) for item in fields[:-1])
+            number = read_number(section, line, fields[-1])
             if ids[0] >= self.num_states or (not of_states and ids not in places):
                 section.fail(line, "a reward for a state or transition that the model does not have")
             values[ids[0] if of_states else places[ids]] = number
         return values
 
-    def _read(self, section: _Section, limit: int) -> list[tuple[int, int, int, float, str, int]]:
+    def _read(self, section: Section, limit: int) -> list[tuple[int, int, int, float, str, int]]:
         """State, choice, target, probability, action and line of every transition."""
         width = 3 + self._has_choices + self.is_partial
         rows: list[tuple[int, int, int, float, str, int]] = []
@@ -286,10 +225,10 @@ class _Transitions:
                 section.fail(line, f"{what}: it is not read; export the model with plain probabilities, line by line")
             if len(fields) not in (width, width + 1):
                 section.fail(line, f"{len(fields)} fields; expected {width}, and perhaps an action")
-            state = _id(section, line, fields[0], limit)
-            choice = _id(section, line, fields[1], limit) if self._has_choices else 0
-            target = _id(section, line, fields[1 + self._has_choices], limit)
-            number = _number(section, line, fields[2 + self._has_choices])
+            state = read_id(section, line, fields[0], limit)
+            choice = read_id(section, line, fields[1], limit) if self._has_choices else 0
+            target = read_id(section, line, fields[1 + self._has_choices], limit)
+            number = read_number(section, line, fields[2 + self._has_choices])
             action = fields[width] if len(fields) > width and self._has_choices else ""
             if action and not _NAME.fullmatch(action):
                 section.fail(line, f"{action[:40]!r} is no name of an action")
@@ -297,7 +236,7 @@ class _Transitions:
         return rows
 
 
-def _labels(section: _Section, num_states: int) -> dict[str, Bools]:
+def _labels(section: Section, num_states: int) -> dict[str, Bools]:
     """Read the labels of either dialect."""
     lines = section.lines or [(section.first, "")]
     line, text = lines[0]
@@ -320,7 +259,7 @@ def _labels(section: _Section, num_states: int) -> dict[str, Bools]:
         state, *items = text.split()
         if not state.endswith(colon):
             section.fail(line, f"{state[:40]!r} names no state; expected its number and a colon")
-        index = _id(section, line, state.removesuffix(":") if colon else state, num_states - 1)
+        index = read_id(section, line, state.removesuffix(":") if colon else state, num_states - 1)
         for item in items:
             if item not in names:
                 section.fail(line, f"the label {item[:40]!r} is not declared")
@@ -328,7 +267,7 @@ def _labels(section: _Section, num_states: int) -> dict[str, Bools]:
     return found
 
 
-def _variables(section: _Section, num_states: int) -> dict[str, Any]:
+def _variables(section: Section, num_states: int) -> dict[str, Any]:
     """Read the values of variables: ``(x,b)``, then ``0:(3,true)``."""
     if len(section.lines) != num_states + 1:
         section.fail(section.first, f"{len(section.lines) - 1} states; the model has {num_states}")
@@ -346,24 +285,3 @@ def _variables(section: _Section, num_states: int) -> dict[str, Any]:
         name: column == "true" if np.isin(column, ("true", "false")).all() else column
         for name, column in zip(names, columns, strict=True)
     }
-
-
-def _is_id(text: str) -> bool:
-    """Whether ``text`` is a whole number that is not negative."""
-    return text.isascii() and text.isdigit() and len(text) <= 18
-
-
-def _id(section: _Section, line: int, text: str, limit: int) -> int:
-    if not _is_id(text) or int(text) > limit:
-        section.fail(line, f"{text[:40]!r} is no number of a state or choice (0 to {limit} in this file)")
-    return int(text)
-
-
-def _number(section: _Section, line: int, text: str) -> float:
-    if len(text) > 600 or not _NUMBER.fullmatch(text):
-        section.fail(line, f"{text[:40]!r} is not a finite number")
-    above, slash, below = text.partition("/")
-    number = int(above) / int(below) if slash else float(text)
-    if number in (float("inf"), -float("inf")):
-        section.fail(line, f"{text[:40]!r} is not a finite number")
-    return number
