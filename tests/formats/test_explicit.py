@@ -96,6 +96,8 @@ def test_older_files_without_comments_load_too(tmp_path):
     def strip(text):
         return "".join(line + "\n" for line in text.splitlines() if not line.startswith("#"))
 
+    commented = TRANSITIONS.replace("1 0 2 1 east", "# States are fields of a grid\n\n1 0 2 1 east")
+    assert load(as_files(tmp_path, robot__tra=commented), horizon=4).equals(load(as_files(tmp_path), horizon=4))
     files = {f"robot__{k}": strip(v) for k, v in (("tra", TRANSITIONS), ("lab", LABELS), ("sta", STATES))}
     files |= {"robot__srew": strip(ENERGY), "robot__trew": strip(MOVES)}
     assert load(write(tmp_path, **files), horizon=4).equals(load(as_files(tmp_path), horizon=4))

@@ -10,7 +10,7 @@ from typing import NoReturn
 from tailwise.errors import FormatError
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
-_TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\b\s*(?:\((\w+)\))?")
+_TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\s*(?:\((\w+)\))?")
 _STRUCTURE = re.compile(r'#\s*Reward structure\s*(?:"([^"]*)")?')
 _KINDS = ("DTMC", "MDP", "POMDP")
 _LONGEST_LINE = 100_000
@@ -41,7 +41,7 @@ def read_sections(path: Path) -> list[Section]:
                 if len(line) > _LONGEST_LINE:
                     found[-1].fail(number, f"longer than {_LONGEST_LINE} characters")
                 text = line.strip()
-                title, structure = _TITLE.match(text), _STRUCTURE.match(text)
+                title, structure = _TITLE.fullmatch(text), _STRUCTURE.fullmatch(text)
                 if title or structure:
                     if found[-1].lines or found[-1].title:
                         found.append(Section(path, first=number))
