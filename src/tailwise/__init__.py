@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tailwise.planners import (
         AccMcts,
         BoundedTrials,
+        CvarMcts,
         ErmMcts,
         ExactPlanner,
         LearnedModelSearch,
@@ -61,6 +62,7 @@ _HOMES = {
     "AccMcts": "planners",
     "BoundedTrials": "planners",
     "CompiledSimulator": "models",
+    "CvarMcts": "planners",
     "Discretized": "models",
     "EntropicAccumulator": "risk",
     "ErmMcts": "planners",

@@ -7,6 +7,7 @@ from tailwise.planners.bounded import BoundedTrials
 from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
 from tailwise.planners.constrained import ConstrainedPlan, constrained_planning
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
+from tailwise.planners.cvar_mcts import CvarMcts, CvarPlan
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
@@ -28,6 +29,8 @@ __all__ = [
     "BoundedRow",
     "BoundedTrials",
     "ConstrainedPlan",
+    "CvarMcts",
+    "CvarPlan",
     "Decision",
     "ErmMcts",
     "EvarSolution",
