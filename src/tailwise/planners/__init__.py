@@ -8,6 +8,7 @@ from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
 from tailwise.planners.constrained import ConstrainedPlan, constrained_planning
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.cvar_mcts import CvarMcts, CvarPlan
+from tailwise.planners.distributional_mcts import DistributionalMcts, DistributionalPlan, DistributionalRow
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
@@ -32,6 +33,9 @@ __all__ = [
     "CvarMcts",
     "CvarPlan",
     "Decision",
+    "DistributionalMcts",
+    "DistributionalPlan",
+    "DistributionalRow",
     "ErmMcts",
     "EvarSolution",
     "ExactPlan",
