@@ -163,3 +163,34 @@ def test_wrong_input():
     for h, state, message in ((0, -1, "state -1"), (0, 9, "state 9"), (0, 1.5, "state 1.5"), ("x", 0, "step 'x'")):
         with pytest.raises(StateError, match=message):
             solution.optimal_actions(h, state)
+
+
+@pytest.mark.parametrize("beta", [0.0, 1e-12, 0.3, -2.0, 40.0])
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_share_the_states_and_change_nothing(beta, threads):
+    # Ragged actions and outcomes, over several blocks of the sweep; one with many actions.
+    rng = np.random.default_rng(5)
+    size, wide = 700, 3000
+    pairs = [(s, a) for s in range(size) for a in range(1 + s % 4)] + [(3, a) for a in range(4, wide)]
+    entries = [(s, a, int(rng.integers(size))) for s, a in pairs for _ in range(1 + (s + a) % 3)]
+    chances = [1.0 / (1 + (s + a) % 3) for s, a, _ in entries]
+    origin, action, target = (np.array(column) for column in zip(*entries, strict=True))
+    mdp = TabularMDP.from_outcomes(
+        origin, action, target, chances, rng.normal(size=len(entries)).round(1), horizon=5, discount=0.9,
+        done=rng.random(len(entries)) < 0.05, terminal_costs=rng.normal(size=size),
+    )  # fmt: skip
+    one, many = backward_induction(mdp, beta), backward_induction(mdp, beta, threads=threads)
+    assert np.array_equal(one.values, many.values)
+    assert np.array_equal(one.policy, many.policy)
+    for h in (0, 4):
+        risks = one.action_values(h)
+        assert np.array_equal(risks.min(axis=1), one.values[h])
+        limit = one.values[h] + 1e-11 * np.maximum(1.0, np.abs(one.values[h]))
+        assert np.array_equal(one.policy[h], (risks <= limit[:, None]).argmax(axis=1))
+
+
+def test_threads_out_of_range():
+    with pytest.raises(OptionError, match="threads must be at least 1"):
+        backward_induction(domains.make("mdp-4"), 0.5, threads=0)
+    few = domains.make("mdp-4")
+    assert backward_induction(few, 0.5, threads=64).value == backward_induction(few, 0.5).value

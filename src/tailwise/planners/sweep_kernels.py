@@ -31,6 +31,7 @@ from tailwise.risk import oce
 
 PLAIN, NEAR, FAR = 0, 1, 2
 _UNDERFLOW = 1e-280
+_BLOCK = 128  # states
 
 
 _term, _risk = inlined(oce.shifted_term), inlined(oce.shifted_risk)
@@ -107,22 +108,28 @@ def _row_erm(first, last, rows, values, discount, level):  # type: ignore[no-unt
 
 
 @inlined
-def _row_risk(row, rows, future, beta, discount):  # type: ignore[no-untyped-def]
-    """``Q_h`` of a row, without the part of its loss that depends on the step."""
-    first, last = rows.outcome_offsets[row], rows.outcome_offsets[row + 1]
-    loss = rows.shared_losses[row]
-    if not math.isnan(loss):
+def _fill_risks(rows, future, beta, discount, base, out):  # type: ignore[no-untyped-def]
+    """``Q_h`` of the rows from ``base`` on, without the part of a loss that depends on the step."""
+    shift, level, losses = future.shift, beta * discount, rows.shared_losses[base : base + out.size]
+    offsets = rows.outcome_offsets[base : base + out.size + 1]
+    for k in range(out.size):
         total = 0.0
-        for k in range(first, last):
-            total += rows.probabilities[k] * future.transformed[rows.next_states[k]]
-        if future.mode == PLAIN or total == math.inf:
-            return loss + discount * (future.shift + total)
-        level = beta * discount
-        if future.mode == NEAR:
-            return loss + discount * (future.shift + math.log1p(level * total) / level)
-        if total >= _UNDERFLOW:
-            return loss + discount * (future.shift + math.log(total) / level)
-    return _row_erm(first, last, rows, future.values, discount, beta)
+        for outcome in range(np.uint64(offsets[k]), np.uint64(offsets[k + 1])):
+            total += rows.probabilities[outcome] * future.transformed[rows.next_states[outcome]]
+        out[k] = total
+    if future.mode == PLAIN:
+        for k in range(out.size):
+            out[k] = losses[k] + discount * (shift + out[k])
+    elif future.mode == NEAR:
+        for k in range(out.size):
+            out[k] = losses[k] + discount * (shift + math.log1p(level * out[k]) / level)
+    else:
+        for k in range(out.size):
+            is_lost = out[k] < _UNDERFLOW or out[k] == math.inf
+            out[k] = math.nan if is_lost else losses[k] + discount * (shift + math.log(out[k]) / level)
+    for k in range(out.size):
+        if math.isnan(out[k]):  # on its own; so also an infinite value at a negative beta
+            out[k] = _row_erm(offsets[k], offsets[k + 1], rows, future.values, discount, beta)
 
 
 @kernel
@@ -133,25 +140,29 @@ def sweep(  # type: ignore[no-untyped-def]
 
     ``step_loss`` (R,) or empty; ``beta`` is beta_h. Writes ``q_out`` (R,) unless it is empty, ``v_out`` (S,)
     and ``policy_out`` (S,): the first action id whose Q is within ``tolerance`` of the best, -1 if none is allowed.
+    The rows of some states are done together: loops that do one thing each run faster.
     """
     rows, future = borrowed(rows), borrowed(future)
-    row_q = np.empty(256)
-    for s in range(first_state, last_state):
-        base, end = rows.action_offsets[s], rows.action_offsets[s + 1]
-        if end - base > row_q.size:
-            row_q = np.empty(2 * (end - base))
-        best = math.inf
-        for row in range(base, end):
-            risk = _row_risk(row, rows, future, beta, discount)
-            if step_loss.size:
-                risk += step_loss[row]
-            row_q[row - base] = risk
-            best = min(best, risk)
-        v_out[s] = best
-        policy_out[s] = -1
-        limit = best + tolerance * max(1.0, abs(best))
-        for row in range(base, end):
-            if policy_out[s] < 0 and row_q[row - base] <= limit:
-                policy_out[s] = rows.action_ids[row]
-            if q_out.size:
-                q_out[row] = row_q[row - base]
+    room = np.empty(8 * _BLOCK)
+    for block in range(first_state, last_state, _BLOCK):
+        block_end = min(block + _BLOCK, last_state)
+        base, end = rows.action_offsets[block], rows.action_offsets[block_end]
+        if end - base > room.size:
+            room = np.empty(2 * (end - base))
+        risks = room[: end - base]
+        _fill_risks(rows, future, beta, discount, base, risks)
+        if step_loss.size:
+            risks += step_loss[base:end]
+        if q_out.size:
+            q_out[base:end] = risks
+        for s in range(block, block_end):
+            first, last = rows.action_offsets[s] - base, rows.action_offsets[s + 1] - base
+            best = math.inf
+            for k in range(first, last):
+                best = min(best, risks[k])
+            v_out[s] = best
+            limit = best + tolerance * max(1.0, abs(best))
+            chosen = last
+            for k in range(last - 1, first - 1, -1):  # no branch to predict
+                chosen = k if risks[k] <= limit else chosen
+            policy_out[s] = rows.action_ids[base + chosen] if chosen < last else -1
