@@ -53,6 +53,44 @@ def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch)
     assert until.possible_loss(plan) < 1e-6
 
 
+class Sampled(Simulator):
+    """A table that can only be sampled; with ``noisy`` no state ever comes back."""
+
+    def __init__(self, mdp, *, noisy=False):
+        self.mdp, self.noisy, self.name = mdp, noisy, "box"
+        self.horizon, self.discount, self.sense = mdp.horizon, mdp.discount, mdp.sense
+        self.start = (mdp.start, 0.0)
+
+    def actions(self, state):
+        return self.mdp.actions(state[0])
+
+    def step(self, state, action, rng):
+        target, cost, done = self.mdp.step(state[0], action, rng)
+        return (target, rng.random() if self.noisy else 0.0), cost, done
+
+
+@pytest.mark.compiled
+def test_a_black_box_is_learned_and_where_states_never_recur_the_plan_says_so():
+    mdp = domains.make("mdp-4")
+    best = make_planner(mdp, 0.5, kind="exact").decision().action
+    plan = make_planner(Sampled(mdp), 0.5, seed=0).plan(iterations=1000)
+    assert (plan.planner, plan.action, plan.states_recur) == ("learned", best, True)
+    assert plan.reason == "box is sampled, and what was drawn is kept as a learned model"
+    plan = make_planner(Sampled(mdp, noisy=True), 0.5, seed=0).plan(iterations=3000)
+    assert (plan.planner, plan.action, plan.states_recur) == ("learned", best, False)
+    assert plan.reason.endswith("as in a tree")
+
+
+@pytest.mark.compiled
+def test_auto_plays_a_black_box_in_closed_loop():
+    mdp = domains.make("mdp-4").with_options(horizon=6)
+    box = Sampled(mdp)
+    planner = make_planner(box, 0.5)
+    returns = evaluate(box, planner, episodes=4, iterations=100, seed=1)
+    assert returns.label == "learned"
+    assert np.array_equal(returns.costs, evaluate(box, planner, episodes=4, iterations=100, seed=1).costs)
+
+
 class Crowd(Simulator):
     """From 0 nothing happens; from 1 on, more happens than can be listed ahead."""
 

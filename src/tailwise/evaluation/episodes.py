@@ -71,7 +71,7 @@ def evaluate(
     reuse : bool, default True
         Keep the tree from step to step. False plans each step from scratch.
     label : str, optional
-        For display; the planner's class if not given.
+        For display; the planner's kind or class if not given.
     progress : callable, optional
         Called with the number of episodes done so far.
     partial : bool, default False
@@ -102,7 +102,7 @@ def evaluate(
     count = integer(episodes, "episodes", low=1)
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
-    name = label if label is not None else type(planner_or_policy).__name__
+    name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
     notes: list[str] = []
     decisions: NDArray[np.int32] | None = None
     options: dict[str, Any] = {"progress": progress, "partial": partial}
