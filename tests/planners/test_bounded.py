@@ -134,6 +134,17 @@ def test_every_trial_closes_a_pair(seed):
     assert plan.iterations <= mdp.num_states * mdp.horizon
 
 
+def test_bounds_that_cannot_come_closer_end_the_search():
+    mdp = domains.make("grid-mdp")
+    plan = BoundedTrials(mdp, 0.1, seed=0, width=0.0).plan()
+    assert plan.stopped is StopReason.PROVEN
+    assert 0.0 < plan.upper - plan.lower < 1e-9
+    long = domains.make("mdp-4", horizon=5_000, discount=1.0)
+    plan = BoundedTrials(long, 1e-4, seed=0, width=0.0).plan(seconds=60)
+    assert plan.stopped is StopReason.PROVEN
+    assert plan.lower <= backward_induction(long, 1e-4).value <= plan.upper
+
+
 def test_a_copy_goes_on_by_itself():
     mdp = domains.make("grid-mdp")
     planner = BoundedTrials(mdp, 0.1, seed=3)
@@ -396,14 +407,23 @@ def test_limits_on_memory_are_outcomes_and_the_bounds_hold():
         assert plan.nodes <= 50
         assert not plan.proven
         assert plan.lower <= solution.value <= plan.upper
-        planner.advance(plan.action, mdp.start)
-        assert planner.plan().iterations > 0
-        steps = planner._nodes.store.words[: planner._nodes.store.used[0], 0] % (mdp.horizon + 1)
-        assert steps.min() == 1  # pairs before the root are forgotten to make room
     small = BoundedTrials(mdp, 0.1, seed=0, max_nodes=1).plan()
-    assert small.iterations == 1
     assert small.stopped is StopReason.MAX_NODES
     assert small.lower <= solution.value <= small.upper
+
+
+def test_what_a_new_root_does_not_reach_makes_room():
+    """A walk that never returns: of the pairs that were stored at the first root, few are left at the tenth step."""
+    model = Walk(horizon=14)
+    model.actions = lambda state: ("walk",)
+    planner = BoundedTrials(model, 0.05, seed=0, max_nodes=60, width=1e-9)
+    assert planner.plan().stopped is StopReason.MAX_NODES
+    for h in range(10):
+        assert planner.plan().nodes <= 60
+        planner.advance("walk", (h + 1, 0))
+    plan = planner.plan()
+    assert plan.upper - plan.lower < 1e-9
+    assert (planner._nodes.store.words[: plan.nodes, 0] % 15).min() > 0
 
 
 def test_memory_grows_with_what_is_reached():

@@ -53,7 +53,7 @@ Ints = NDArray[np.int64]
 _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
 _FIRST_NODES = 1_024
 _UNLIMITED = 2**62
-_SLICE = 10_000  # nodes of a sweep that are backed up at once: some hundredths of a second
+_SLICE = 10_000  # nodes that are backed up between two looks at the clock: some hundredths of a second
 
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
@@ -78,7 +78,8 @@ class BoundedTrials(ActsByPlanning):
         Least and greatest terminal cost; needed where ``bounds`` is a pair and the simulator has terminal costs.
     tolerance : float, default 0.0
         Loss that is accepted in the recommended action, in the unit of the costs. Values that differ by less than
-        1e-9 of themselves (or 1e-12 of the largest cost of a step) always count as ties.
+        1e-9 of themselves (or 1e-12 of the largest cost of a step) always count as ties; beyond some thousand steps by
+        less than ten times what rounding can add up to.
     width : float, optional
         Go on after the proof until upper and lower bound at the root are as close as this.
     max_nodes, max_memory : int, optional
@@ -134,7 +135,7 @@ class BoundedTrials(ActsByPlanning):
         none = np.empty(0)
         self._trial = kernels.Trial(
             np.array([self.beta * float(model.discount) ** h for h in range(horizon)]), start.low, start.high,
-            np.array([float(model.discount), slack, closeness, start.scale]), np.zeros(horizon, np.int64),
+            np.array([float(model.discount), slack, closeness, start.scale, 0.0]), np.zeros(horizon, np.int64),
             np.zeros(kernels.BOOK_SIZE, np.int64), np.zeros(1, np.int64),
             none, none, np.empty(0, np.int64), none, none, none, none,
         )  # fmt: skip
@@ -157,7 +158,7 @@ class BoundedTrials(ActsByPlanning):
 
     def fresh(self, seed: Seed = None) -> Self:
         """Return another planner of the same model with the same options, a new seed and no bounds learned."""
-        other = copy.deepcopy(self)
+        other = copy.deepcopy(self, {id(self._nodes): self._nodes})  # the nodes are left behind by reset
         other._stream = own_words(generator(seed))
         other.reset()
         return other
@@ -218,7 +219,7 @@ class BoundedTrials(ActsByPlanning):
         size = len(self._listing.actions(handle))
         if size == 0:
             self._listing.fail(handle, -1, step)
-        self._step, self._handle, self._pending = step, handle, np.empty(0, np.int64)
+        self._step, self._handle, self._pending, self._is_pruned = step, handle, np.empty(0, np.int64), False
         self._trial.book[:] = 0
         self._trial.book[kernels.ROOT_STEP] = self._trial.book[kernels.STEP] = step
         self._trial.book[kernels.NEXT_SWEEP] = self._nodes.store.used[0]
@@ -299,7 +300,7 @@ class BoundedTrials(ActsByPlanning):
         if not _is_compiled:
             with compile_notice():
                 self._carry_back(self._pending, 0, 0)
-                kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, 0)
+                kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, 0, 0)
             _is_compiled = True
 
     def _run(self, trials: int) -> StopReason | None:
@@ -308,7 +309,7 @@ class BoundedTrials(ActsByPlanning):
         target = book[kernels.TRIALS] + trials
         while not self._pending.size or self._sweep():
             left = int(target - book[kernels.TRIALS])
-            status = kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, left)
+            status = kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, left, _SLICE)
             h, handle = int(book[kernels.WHERE_STEP]), int(book[kernels.WHERE_STATE])
             if status == kernels.PROVEN:
                 return StopReason.PROVEN
@@ -333,10 +334,8 @@ class BoundedTrials(ActsByPlanning):
         return None
 
     def _begin_sweep(self) -> None:
-        """Line up every node after the root's step."""
-        keys = self._nodes.store.words[: self._nodes.store.used[0], 0]
-        steps = keys % (int(self.model.horizon) + 1)
-        self._pending = keys[np.argsort(steps, kind="stable")[np.count_nonzero(steps <= self._step) :]]
+        """Line up every node from the root's step on."""
+        self._pending = self._nodes.store.words[self._by_step(), 0]
         self._trial.book[kernels.NEXT_SWEEP] = self._trial.book[kernels.VISITED] + self._pending.size
 
     def _sweep(self) -> bool:
@@ -378,18 +377,24 @@ class BoundedTrials(ActsByPlanning):
         return max(1, min(self._most_nodes, (self._most_bytes - self._listing.bytes) // _NODE_BYTES))
 
     def _make_room(self) -> StopReason | None:
-        """Forget pairs before the root, or grow; return a reason to stop where neither is allowed."""
-        store = self._nodes.store
-        used = int(store.used[0])
-        kept = np.flatnonzero(store.words[:used, 0] % (int(self.model.horizon) + 1) >= self._step)
-        room = self._room
-        capacity = min(max(2 * kept.size, store.words.shape[0]), room)
+        """Forget what the root does not reach, once for each root, or grow; say why to stop where neither helps."""
+        used, room, capacity = int(self._nodes.store.used[0]), self._room, self._nodes.low.size
+        kept = np.arange(used)
+        if not self._is_pruned:
+            order = self._by_step()
+            kept = np.flatnonzero(kernels.reachable(self._listing.table, self._nodes, self._trial, order))
+            self._is_pruned = True
+        if kept.size > capacity // 2:
+            capacity = min(2 * capacity, room)
         if capacity <= kept.size:
-            if self._trial.book[kernels.TRIALS]:
-                return StopReason.MAX_NODES if room == self._most_nodes else StopReason.MAX_MEMORY
-            kept = kept[:0]  # what other roots left behind must not keep this one from its first trial
+            return StopReason.MAX_NODES if room == self._most_nodes else StopReason.MAX_MEMORY
         self._resize(capacity, kept)
         return None
+
+    def _by_step(self) -> Ints:
+        """Return the nodes by step, from the root's step on."""
+        steps = self._nodes.store.words[: self._nodes.store.used[0], 0] % (int(self.model.horizon) + 1)
+        return np.argsort(steps, kind="stable")[np.count_nonzero(steps < self._step) :]
 
     def _resize(self, capacity: int, kept: Ints | None) -> None:
         """Move the nodes ``kept`` (none if not given) into new arrays of ``capacity``."""

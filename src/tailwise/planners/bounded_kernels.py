@@ -33,11 +33,12 @@ SWEEP_DUE, CONTRADICTION = -5, -6
 ROOT_STEP, STEP, TRIALS, VISITED, WHERE_STEP, WHERE_STATE, NEXT_SWEEP = 0, 1, 2, 3, 4, 5, 6
 BOOK_SIZE = 7
 
-# Entries of ``limits``: discount; slack of a proof; width asked of the root's bounds; largest cost of a step.
-DISCOUNT, TOLERANCE, WIDTH, SCALE = 0, 1, 2, 3
+# Entries of ``limits``: discount; slack of a proof; width asked of the root's bounds; largest cost of a step;
+# relative rounding of the root's bounds once they have met.
+DISCOUNT, TOLERANCE, WIDTH, SCALE, ROUNDING = 0, 1, 2, 3, 4
 
 _EPSILON = 2.0**-52
-_TIE, _TIE_OF_SCALE = 1e-9, 1e-12  # relative to the values and to the largest cost of a step
+_TIE, _CLOSED, _TIE_OF_SCALE = 1e-9, 1e-11, 1e-12  # relative to the values, and to the largest cost of a step
 
 
 class OutcomeTable(NamedTuple):
@@ -68,7 +69,7 @@ class Trial(NamedTuple):
     betas: NDArray[np.float64]  # (H,)
     low: NDArray[np.float64]  # (H + 1,) lower bound of every state at a step; empty: ask
     high: NDArray[np.float64]  # (H + 1,)
-    limits: NDArray[np.float64]  # (4,)
+    limits: NDArray[np.float64]  # (5,)
     path: NDArray[np.int64]  # (H,) keys of the nodes of the running trial, by step
     book: NDArray[np.int64]  # (BOOK_SIZE,)
     key: NDArray[np.int64]  # (1,) scratch
@@ -85,7 +86,8 @@ _term, _risk = inlined(shifted_term), inlined(shifted_risk)
 
 
 def fitted(trial: Trial, actions: int, outcomes: int) -> Trial:
-    """Return the trial with scratch for so many actions of a state and outcomes of an action."""
+    """Return the trial fitted to so many actions of a state and outcomes of an action: scratch, and rounding."""
+    trial.limits[ROUNDING] = 4 * trial.betas.size * (6 * outcomes + 24) * _EPSILON
     if trial.q_low.size < actions:
         trial = trial._replace(q_low=np.empty(2 * actions), q_high=np.empty(2 * actions))
     if trial.x_low.size < outcomes:
@@ -191,13 +193,15 @@ def settle(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
 @inlined
 def ties(one, other, trial):  # type: ignore[no-untyped-def]
     """Values that differ by less than this are equal up to rounding."""
-    return _TIE * max(abs(one), abs(other)) + _TIE_OF_SCALE * trial.limits[SCALE]
+    relative = max(_TIE, 10.0 * trial.limits[ROUNDING])
+    return relative * max(abs(one), abs(other)) + _TIE_OF_SCALE * trial.limits[SCALE]
 
 
 @inlined
 def is_open(low, high, trial):  # type: ignore[no-untyped-def]
     """Whether two bounds differ by more than rounding."""
-    return high - low > 0.01 * ties(low, high, trial)
+    relative = max(_CLOSED, trial.limits[ROUNDING])
+    return high - low > relative * max(abs(low), abs(high)) + 0.01 * _TIE_OF_SCALE * trial.limits[SCALE]
 
 
 @inlined
@@ -257,7 +261,7 @@ def is_proven(trial):  # type: ignore[no-untyped-def]
     if other >= 0 and high > trial.root_low[other] + trial.limits[TOLERANCE] + ties(high, trial.root_low[other], trial):
         return False
     low = trial.root_low[best] if other < 0 else min(trial.root_low[best], trial.root_low[other])
-    return high - low <= trial.limits[WIDTH]
+    return high - low <= trial.limits[WIDTH] or not is_open(low, high, trial)
 
 
 @inlined
@@ -285,11 +289,31 @@ def carry_back(table, nodes, trial, keys, first, last):  # type: ignore[no-untyp
 
 
 @kernel
-def run_trials(table, nodes, trial, stream, trials):  # type: ignore[no-untyped-def]
-    """Run ``trials`` more trials, or go on with one that waited; return a status."""
+def reachable(table, nodes, trial, order):  # type: ignore[no-untyped-def]
+    """Whether the root reaches each node: bool, shape (nodes,). ``order`` has the nodes by step, from the root's on."""
+    table, nodes, trial = borrowed(table), borrowed(nodes), borrowed(trial)
+    steps = trial.betas.size + 1
+    is_reached = np.zeros(nodes.store.used[0], np.bool_)
+    for node in order:
+        key = nodes.store.words[node, 0]
+        h, state = key % steps, key // steps
+        is_reached[node] |= key == trial.path[trial.book[ROOT_STEP]]
+        if not is_reached[node] or table.first_rows[state] < 0:
+            continue
+        for k in range(table.offsets[table.first_rows[state]], table.offsets[table.last_rows[state]]):
+            trial.key[0] = table.next_states[k] * steps + h + 1
+            child, _ = find(nodes.store, trial.key)
+            if child >= 0 and not table.done[k]:
+                is_reached[child] = True
+    return is_reached
+
+
+@kernel
+def run_trials(table, nodes, trial, stream, trials, visits):  # type: ignore[no-untyped-def]
+    """Run ``trials`` more trials, or fewer that visit ``visits`` nodes, from where one waited; return a status."""
     table, nodes, trial, stream = borrowed(table), borrowed(nodes), borrowed(trial), borrowed(stream)
     book = trial.book
-    last = book[TRIALS] + trials
+    last, latest = book[TRIALS] + trials, book[VISITED] + visits
     while True:
         h = book[STEP]
         state = trial.path[h] // (trial.betas.size + 1)
@@ -305,7 +329,7 @@ def run_trials(table, nodes, trial, stream, trials):  # type: ignore[no-untyped-
                 trial.root_high[a] = min(trial.root_high[a], trial.q_high[a])
             if is_proven(trial):
                 return PROVEN
-            if book[TRIALS] >= last:
+            if book[TRIALS] >= last or book[VISITED] >= latest:
                 return ENOUGH
             action = choose_at_root(trial)
             trial.root_visits[action] += 1
