@@ -105,5 +105,43 @@ def test_a_generator_of_fixed_seed_is_no_foresight():
     assert ErmMcts(model, 0.0, seed=0).plan(iterations=500).value < 6
 
 
+class Ahead(gymnasium.Env):
+    """Draws each coin one step before it counts, and shows only where it started."""
+
+    action_space = gymnasium.spaces.Discrete(2)
+    observation_space = gymnasium.spaces.Discrete(1000)
+
+    def __init__(self, starts):
+        self.starts = starts
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.coin = (int(self.np_random.integers(size)) for size in (self.starts, 2))
+        return self.place, {}
+
+    def step(self, action):
+        win = float(self.coin == action)
+        self.coin = int(self.np_random.integers(2))
+        return self.place, win, False, False, {}
+
+
+@pytest.mark.parametrize("starts", [1, 3, 60, 300])
+def test_what_is_drawn_ahead_is_foreseen(starts):
+    with pytest.raises(ModelError, match="its future is fixed beforehand"):
+        GymnasiumSimulator(Ahead(starts), horizon=5)
+
+
+def test_a_start_that_no_seed_repeats_leaves_nothing_to_compare():
+    class Anywhere(Coins):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.place = np.random.default_rng().normal()
+            return np.array([self.place]), {}
+
+    make = next(each for each in FORESEEN if each.__name__ == "Key")
+    with pytest.raises(ModelError, match="reset starts differently each time, even with one seed"):
+        GymnasiumSimulator(Anywhere(make))
+
+
 def test_blackjacks_hidden_card_is_no_reason_to_refuse_it():
     assert GymnasiumSimulator("Blackjack-v1", horizon=5).way == "attributes"

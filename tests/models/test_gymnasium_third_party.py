@@ -62,7 +62,7 @@ def test_environments_that_can_be_planned_on(module, name, way, note):
 )
 def test_what_a_player_does_not_see_is_known_on_request_only(module, name):
     env = make(module, name)
-    with pytest.raises(ModelError, match="would foresee what chance decides: its future is fixed when it is reset"):
+    with pytest.raises(ModelError, match="would foresee what chance decides: its future is fixed beforehand"):
         GymnasiumSimulator(env, horizon=8)
     model = GymnasiumSimulator(env, horizon=8, foresight=True)
     assert any("the plan knows the future" in note for note in model.notes)

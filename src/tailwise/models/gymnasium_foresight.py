@@ -1,9 +1,9 @@
 """The check that a plan cannot foresee: restored steps must follow the law of independently seeded episodes.
 
 A saved environment may carry its future with it: in a random generator that the planner does not reach, or in what
-it drew when it was reset (a deck, a map, a series of prices). The planner would then try an action, see what chance
-holds, and promise what nobody can achieve. Nothing is looked for inside the environment; what it *does* is
-compared.
+it drew beforehand (a deck, the next card, a map, a series of prices). The planner would then try an action, see
+what chance holds, and promise what nobody can achieve. Nothing is looked for inside the environment; what it *does*
+is compared.
 
 From a *place* (some steps into an episode), three samples of what the next eight steps show, under the same actions:
 
@@ -18,16 +18,17 @@ fresh
     happens to a player. There are some only where differently seeded episodes can look alike.
 
 Two exact tests, each at an error rate of ALPHA over all that is compared. *Foreseen*: a part of what is shown (the
-reward, the end, a number of the observation) never varies among restored steps, at any place where it varies among
-the others; if both had one law, the chance that all of the m deviating ones of n + N fell among the n others is
-C(n, m) / C(n + N, m) at each place. *Another law*: the ranks of one part at each step are summed over the restored
-episodes and compared with what 9,999 random choices of as many episodes give, place by place, and the places are
-put together by Fisher's rule. The samples have fixed sizes and seeds: the verdict on an environment is always the
-same.
+reward, the end, a number of the observation) never varies among restored steps, or among the first ones after
+restoring, at any place where it varies among the others; if both had one law, the chance that all of the m
+deviating ones of n + N fell among the n others is C(n, m) / C(n + N, m) at each place. *Another law*: the ranks of
+one part at each step are summed over the restored episodes and compared with what 9,999 random choices of as many
+episodes give, place by place, and the places are put together by Fisher's rule. The samples have fixed sizes and
+seeds: the verdict on an environment is always the same.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -47,7 +48,8 @@ _DEPTHS = (0, 0, 0, 2, 5)
 _AHEAD = 8
 _FEW, _MANY = 8, 40  # repetitions: at first, and where anything varies
 _TRIES = 2  # fresh episodes begun for each one that is wanted
-_STARTS, _MORE_STARTS, _FEWEST = 12, 240, 4
+_STARTS = (12, 40, 240)  # seeds tried if all start alike; if none do; if some do
+_FEWEST = 2
 _MOST_PARTS = 48
 _SHUFFLES = (199, 9_999)  # at first, and where few are as far
 
@@ -83,14 +85,15 @@ def find_foresight(machine: Machine, way: Way, seed: int = 0) -> Foresight:
 def _share(groups: list[list[int]], k: int) -> list[int]:
     """The seeds of place ``k``: no two places share an episode, as their chances are multiplied."""
     sharing = -(-len(_DEPTHS) // len(groups))
-    return groups[k % len(groups)][k // len(groups) :: sharing]
+    group = groups[k % len(groups)]
+    return group[k // len(groups) :: sharing] or group
 
 
 def _starts_alike(machine: Machine, seed: int) -> list[list[int]]:
     """Seeds whose episodes start alike, the largest groups first; single seeds if there are no such groups."""
     groups: dict[Hashable, list[int]] = {}
-    for begun in range(_MORE_STARTS):
-        if begun == _STARTS and len(groups) in (1, _STARTS):
+    for begun in range(_STARTS[2]):
+        if (begun == _STARTS[0] and len(groups) == 1) or (begun == _STARTS[1] and len(groups) == begun):
             break
         groups.setdefault(freeze(machine.reset(seed + begun)), []).append(seed + begun)
     if len(groups) == 1:
@@ -198,6 +201,10 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Hashable]]:
 
 
 def _judge(samples: list[_Samples], way: Way) -> Foresight:
+    if not any(each.same_start or each.fresh for each in samples):
+        return Foresight(
+            "its reset starts differently each time, even with one seed: there is nothing to compare with", ""
+        )
     foreseen = _foreseen(samples, "same_start") or _other_law(samples, "same_start")
     if foreseen:
         return Foresight(
@@ -206,7 +213,7 @@ def _judge(samples: list[_Samples], way: Way) -> Foresight:
     foreseen = _foreseen(samples, "fresh")
     if foreseen:
         return Foresight(
-            "its future is fixed when it is reset, and a saved state tells it (a generator out of reach, or a "
+            "its future is fixed beforehand, and a saved state tells it (a generator out of reach, or a "
             f"shuffled deck, a map, a series of prices that the player does not see): {foreseen}",
             "",
         )
@@ -234,25 +241,25 @@ def _key(trace: Trace) -> Hashable:
 
 
 def _foreseen(samples: list[_Samples], others: str) -> str:
-    """Name a part that never varies among restored steps, at all places where it varies among the others."""
+    """Name a part that never varies among restored steps, or their first ones, where it varies among the others."""
     names = dict.fromkeys(
         name for each in samples for trace in (*each.restored, *getattr(each, others)) for name in trace
     )
-    for name in names:
+    for name, ahead in itertools.product(names, (_AHEAD, 1)):
         chance, worst = 0.0, (0, "")
         for each in samples:
-            seen = [trace.get(name) for trace in getattr(each, others)]
-            restored = {trace.get(name) for trace in each.restored}
-            if not seen or (restored == set(seen) and len(restored) == 1):
+            restored, seen = (
+                [trace.get(name, ())[:ahead] for trace in traces] for traces in (each.restored, getattr(each, others))
+            )
+            if not seen or len({*restored, *seen}) == 1:
                 continue
-            if len(restored) > 1:
+            if len(set(restored)) > 1:
                 break
-            value = next(iter(restored))
-            deviating = sum(other != value for other in seen)
-            chance += _log_choose(len(seen), deviating) - _log_choose(len(seen) + len(each.restored), deviating)
-            worst = max(worst, (deviating, _described(each, name, value, seen)))
+            deviating = sum(other != restored[0] for other in seen)
+            chance += _log_choose(len(seen), deviating) - _log_choose(len(seen) + len(restored), deviating)
+            worst = max(worst, (deviating, _described(each, name, restored[0], seen)))
         else:
-            if chance < math.log(ALPHA / 4 / len(names)):
+            if chance < math.log(ALPHA / 6 / len(names)):
                 return worst[1]
     return ""
 
@@ -284,7 +291,7 @@ def _other_law(samples: list[_Samples], others: str) -> str:
                 mode = Counter(trace.get(name) for trace in each.restored).most_common(1)[0][0]
                 worst = min(worst, (chance, _described(each, name, mode, seen)))
         half = -sum(logs)  # Fisher: twice that is chi-square with two degrees of freedom for each place
-        if math.exp(-half) * sum(half**i / math.factorial(i) for i in range(len(logs))) < ALPHA / 4 / len(names):
+        if math.exp(-half) * sum(half**i / math.factorial(i) for i in range(len(logs))) < ALPHA / 6 / len(names):
             return worst[1]
     return ""
 

@@ -206,12 +206,13 @@ class GymnasiumSimulator(Simulator):
                 try:
                     way = build()
                     fault = find_fault(machine, way)
+                    told = None if fault else find_foresight(machine, way)
                 except Exception as error:  # environments raise anything when they are broken
                     self._named(error)
-                    fault = f"{type(error).__name__}: {short(str(error))}"
-                if not fault:
+                    fault, told = f"{type(error).__name__}: {short(str(error))}", None
+                if told is not None:
                     machine.is_masked = self._finite.has_mask
-                    return machine, way, self._told(find_foresight(machine, way), way)
+                    return machine, way, self._told(told, way)
                 reasons.append(f"{name} ({source}): {fault}")
         listed = "\n  ".join(dict.fromkeys(reasons))
         raise ModelError(
