@@ -6,6 +6,8 @@ import pytest
 from small_tables import all_laws, random_table
 from tailwise import backward_induction, constrained_planning, cvar_planning, domains, erm
 from tailwise.errors import OptionError
+from tailwise.planners import constrained
+from tailwise.planners.grid_totals import GridTotals
 from tailwise.risk import conditional_value_at_risk
 
 
@@ -75,6 +77,25 @@ def test_the_paper_s_problems():
     kept = constrained_planning(grid, 12.0, beta=0.1)
     assert kept.risk <= 12.0
     assert kept.value - kept.gap <= kept.value <= 9.712
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("options", [{"level": 0.5}, {"beta": 1.0}])
+def test_on_a_grid_the_bound_holds_and_the_budget_is_kept(options, monkeypatch):
+    monkeypatch.setattr(constrained, "reach_totals", lambda table, tolerance: GridTotals.over(table))
+    for seed in range(4):
+        mdp = random_table(seed, horizon=3)
+        risk = measures(mdp, options)
+        laws = [np.array(law).T for law in all_laws(mdp)]
+        risks, means = np.array([risk(*law) for law in laws]), np.array([np.dot(*law) for law in laws])
+        budget = float((risks.min() + risks[means.argmin()]) / 2) + 0.05
+        plan = constrained_planning(mdp, budget, **options)
+        least = means[risks <= budget].min()
+        assert plan.value - plan.gap - 1e-7 <= least <= plan.value + 0.02
+        totals, weights = np.array(followed(mdp, plan)).T
+        assert plan.risk <= budget + 1e-9
+        assert risk(totals, weights) <= budget + 0.02  # followed at the nearest point of the grid
+        assert np.dot(totals, weights) == pytest.approx(plan.value, abs=0.02)
 
 
 def test_nonsense_is_explained():

@@ -140,6 +140,8 @@ def test_planning_on_a_grid_keeps_the_stated_gap(sense, monkeypatch):
             assert sign * known.value - 1e-9 <= attained <= sign * known.value + 2 * rough.gap
         bound = exceedance_planning(mdp, budget)
         assert bound.value - bound.gap - 1e-9 <= least.value <= bound.value + 1e-9
+        with pytest.raises(OptionError, match="missed with certainty"):
+            exceedance_planning(mdp, -60.0 if sense == "cost" else 60.0)
         monkeypatch.undo()
 
 

@@ -216,6 +216,8 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     gap = 0.0
     if moved > 0.0:
         gap = value - graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
+    if value - gap >= 1.0 - 1e-12:
+        raise OptionError(f"no plan's total can be within the budget {budget:g}: it is missed with certainty")
     return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False)
 
 
