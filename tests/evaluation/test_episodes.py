@@ -335,13 +335,3 @@ def test_simulators_are_told_apart_by_what_they_do():
     assert compare(priced(1.0), priced(1.0), beta=0.5).equal == 3
     with pytest.raises(OptionError, match="different models"):
         compare(priced(1.0), priced(2.0), beta=0.5)
-
-
-def test_a_total_that_overflows_is_an_error_and_no_infinity():
-    huge = TabularMDP.from_outcomes([0], [0], [0], [1.0], [1e308], horizon=10)
-    for model, policy in ((huge, [0]), (Duck(huge), lambda state, h: 0)):
-        with (
-            pytest.raises(ModelError, match="the total of episode 0 is beyond the largest double"),
-            np.errstate(over="ignore"),
-        ):
-            evaluate(model, policy, episodes=2, seed=0)

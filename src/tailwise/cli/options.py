@@ -55,7 +55,7 @@ Planner: TypeAlias = Annotated[
     typer.Option(
         "--planner", "-p",
         help="auto (by what the model offers), exact, bounded, learned, tree, erm-mcts, acc-mcts, acc-mcts-raw, uct, "
-        "uct-polynomial, erm-bi, neutral-bi, or package.module:Class.",
+        "uct-polynomial, cvar-mcts, distributional, erm-bi, neutral-bi, or package.module:Class.",
     ),
 ]  # fmt: skip
 Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]

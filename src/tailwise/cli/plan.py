@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from tailwise._plain import plain
 from tailwise.cli import options as given
 from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span, sparkline
 
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.errors import OptionError
         from tailwise.planners import Planner
         from tailwise.planners.until import from_text
+        from tailwise.search import Plan
 
         condition = None if until is None else from_text(until)
         problem = load_model(model, horizon=horizon, discount=discount)
@@ -55,12 +57,13 @@ def register(app: typer.Typer) -> None:
                 watch = lambda done, used: tick(done if iterations is not None else used)  # noqa: E731
             result: Any = search.plan(iterations=iterations, seconds=seconds, until=condition, progress=watch)
         if json:
-            found = result.to_dict() if hasattr(result, "to_dict") else {"action": result.action}
+            found = plain(result)
+            found = found if isinstance(found, dict) else {"action": result.action}
             print_json({"model": problem.name, "seed": seed, **found, "planner": getattr(search, "kind", planner)})
-        elif hasattr(result, "rows"):
+        elif isinstance(result, Plan):
             _show(problem, result, getattr(search, "kind", planner), search)
         else:
-            say(f"Take {result.action}.")
+            _show_other(result)
         if getattr(result, "stopped", "") == "interrupted":
             raise typer.Exit(130)
 
@@ -125,6 +128,20 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
         advice = bonus_advice(result, bonus.constant)
         if advice:
             say(advice, "yellow")
+
+
+def _show_other(result: Any) -> None:
+    """Show what a planner found whose plans are of a kind of their own: its words, or its action and rows."""
+    if "__str__" in vars(type(result)):
+        say(str(result))
+        return
+    say(f"Take {getattr(result, 'label', result.action)}.", "bold green")
+    found = plain(result)
+    rows = found.get("rows") if isinstance(found, dict) else None
+    if rows:
+        columns = [name for name, cell in rows[0].items() if not isinstance(cell, (list, dict))]
+        shown = [[number(row[k]) if isinstance(row[k], float) else str(row[k]) for k in columns] for row in rows]
+        show_table(columns, shown, spare=columns[:0:-1])
 
 
 def bonus_advice(result: Any, constant: Any) -> str:

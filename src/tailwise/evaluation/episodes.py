@@ -88,7 +88,7 @@ def evaluate(
     OptionError
         If an option is out of range, or a limit is given to a fixed policy.
     ModelError
-        If ``planner_or_policy`` is neither, the planner's horizon is not the model's, or a total overflows.
+        If ``planner_or_policy`` is neither, or the planner's horizon is not the model's.
 
     Examples
     --------
@@ -133,11 +133,6 @@ def evaluate(
             lambda episode: play(environment, model, lambda state, h: allowed(model, act(state, h), state, h), episode),
             count, 1, **options,
         )  # fmt: skip
-    if not np.isfinite(totals).all():
-        raise ModelError(
-            f"the total of episode {int(np.flatnonzero(~np.isfinite(totals))[0])} is beyond the largest double; state "
-            f"the {model.sense}s in a larger unit"
-        )
     if totals.size < count:
         notes.append(f"interrupted: {totals.size} of {count} episodes were played")
         decisions = None if decisions is None else decisions[: totals.size]
