@@ -210,6 +210,16 @@ def test_options_can_be_changed():
             mdp.with_options(**bad)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_shared_losses_are_of_rows_that_go_on_at_one_loss(seed):
+    mdp = random_mdp(seed, done=True, scale=0.0 if seed % 2 else 1.0)
+    mdp = replace(mdp, losses=mdp.losses.round())  # some outcomes of a row cost the same, and neighbours of two rows
+    for row in range(mdp.num_rows):
+        kept = slice(mdp.outcome_offsets[row], mdp.outcome_offsets[row + 1])
+        alike = len(set(mdp.losses[kept].tolist())) == 1 and not mdp.done[kept].any()
+        assert np.array_equal(mdp.shared_losses[row], mdp.losses[kept][0] if alike else np.nan, equal_nan=True)
+
+
 def test_cumulative_rows_end_in_one():
     mdp = random_mdp(3, states=6)
     data = mdp.data

@@ -91,6 +91,18 @@ class Table:
         """State of each row: int64, shape (rows,)."""
         return np.repeat(np.arange(self.num_states), np.diff(self.action_offsets))
 
+    @cached_property
+    def shared_losses(self) -> Floats:
+        """Loss of each row whose outcomes all go on at one loss, NaN of the others: float64, shape (rows,)."""
+        first = self.outcome_offsets[:-1]
+        differs = np.append(self.losses[1:] != self.losses[:-1], False)
+        differs[first[1:] - 1] = False  # the last outcome of a row beside the first of the next
+        if self.done.any():
+            differs |= self.done
+        shared = self.losses[first]
+        shared[np.logical_or.reduceat(differs, first)] = np.nan
+        return shared
+
     def signed(self, loss: Any) -> Any:
         """Turn losses into the model's own sense, or back: costs stay, rewards are negated."""
         return loss if self.sense == "cost" else 0.0 - loss

@@ -18,7 +18,7 @@ import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -55,7 +55,6 @@ class Solution:
     beta: float
     values: Floats
     policy: NDArray[np.int32]
-    _rows: sweep_kernels.Rows = field(repr=False)
 
     @property
     def value(self) -> float:
@@ -72,7 +71,7 @@ class Solution:
         self._check(h)
         values = np.array(self.mdp.signed(self.values[h + 1]))
         flat, spare = np.empty(self.mdp.num_rows), np.empty(self.mdp.num_states)
-        _Sweeps(self.mdp, self._rows, self.beta)(h, values, flat, spare, np.empty(spare.size, np.int32))
+        _Sweeps(self.mdp, self.beta)(h, values, flat, spare, np.empty(spare.size, np.int32))
         full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
         full[self.mdp.row_states, self.mdp.action_ids] = flat
         return np.asarray(self.mdp.signed(full))
@@ -152,30 +151,27 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1) -> Sol
         )
     values, policy = np.empty((horizon + 1, size)), np.empty((horizon, size), np.int32)
     values[horizon] = mdp.terminal_losses
-    rows, none = _rows_of(mdp), np.empty(0)
+    none = np.empty(0)
     with ThreadPoolExecutor(number) if number > 1 else nullcontext() as pool:
-        sweep = _Sweeps(mdp, rows, level, pool, number)
+        sweep = _Sweeps(mdp, level, pool, number)
         for h in range(horizon - 1, -1, -1):
             sweep(h, values[h + 1], none, values[h], policy[h])
     if mdp.sense == "reward":
         np.subtract(0.0, values, out=values)  # and no -0.0
     values.setflags(write=False)
     policy.setflags(write=False)
-    return Solution(mdp, level, values, policy, rows)
+    return Solution(mdp, level, values, policy)
 
 
 class _Sweeps:
     """The sweeps over one table at one risk level, by one thread or by several."""
 
-    def __init__(
-        self,
-        mdp: TabularMDP,
-        rows: sweep_kernels.Rows,
-        beta: float,
-        pool: ThreadPoolExecutor | None = None,
-        threads: int = 1,
-    ) -> None:
-        self.mdp, self.rows, self.beta = mdp, rows, beta
+    def __init__(self, mdp: TabularMDP, beta: float, pool: ThreadPoolExecutor | None = None, threads: int = 1) -> None:
+        self.mdp, self.beta = mdp, beta
+        self.rows = rows = sweep_kernels.Rows(
+            mdp.action_offsets, mdp.action_ids, mdp.outcome_offsets, mdp.probabilities,
+            mdp.next_states.view(np.uint32), mdp.losses, mdp.done, mdp.shared_losses,
+        )  # fmt: skip
         self._map = map if pool is None else pool.map
         before = rows.outcome_offsets[rows.action_offsets]  # of each state: the parts have equally many outcomes
         edges = np.searchsorted(before, np.linspace(0, before[-1], threads + 1)[1:-1])
@@ -199,14 +195,3 @@ class _Sweeps:
 
         for step in (transform, sweep):
             list(self._map(step, self._parts))
-
-
-def _rows_of(mdp: TabularMDP) -> sweep_kernels.Rows:
-    """The table for the sweeps: which rows share one loss, whose outcomes all go on, take the fast product."""
-    starts = mdp.outcome_offsets[:-1]
-    low, high = np.minimum.reduceat(mdp.losses, starts), np.maximum.reduceat(mdp.losses, starts)
-    alike = (low == high) & ~np.logical_or.reduceat(mdp.done, starts)
-    return sweep_kernels.Rows(
-        mdp.action_offsets, mdp.action_ids, mdp.outcome_offsets, mdp.probabilities, mdp.next_states.view(np.uint32),
-        mdp.losses, mdp.done, np.where(alike, low, math.nan),
-    )  # fmt: skip
