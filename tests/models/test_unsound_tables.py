@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tailwise
 from tailwise import AccMcts, ErmMcts, ExactPlanner, NluMcts, TabularMDP, Uct, backward_induction, check_model, evaluate
 from tailwise.errors import ModelError, SimulatorError
+from tailwise.evaluation import policy_risk
 from tailwise.models.contract import LARGEST_COST
 from tailwise.planners.acc_mcts import pilot_reference
 from tailwise.risk import erm
@@ -22,6 +24,19 @@ ENTRIES = {
     "planner": lambda mdp: ExactPlanner(mdp, 0.5, seed=0).plan(iterations=50),
     "evaluate": lambda mdp: evaluate(mdp, np.zeros((3, 3), int), episodes=5, seed=0),
     "data": lambda mdp: mdp.data,
+    "learned": lambda mdp: tailwise.LearnedModelSearch(mdp, 0.5, seed=0),
+    "bounded": lambda mdp: tailwise.BoundedTrials(mdp, 0.5, seed=0).plan(iterations=5),
+    "cvar-mcts": lambda mdp: tailwise.CvarMcts(mdp, 0.5, seed=0).plan(iterations=5),
+    "distributional": lambda mdp: tailwise.DistributionalMcts(mdp, lambda total: total, seed=0).plan(iterations=5),
+    "auto": lambda mdp: tailwise.make_planner(mdp, 0.5, seed=0).plan(iterations=5),
+    "evar": lambda mdp: tailwise.evar_planning(mdp, 0.9),
+    "cvar": lambda mdp: tailwise.cvar_planning(mdp, 0.9),
+    "exceedance": lambda mdp: tailwise.exceedance_planning(mdp, 2.0),
+    "nested": lambda mdp: tailwise.nested_cvar_planning(mdp, 0.9),
+    "constrained": lambda mdp: tailwise.constrained_planning(mdp, 3.0, level=0.9),
+    "frontier": tailwise.frontier,
+    "policy": lambda mdp: policy_risk(mdp, np.zeros((3, 3), int), 0.5),
+    "chances": lambda mdp: policy_risk(mdp, np.zeros((3, 3, 1)), 0.5),
 }
 
 

@@ -92,3 +92,9 @@ def test_nonsense_is_explained():
         truncate(replace(model, step_losses=np.zeros((1, model.num_rows))), 0.1)
     with pytest.raises(ModelError, match="TabularMDP"):
         truncate(domains.make("sailing"), 0.1)
+
+
+def test_a_dead_end_that_is_far_away_is_still_one():
+    mdp = TabularMDP.from_outcomes([0, 1], [0, 0], [1, 2], [1, 1], [1, 1], num_states=3, horizon=2, discount=0.5)
+    with pytest.raises(ModelError, match="state 2: no action is allowed here"):
+        truncate(mdp, 0.1)

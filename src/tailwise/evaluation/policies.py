@@ -47,6 +47,7 @@ def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     StateError
         If an action is not allowed where the policy takes it.
     """
+    mdp.require_sound()
     shape = (mdp.horizon, mdp.num_states)
     given = getattr(policy, "policy", as_policy(policy))
     if hasattr(given, "act"):
@@ -109,6 +110,7 @@ def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:
     StateError
         If an action is not allowed where the policy takes it.
     """
+    mdp.require_sound()
     given = getattr(policy, "policy", policy)
     if np.ndim(given) != 3:
         rows = policy_rows(mdp, policy)

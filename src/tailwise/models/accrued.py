@@ -249,6 +249,7 @@ class AccruedTable:
 
 def total_bounds(mdp: TabularMDP) -> tuple[float, float]:
     """Return bounds (low, high) on the discounted total loss of every episode of a table."""
+    mdp.require_sound()
     low = high = 0.0
     for h in range(mdp.horizon):
         losses = mdp.losses

@@ -91,7 +91,7 @@ def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) 
         )
     if model.step_losses.size:
         raise ModelError(f"costs of {model.name} depend on the step, up to its horizon; there is nothing to truncate")
-    model.require_sound()
+    replace(model, horizon=MAX_HORIZON).require_sound()  # no dead end may be reached, ever
     low, high = _envelope(model)
     width = float(np.max(high - low))
     horizon, error = _steps(allowed, discount, width / 2.0)

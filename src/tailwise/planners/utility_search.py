@@ -19,6 +19,7 @@ from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import AccruedTable, ExponentialUtility, Utility
 from tailwise.models.accrued_simulator import AccruedSimulator
+from tailwise.models.check import require_model
 from tailwise.search import Plan, SearchOptions, StopReason, TreeSearch
 
 
@@ -61,6 +62,7 @@ class UtilityPlan(Plan):
 
 def accrued_view(model: Any, utility: Utility) -> AccruedTable | AccruedSimulator:
     """Return the accrued-cost view of a table or simulator, with its utility."""
+    require_model(model)
     if isinstance(model, TabularMDP):
         return AccruedTable(model, utility)
     return AccruedSimulator(model, utility)
