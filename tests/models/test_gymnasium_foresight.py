@@ -13,7 +13,7 @@ from tailwise.models.gymnasium_saving import Copies
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from tests.models.hiding_places import FORESEEN, FOUND, UNREPEATABLE, Coins, Own  # noqa: E402
+from models.hiding_places import FORESEEN, FOUND, UNREPEATABLE, Coins, Own  # noqa: E402
 
 NAMED = {"ids": lambda make: make.__name__}
 

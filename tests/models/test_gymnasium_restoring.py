@@ -13,7 +13,7 @@ from tailwise.models.copying import Copier, find_generators
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from tests.models.hiding_places import STATES, SlottedSum, Sums  # noqa: E402
+from models.hiding_places import STATES, SlottedSum, Sums  # noqa: E402
 
 
 @pytest.mark.parametrize("make", STATES, ids=lambda make: make.__name__)

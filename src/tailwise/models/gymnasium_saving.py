@@ -60,9 +60,7 @@ class Way(Protocol):
 
     name: str
     is_plain: bool  # whether all that it saves is data, so that it can hold no generator
-    keeps_keys: (
-        bool  # whether a state has one key, restored before its last step or not (pickled strings may be shared)
-    )
+    keeps_keys: bool  # whether the key of a state is the same if its last step began at a restored state
 
     def save(self, machine: Machine) -> Saved:
         """Return the environment's present state."""

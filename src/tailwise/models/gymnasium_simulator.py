@@ -2,12 +2,11 @@
 
 The planner works on a private environment, which it puts into any state and steps with its own random draws. How
 a state is saved and restored is found out, and verified, when the simulator is made; see
-:mod:`tailwise.models.gymnasium_saving`.
+:mod:`tailwise.models.gymnasium_finding`.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,25 +15,14 @@ import numpy as np
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Sense, check_discount, check_horizon
-from tailwise.models.copying import Copier
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_actions import FiniteActions
+from tailwise.models.gymnasium_finding import find_way
 from tailwise.models.gymnasium_foresight import Foresight, find_foresight
-from tailwise.models.gymnasium_machine import Machine, UnsuitableError, freeze, lift_limits, number, strip, wrappers
-from tailwise.models.gymnasium_saving import (
-    Attributes,
-    Copies,
-    OwnFunctions,
-    Replay,
-    Saved,
-    Way,
-    duplicate,
-    restore,
-    save,
-)
+from tailwise.models.gymnasium_machine import Machine, freeze, number, strip, wrappers
+from tailwise.models.gymnasium_saving import OwnFunctions, Replay, Saved, duplicate, restore, save
 from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
 from tailwise.models.gymnasium_trial import SpotCheck, find_fault
-from tailwise.models.mujoco_saving import MujocoData, MujocoState
 from tailwise.models.report import Violation
 from tailwise.models.simulator import Simulator, short
 
@@ -163,11 +151,13 @@ class GymnasiumSimulator(Simulator):
         self._last: EnvironmentState | None = None
         self._accepts_foresight = foresight
         own = OwnFunctions(save, restore) if save is not None and restore is not None else None
-        self._machine, self._way, trial_note = self._find_way(env, own, is_users=not isinstance(env_or_id, str))
+        is_users = not isinstance(env_or_id, str)
+        self._machine, self._way, told = find_way(env, own, self._finite, self.name, is_users=is_users)
+        told_note = self._told(told)
         self.way = self._way.name
         self._spot = SpotCheck(self._machine, self._way, self.name)
         self._count = 0
-        if not isinstance(env_or_id, str) and _was_reset(env):
+        if is_users and _was_reset(env):
             self.start = self.state_of(env)
             origin = "from where the environment stands"
         else:
@@ -175,7 +165,7 @@ class GymnasiumSimulator(Simulator):
             origin = f"from its state after reset(seed={seed})"
         found = f"states are saved and restored by {self.way}, verified; planning {origin}"
         rare = ("where steps are random, a replayed state never comes twice: plan with widening=Widening()",)
-        self._notes = (found, trial_note, *limit_note, *(rare if isinstance(self._way, Replay) else ()))
+        self._notes = (found, told_note, *limit_note, *(rare if isinstance(self._way, Replay) else ()))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -189,47 +179,11 @@ class GymnasiumSimulator(Simulator):
             more.append(f"an action that raises where others do not is taken for illegal ({machine.refusal})")
         return (*self._notes, *more)
 
-    # ----------------------------------------------------------------- finding
-
-    def _find_way(self, env: Any, own: OwnFunctions | None, *, is_users: bool) -> tuple[Machine, Way, str]:
-        reasons = []
-        for source, made in _private_environments(env, is_users):
-            try:
-                machine = Machine(lift_limits(made()), self._finite)
-                machine.reset(0)
-                machine.has_generators = bool(machine.generators)
-            except Exception as error:
-                self._named(error)
-                reasons.append(f"{source}: {type(error).__name__}: {error}")
-                continue
-            for name, build in _ways(machine, own):
-                try:
-                    way = build()
-                    fault = find_fault(machine, way)
-                    told = None if fault else find_foresight(machine, way)
-                except Exception as error:  # environments raise anything when they are broken
-                    self._named(error)
-                    fault, told = f"{type(error).__name__}: {short(str(error))}", None
-                if told is not None:
-                    machine.is_masked = self._finite.has_mask
-                    return machine, way, self._told(told, way)
-                reasons.append(f"{name} ({source}): {fault}")
-        listed = "\n  ".join(dict.fromkeys(reasons))
-        raise ModelError(
-            f"{self.name} cannot be planned on: no way to save and restore it works.\n  {listed}\n"
-            "Give your own save= and restore=, or write the problem as a Simulator"
-        )
-
-    def _named(self, error: Exception) -> None:
-        """Pass on what is wrong with the environment itself, whatever way it is saved."""
-        if isinstance(error, UnsuitableError):
-            raise UnsuitableError(f"{self.name} cannot be planned on: {error}") from None
-
-    def _told(self, told: Foresight, way: Way) -> str:
+    def _told(self, told: Foresight) -> str:
         """What the user should know of the plan's foresight; it is refused unless the user accepts it."""
         if told.fault and not self._accepts_foresight:
             raise ModelError(
-                f"a plan for {self.name} (saved by {way.name}) would foresee what chance decides: {told.fault}. "
+                f"a plan for {self.name} (saved by {self._way.name}) would foresee what chance decides: {told.fault}. "
                 "Draw from self.np_random in step, give your own save= and restore= that leave it out, or give "
                 "foresight=True to plan as one who knows it"
             )
@@ -410,38 +364,6 @@ def _horizon(env: Any, horizon: int | None) -> tuple[int, tuple[str, ...]]:
     return left, (
         f"{taken} of the {limit} steps of the time limit are taken; planning the rest",
     ) if left < limit else ()
-
-
-def _private_environments(env: Any, is_users: bool) -> list[tuple[str, Callable[[], Any]]]:
-    """Where the planner's own environment can come from, in order of preference."""
-    stripped = strip(env)
-    if not is_users:
-        return [("made from its id", lambda: stripped)]
-    sources: list[tuple[str, Callable[[], Any]]] = [("a copy of the given one", lambda: _copied(stripped))]
-    if getattr(env, "spec", None) is not None:  # with its wrappers, or not at all
-        sources.append(("made from its spec", lambda: strip(make_environment(env.spec))))
-    return sources
-
-
-def _copied(env: Any) -> Any:
-    copier = Copier()
-    try:
-        return copier.thaw(copier.freeze(env))[0]
-    except Exception:  # its own __deepcopy__ may know better
-        return copy.deepcopy(env)
-
-
-def _ways(machine: Machine, own: OwnFunctions | None) -> list[tuple[str, Callable[[], Way]]]:
-    if own is not None:
-        return [(own.name, lambda: own)]
-    replay = (Replay.name, lambda: Replay(machine))
-    if type(getattr(machine.core, "data", None)).__name__ == "MjData":
-        return [
-            (MujocoState.name, lambda: MujocoState(Attributes(machine))),
-            (MujocoData.name, lambda: MujocoData(Attributes(machine))),
-            replay,
-        ]
-    return [(Attributes.name, lambda: Attributes(machine)), (Copies.name, Copies), replay]
 
 
 def _was_reset(env: Any) -> bool:
