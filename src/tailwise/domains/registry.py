@@ -5,15 +5,13 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, UnknownNameError
-
-# Modules that register their domains when imported; a domain's name says what it is, not where.
-_MODULES = ("paper", "american_put", "battery", "inventory", "maintenance", "sailing", "trading")
 
 
 @dataclass(frozen=True)
@@ -134,5 +132,7 @@ def _checked(value: Any, key: str, default: Any, name: str) -> Any:
 
 
 def _load() -> None:
-    for module in _MODULES:
-        importlib.import_module(f"tailwise.domains.{module}")
+    """Import the modules of this package: each registers its domains."""
+    package = importlib.import_module("tailwise.domains")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
