@@ -399,3 +399,14 @@ def test_a_utility_is_compiled_anew_when_a_value_that_it_uses_changes(monkeypatc
     monkeypatch.setattr(sys.modules[__name__], "LIMIT", 1000.0)
     assert before > 0.0
     assert NluMcts(mdp, above_limit, seed=0).plan(iterations=100).value == 0.0
+
+
+def test_accrued_simulators_refuse_costs_that_overflow_and_show_labels_of_the_state():
+    class Huge(Steps):
+        def step(self, state, action, rng):
+            return state, 1e200, False
+
+    with pytest.raises(SimulatorError, match=r"the cost is 1e\+200; it must be a finite number of at most 1e\+140"):
+        NluMcts(Huge(), lambda total: total, seed=0).plan(iterations=10)
+    labels = [row.label for row in AccMcts(make("sailing"), 0.1, seed=0).plan(iterations=20).rows]
+    assert set(labels) <= {"north", "north-east", "east"}

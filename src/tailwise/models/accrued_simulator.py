@@ -9,7 +9,16 @@ import numpy as np
 
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models.accrued import ExponentialUtility, Utility, check_utility
-from tailwise.models.simulator import Simulator, cost_fault, model_name, own_method, short, validate_simulator
+from tailwise.models.contract import LARGEST_COST
+from tailwise.models.simulator import (
+    Simulator,
+    action_label,
+    cost_fault,
+    model_name,
+    own_method,
+    short,
+    validate_simulator,
+)
 
 
 class AccruedSimulator(Simulator):
@@ -32,6 +41,8 @@ class AccruedSimulator(Simulator):
         If ``utility`` cannot be called, or is an exponential one of the other sense.
     """
 
+    labels_by_state = True
+
     def __init__(self, inner: Any, utility: Utility) -> None:
         validate_simulator(inner)
         check_utility(utility, inner.sense)
@@ -53,7 +64,7 @@ class AccruedSimulator(Simulator):
         """Draw ((next state, accrued, step), cost, done); only the end charges, the utility of the total."""
         inner, accrued, h = state
         target, cost, done = self.inner.step(inner, action, rng)
-        if not math.isfinite(cost):
+        if not abs(cost) <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(cost)}")
         accrued = accrued + float(self.powers[h]) * float(cost)
         after = (target, accrued, h + 1)
@@ -62,10 +73,9 @@ class AccruedSimulator(Simulator):
         end = 0.0 if done or self._end is None else float(self.powers[h + 1]) * float(self._end(target))
         return after, self.utility_of(accrued + end), bool(done)
 
-    def action_name(self, action: Any) -> str:
-        """Return the simulator's name of an action."""
-        named = own_method(self.inner, "action_name")
-        return str(action if named is None else named(action))
+    def action_name(self, action: Any, state: Any = None) -> str:
+        """Return the simulator's name of an action, in a state of the view."""
+        return action_label(self.inner, action, None if state is None else state[0])
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's name of a state, with the accrued cost."""

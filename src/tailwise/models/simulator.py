@@ -7,6 +7,7 @@ its compiled kernel through a callback, with states interned in a dict.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 from collections.abc import Hashable, Sequence
@@ -134,15 +135,12 @@ def contract_faults(model: Any) -> list[str]:
     if isinstance(model, type):
         return [f"it is a class, not an object; pass an instance, as {model.__name__}()"]
     faults = []
-    for name, (count, signature) in _REQUIRED.items():
-        if own_method(model, name) is None:
-            faults.append(f"{name} is missing; expected {signature}")
-        else:
-            faults += _signature_faults(getattr(model, name), name, count, signature)
-    for name, (count, signature) in _OPTIONAL.items():
-        method = getattr(model, name, None)
+    for name, (count, signature) in (_REQUIRED | _OPTIONAL).items():
+        method = own_method(model, name)
         if method is not None:
             faults += _signature_faults(method, name, count, signature)
+        elif name in _REQUIRED:
+            faults.append(f"{name} is missing; expected {signature}")
     faults += _misspelt(model)
     for name, expected in _ATTRIBUTES.items():
         if not hasattr(model, name):
@@ -180,12 +178,11 @@ def _misspelt(model: Any) -> list[str]:
 def _signature_faults(method: Any, name: str, count: int, signature: str) -> list[str]:
     if not callable(method):
         return [f"{name} is {method!r}, not a method; expected {signature}"]
-    try:
-        inspect.signature(method).bind(*range(count))
-    except TypeError:
-        return [f"{name}{inspect.signature(method)} does not fit; expected {signature}"]
-    except ValueError:  # builtins without a signature
-        return []
+    with contextlib.suppress(ValueError):  # builtins without a signature
+        try:
+            inspect.signature(method).bind(*range(count))
+        except TypeError:
+            return [f"{name}{inspect.signature(method)} does not fit; expected {signature}"]
     return []
 
 

@@ -122,13 +122,14 @@ def _fill_risks(rows, future, beta, discount, base, out):  # type: ignore[no-unt
             out[k] = losses[k] + discount * (shift + out[k])
     elif future.mode == NEAR:
         for k in range(out.size):
-            out[k] = losses[k] + discount * (shift + math.log1p(level * out[k]) / level)
+            is_lost = out[k] == math.inf
+            out[k] = math.nan if is_lost else losses[k] + discount * (shift + math.log1p(level * out[k]) / level)
     else:
         for k in range(out.size):
             is_lost = out[k] < _UNDERFLOW or out[k] == math.inf
             out[k] = math.nan if is_lost else losses[k] + discount * (shift + math.log(out[k]) / level)
     for k in range(out.size):
-        if math.isnan(out[k]):  # on its own; so also an infinite value at a negative beta
+        if math.isnan(out[k]):  # on its own; so also what can lead to an infinite value
             out[k] = _row_erm(offsets[k], offsets[k + 1], rows, future.values, discount, beta)
 
 
