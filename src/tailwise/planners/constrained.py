@@ -72,7 +72,7 @@ def constrained_planning(
     beta: float | None = None,
     tolerance: float | None = None,
     merge: float | None = None,
-    max_solves: int = 2000,
+    max_solves: int = 600,
 ) -> ConstrainedPlan:
     """Find a plan of least mean whose CVaR or ERM keeps to a budget.
 
@@ -90,7 +90,7 @@ def constrained_planning(
         Gap at which to stop, >= 0; 1e-3 of the range of the totals if not given.
     merge : float, optional
         As in :func:`cvar_planning`.
-    max_solves : int, default 2000
+    max_solves : int, default 600
         Stop there, with the gap that is left.
 
     Returns
@@ -117,7 +117,8 @@ def constrained_planning(
     most = float(mdp.signed(real(budget, "budget")))
     graph: Any = reach_totals(mdp, tolerance=merge)
     range_ = float(np.ptp(graph.all_totals()))
-    allowed = 1e-3 * range_ if tolerance is None else real(tolerance, "tolerance", low=0.0)
+    off = graph.understated + graph.overstated(level=level, beta=beta)
+    allowed = max(1e-3 * range_, off) if tolerance is None else real(tolerance, "tolerance", low=0.0)
     counted = _Counted(graph)
     if beta is not None:
         risk_level = real(beta, "beta", low=0.0, low_open=True)
@@ -145,7 +146,7 @@ def constrained_planning(
 
         name = f"CVaR at {tail_level:g}"
         least_risk = float(mdp.signed(cvar_planning(mdp, tail_level, merge=merge).value))
-    under, over = graph.understated, graph.overstated(level=level, beta=beta)
+    under, over = graph.understated, off - graph.understated
     slack = 1e-9 * max(range_, abs(most))
     neutral_mean, neutral = counted.minimise(lambda x: x)
     found: _Found | None

@@ -211,12 +211,13 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
             f"budget {budget:g} is {bound} the {word} total that any plan can have, {float(mdp.signed(points[0])):g}: "
             "it is missed with certainty"
         )
-    moved = graph.tolerance
-    value, chosen = graph.minimise(lambda totals: (totals > limit + slack - moved).astype(np.float64))
-    gap = 0.0
+    moved, doubt = graph.displaced
+    least, chosen = graph.minimise(lambda totals: (totals > limit + slack - moved).astype(np.float64))
+    value, gap = min(1.0, least + doubt), 0.0
     if moved > 0.0:
-        gap = value - graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
-    if value - gap >= 1.0 - 1e-12:
+        surely = graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
+        gap = value - max(0.0, surely - doubt)
+    if value - gap >= 1.0 - 2.0 * doubt - 1e-12:
         raise OptionError(f"no plan's total can be within the budget {budget:g}: it is missed with certainty")
     return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False)
 

@@ -8,7 +8,9 @@ mean 0 whatever came before and within one spacing w. Hence for every policy
 - no total is off by more than ``(H + 1) w``, and risks are overstated by far less, since D is sub-Gaussian (Hoeffding):
   CVaR, which is subadditive, by at most ``w sqrt((H + 1) ln(1 / (1 - level)) / 2)``, ERM by ``beta (H + 1) w^2 / 8``.
 
-So the optimum on the grid bounds that of the table from both sides, up to these.
+So the optimum on the grid bounds that of the table from both sides, up to these. The plan that has the value of
+the grid rounds what was paid to one of the two points at random; :meth:`GridTotals.action` takes the nearest, which the
+bound on the optimum does not depend on.
 """
 
 from __future__ import annotations
@@ -92,6 +94,13 @@ class GridTotals:
         if level is not None:
             return min(self.tolerance, self.spacing * math.sqrt(-0.5 * steps * math.log1p(-level)))
         return self.tolerance if beta is None else min(self.tolerance, beta * steps * self.spacing**2 / 8.0)
+
+    @property
+    def displaced(self) -> tuple[float, float]:
+        """A distance, and with what probability a total is off by more, in one direction, at most (Hoeffding)."""
+        doubt = 1e-9
+        far = self.spacing * math.sqrt(-0.5 * (self.mdp.horizon + 1) * math.log(doubt))
+        return (far, doubt) if far < self.tolerance else (self.tolerance, 0.0)
 
     def all_totals(self) -> Floats:
         """Return every total on the grid, increasing."""

@@ -155,6 +155,11 @@ class ReachableTotals:
         """By how much a risk may be overstated, whichever measure it is."""
         return self.tolerance
 
+    @property
+    def displaced(self) -> tuple[float, float]:
+        """A distance, and with what probability a total is off by more: never."""
+        return self.tolerance, 0.0
+
     def action(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
         """Return the action id in the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
         step = self.steps[h]
