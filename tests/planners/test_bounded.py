@@ -139,6 +139,10 @@ def test_bounds_that_cannot_come_closer_end_the_search():
     plan = BoundedTrials(mdp, 0.1, seed=0, width=0.0).plan()
     assert plan.stopped is StopReason.PROVEN
     assert 0.0 < plan.upper - plan.lower < 1e-9
+
+
+@pytest.mark.compiled
+def test_ties_know_how_far_rounding_adds_up():
     long = domains.make("mdp-4", horizon=5_000, discount=1.0)
     plan = BoundedTrials(long, 1e-4, seed=0, width=0.0).plan(seconds=60)
     assert plan.stopped is StopReason.PROVEN

@@ -439,7 +439,7 @@ class BoundedTrials(ActsByPlanning):
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",
-            _player=Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0] >> 1)),
+            _player=Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0]) >> 1),
             lower=bounds.low,
             upper=bounds.high,
             proven=bool(kernels.is_proven(trial)),
