@@ -26,7 +26,7 @@ from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.simulator import SimulatorBinding
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.simulator import MAX_ACTIONS, cost_fault, model_name, outcome_fault, short
+from tailwise.models.simulator import cost_fault, listed_actions, model_name, outcome_fault, short
 
 _METHODS = {
     faults.ACTIONS: "actions",
@@ -87,14 +87,10 @@ class CompiledBinding(SimulatorBinding):
             raise SimulatorError(
                 f"actions({short(state)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
             ) from error
-        if number < 1:
-            raise SimulatorError(
-                f"actions({short(state)}) of {model_name(self.model)}: no action is allowed; give the state one, "
-                "or end the episode with done=True"
-            )
-        if number > MAX_ACTIONS:
-            raise SimulatorError(f"actions({short(state)}) of {model_name(self.model)}: {_too_many(number)}")
-        return list(range(number))
+        allowed, fault = listed_actions(number)
+        if fault:
+            raise SimulatorError(f"actions({short(state)}) of {model_name(self.model)}: {fault}")
+        return allowed
 
     def action_name(self, action: Any, handle: int) -> str:
         """Return the action's label, or its number as text."""
@@ -129,9 +125,7 @@ class CompiledBinding(SimulatorBinding):
 
     def _fault(self, method: str, result: Any, state: Any) -> str:
         if method == "actions":
-            if result > MAX_ACTIONS:
-                return _too_many(result)
-            return f"it returned {short(result)}; at least one action must be allowed (or done=True on the way in)"
+            return listed_actions(result)[1]
         if method == "rollout_policy":
             return (
                 f"it chose {short(result)}, which is not allowed; allowed: {short(self.model.actions(state))} actions"
@@ -172,7 +166,3 @@ class CompiledBinding(SimulatorBinding):
     def _replace_store(self, store: InternStore) -> None:
         self._integers[shared.WORDS] = store.words.ctypes.data
         self.data = self.data._replace(store=store)
-
-
-def _too_many(number: int) -> str:
-    return f"it returned {number}; the search takes at most {MAX_ACTIONS} actions: choose some"

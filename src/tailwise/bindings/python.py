@@ -36,11 +36,11 @@ from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import LARGEST_COST
 from tailwise.models.simulator import (
-    MAX_ACTIONS,
     Simulator,
     action_label,
     compared_by_identity,
     cost_fault,
+    listed_actions,
     model_name,
     outcome_fault,
     own_method,
@@ -147,27 +147,9 @@ class PythonBinding(SimulatorBinding):
         return allowed
 
     def _ask_actions(self, state: Any) -> list[Any]:
-        answer = self.model.actions(state)
-        if hasattr(answer, "low") and hasattr(answer, "high"):
-            raise SimulatorError(
-                f"it returned a continuous space, {short(answer)}; the search needs finitely many actions: "
-                "choose them with tailwise.Discretized"
-            )
-        many = answer if isinstance(answer, (int, np.integer)) else len(answer) if hasattr(answer, "__len__") else 0
-        if many > MAX_ACTIONS:
-            raise SimulatorError(
-                f"it returned {short(many)} actions; the search takes at most {MAX_ACTIONS}: choose some"
-            )
-        if isinstance(answer, (int, np.integer)) and not isinstance(answer, bool):
-            allowed: list[Any] = list(range(int(answer)))
-        elif isinstance(answer, np.ndarray) and answer.ndim == 1:
-            allowed = answer.tolist()
-        elif hasattr(answer, "__len__") and hasattr(answer, "__getitem__") and not isinstance(answer, (str, dict)):
-            allowed = list(answer)
-        else:
-            raise SimulatorError(f"it returned {short(answer)}; expected a number of actions or a sequence of them")
-        if not allowed:
-            raise SimulatorError("no action is allowed; give the state one, or end the episode with done=True")
+        allowed, fault = listed_actions(self.model.actions(state))
+        if fault:
+            raise SimulatorError(fault)
         return allowed
 
     def action_name(self, action: Any, handle: int) -> str:

@@ -16,12 +16,14 @@ import numpy as np
 
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
+from tailwise.models.contract import SUM_TOLERANCE
 from tailwise.models.gymnasium_simulator import GymnasiumSimulator
 from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import (
     MAX_ACTIONS,
     contract_faults,
     cost_fault,
+    listed_actions,
     model_name,
     outcome_fault,
     own_method,
@@ -29,7 +31,6 @@ from tailwise.models.simulator import (
     state_fault,
 )
 
-_SUM_TOLERANCE = 1e-9
 _LARGE_COST = 1e12
 _FRESH_STATES = 50
 
@@ -157,12 +158,12 @@ class _Trial:
         first, second = self._call("actions", (state,), where), self._call("actions", (state,), where)
         if first is None or second is None:
             return None
-        listed = _listed(first[0])
-        if not listed:
-            problem = "no action is allowed" if listed == [] else f"returned {short(first[0])}"
+        listed, fault = listed_actions(first[0])
+        if fault:
+            problem = fault.partition("; ")[0]
             self._fault("actions", where, problem, f"return a number from 1 to {MAX_ACTIONS} or a sequence of actions")
             return None
-        if _listed(second[0]) != listed:
+        if listed_actions(second[0])[0] != listed:
             self._fault("actions differ", where, "two calls gave different actions", "the state alone must decide")
         if len(set(map(repr, listed))) != len(listed):
             self._fault("twice", where, "an action is listed twice", "list every action once")
@@ -213,7 +214,7 @@ class _Trial:
             self._fault("outcomes", place, f"it holds {short(listed)}", "list (probability, next_state, cost, done)")
             return
         total = float(sum(entry[0] for entry in listed))
-        if not abs(total - 1.0) <= _SUM_TOLERANCE or min(entry[0] for entry in listed) < 0:
+        if not abs(total - 1.0) <= SUM_TOLERANCE or min(entry[0] for entry in listed) < 0:
             self._fault("sum", place, f"probabilities sum to {total:.9g}", "they must be non-negative and sum to 1")
         target, cost, done = drawn
         if not any(
@@ -240,16 +241,6 @@ class _Trial:
                 f"no state came twice in {self.drawn} steps",
                 "plan with widening=Widening(), or the tree will not grow deep",
             )
-
-
-def _listed(answer: Any) -> list[Any] | None:
-    if isinstance(answer, (int, np.integer)) and not isinstance(answer, bool):
-        return list(range(int(answer))) if answer <= MAX_ACTIONS else None
-    if isinstance(answer, np.ndarray) and answer.ndim == 1:
-        return list(answer.tolist())
-    if hasattr(answer, "__len__") and hasattr(answer, "__getitem__") and not isinstance(answer, (str, dict)):
-        return list(answer)
-    return None
 
 
 def _snapshot(state: Any) -> Any:

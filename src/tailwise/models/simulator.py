@@ -227,6 +227,26 @@ def compared_by_identity(state: Any) -> bool:
     return type(state).__hash__ is by_default and state is not None  # of None there is only one
 
 
+def listed_actions(answer: Any) -> tuple[list[Any], str]:
+    """Return what ``actions`` gave as a list, and what is wrong with it; empty if nothing is."""
+    if hasattr(answer, "low") and hasattr(answer, "high"):
+        return [], (
+            f"it returned a continuous space, {short(answer)}; the search needs finitely many actions: "
+            "choose them with tailwise.Discretized"
+        )
+    is_number = isinstance(answer, (int, np.integer)) and not isinstance(answer, bool)
+    is_array = isinstance(answer, np.ndarray)
+    is_sequence = hasattr(answer, "__len__") and hasattr(answer, "__getitem__") and not isinstance(answer, (str, dict))
+    if not is_number and not (answer.ndim == 1 if is_array else is_sequence):
+        return [], f"it returned {short(answer)}; expected a number of actions or a sequence of them"
+    number = answer if is_number else len(answer)
+    if number > MAX_ACTIONS:
+        return [], f"it returned {short(number)} actions; the search takes at most {MAX_ACTIONS}: choose some"
+    if number < 1:
+        return [], "no action is allowed; give the state one, or end the episode with done=True"
+    return list(range(int(answer))) if is_number else answer.tolist() if is_array else list(answer), ""
+
+
 def outcome_fault(result: Any) -> str:
     """Say what is wrong with what ``step`` returned; empty if nothing is."""
     if not isinstance(result, (tuple, list)) or len(result) != 3:
@@ -272,6 +292,7 @@ __all__ = [
     "compared_by_identity",
     "contract_faults",
     "cost_fault",
+    "listed_actions",
     "model_name",
     "outcome_fault",
     "own_method",

@@ -10,8 +10,8 @@ import numpy as np
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.simulator import (
-    MAX_ACTIONS,
     cost_fault,
+    listed_actions,
     model_name,
     outcome_fault,
     own_method,
@@ -102,10 +102,11 @@ def ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
     """Call ``actions`` or ``outcomes``; return a list of the right form, or raise an error that says where."""
     try:
         answer = getattr(simulator, method)(*arguments)
-        if isinstance(answer, (int, np.integer)) and method == "actions":
-            answer = range(min(int(answer), MAX_ACTIONS))
-        listed = list(answer)
-        fault = "" if listed else "it returned nothing"
+        if method == "actions":
+            listed, fault = listed_actions(answer)
+        else:
+            listed = list(answer)
+            fault = "" if listed else "it returned nothing"
         for entry in listed if method == "outcomes" else ():
             probability, *result = entry
             if not isinstance(probability, (int, float, np.integer, np.floating)):
@@ -114,17 +115,10 @@ def ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
     except Exception as error:  # whatever a user's code raises, or cannot be unpacked
         fault = f"{type(error).__name__}: {error}"
     if fault:
-        expected = _EXPECTED[method]
-        raise ModelError(
-            f"{method}({', '.join(map(short, arguments))}) of {model_name(simulator)}: {fault}; {expected}"
-        )
+        where = f"{method}({', '.join(map(short, arguments))}) of {model_name(simulator)}"
+        expected = "; expected a list of (probability, next_state, cost, done)" if method == "outcomes" else ""
+        raise ModelError(f"{where}: {fault}{expected}")
     return listed
-
-
-_EXPECTED = {
-    "actions": "expected a number of at least 1 or a sequence of actions",
-    "outcomes": "expected a list of (probability, next_state, cost, done)",
-}
 
 
 def _terminals(simulator: Any, states: list[Any], name: str) -> Any:
