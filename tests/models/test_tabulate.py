@@ -38,6 +38,7 @@ def divide(self, *arguments):
         ({"outcomes": lambda self, s, a: [(0.5, s, 1.0, False)]}, "must sum to 1"),
         ({"actions": divide}, r"actions\(0\) of Wrong: ZeroDivisionError"),
         ({"actions": lambda self, s: None}, r"actions\(0\) of Wrong: it returned None"),
+        ({"actions": lambda self, s: 10**12}, "the search takes at most 1000000: choose some"),
         ({"actions": lambda self, s: 0}, "no action is allowed; give the state one"),
         ({"terminal_cost": divide}, r"terminal_cost\(0\) of Wrong raised ZeroDivisionError"),
         ({"terminal_cost": lambda self, s: "x"}, r"terminal_cost\(0\) of Wrong: its value"),
