@@ -98,7 +98,8 @@ class Machine:
             self.truncates = True
         if self.is_masked:
             self.allowed = self.actions.allowed(self.env, observation, info)
-        return Outcome(observation, number(reward), bool(terminated or truncated), self.allowed)
+        reward = reward if type(reward) is float else number(reward)
+        return Outcome(observation, reward, bool(terminated or truncated), self.allowed)
 
     def try_step(self, picks: np.random.Generator, rng: np.random.Generator | None) -> tuple[Any, Outcome]:
         """Step with a random action and draws from ``rng``, or what was lent; if one raises, try another."""

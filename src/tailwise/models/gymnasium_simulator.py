@@ -239,7 +239,7 @@ class GymnasiumSimulator(Simulator):
                 is_end = terminated or truncated
             else:
                 _, (_, reward, is_end, _) = machine.try_step(rng, None)
-            total += factor * number(reward)
+            total += factor * (reward if type(reward) is float else number(reward))
             h += 1
             if is_end:
                 break
