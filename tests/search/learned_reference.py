@@ -17,7 +17,8 @@ class Reference:
         self.q, self.v, self.taken, self.seen = {}, {}, {}, {}  # by (h, state)
         self.met = set()
         self.costs, self.range = [], 0.0
-        self.since = self.swept = self.walked = self.arrived = self.old = 0
+        self.reach, self.visits = {}, {}  # by (h, state)
+        self.iterations = self.since = self.swept = self.walked = self.arrived = self.old = 0
         self.enter(0, model.start)
 
     def togo(self, h):
@@ -73,7 +74,7 @@ class Reference:
         )
 
     def refresh(self, h, state):
-        for a in range(len(self.actions(state))):
+        for a in self.indices(state):
             if self.draws.get(self.record(h, state, a), 0):
                 self.q[h, state][a] = self.action_value(h, state, a)
         if min(self.q[h, state]) < math.inf:
@@ -99,15 +100,46 @@ class Reference:
             return self.pick(untried)
         spread = self.range or (max(self.costs) - min(self.costs) if self.costs else 0.0)
         scale = spread * self.togo(h)
-        if len(seen) >= 2:
+        visits = self.visits.get((h, state), 0)
+        if visits >= 2 and seen:
             scale = max(max(seen) - min(seen), 0.01 * scale)
-        bonus = (2.5 if is_tree else 1.0) * self.exploration * scale * (len(seen) + 1) ** 0.25
+        bonus = (2.5 if is_tree else 1.0) * self.exploration * scale * (visits + 1) ** 0.25
         scores = [q[a] - bonus / math.sqrt(taken[a] + 1) for a in range(len(q))]
         return self.pick([a for a in range(len(q)) if scores[a] == min(scores)])
 
+    def indices(self, state):
+        return range(len(self.actions(state)))
+
+    def is_seldom(self, h, state, a):
+        return self.draws.get(self.record(h, state, a), 0) < 1 + int(math.log2(self.iterations // 128 + 1))
+
+    def chance_of_new(self, h, state, a):
+        """Known probability of coming to an action tried too seldom."""
+        counts = self.records[self.record(h, state, a)]
+        chances = [n * self.reach_of(h + 1, target) for (_, target), n in counts.items()]
+        return sum(chances) / sum(counts.values())
+
+    def reach_of(self, h, target):
+        if target is None:
+            return 0.0
+        return self.reach.get((h, target), 0.0) if (h, target) in self.q else 1.0
+
+    def scout(self, h, state):
+        """An action tried too seldom, or the one that most surely leads to one."""
+        if any(not self.draws.get(self.record(h, state, a), 0) for a in self.indices(state)):
+            return None
+        seldom = [a for a in self.indices(state) if self.is_seldom(h, state, a)]
+        if seldom:
+            return seldom[0]
+        best, most = None, 0.0
+        for a in self.indices(state):
+            if self.chance_of_new(h, state, a) > most + 1e-9:
+                best, most = a, self.chance_of_new(h, state, a)
+        return best
+
     def outcomes(self, h, state):
         """Every outcome known of a state."""
-        records = (self.records.get(self.record(h, state, a), {}) for a in range(len(self.actions(state))))
+        records = (self.records.get(self.record(h, state, a), {}) for a in self.indices(state))
         return [outcome for counts in records for outcome in counts]
 
     def sweep(self):
@@ -121,13 +153,20 @@ class Reference:
                         self.seen[h + 1, target] = []
         for step, state in sorted(self.q, key=lambda key: -key[0]):
             self.refresh(step, state)
+            self.refresh_reach(step, state)
+
+    def refresh_reach(self, step, state):
+        seldom = any(self.is_seldom(step, state, a) for a in self.indices(state))
+        self.reach[step, state] = (
+            1.0 if seldom else max(self.chance_of_new(step, state, a) for a in self.indices(state))
+        )
 
     def roll_out(self, h, state):
         if self.leaf_value is not None:
             return self.sign * self.leaf_value(state, h)
         total, factor = 0.0, 1.0
         while h < self.H and state is not None:
-            a = self.pick(list(range(len(self.actions(state)))))
+            a = self.pick(list(self.indices(state)))
             before = state
             cost, state = self.step(h, state, a)
             total += factor * (cost + self.offset(h, before, a))
@@ -141,8 +180,11 @@ class Reference:
             looked = sum(len(self.outcomes(*key)) for key in self.q)
             self.since, self.swept = 0, max(len(self.q) + 1, looked // 64)
         h, state, path, tail = 0, self.model.start, [], 0.0
+        scouts = not is_tree and self.iterations % 8 == 7 and self.reach.get((0, state), 0.0) > 0.0
         while h < self.H:
-            a = self.select(h, state, is_tree)
+            a = self.scout(h, state) if scouts and self.reach.get((h, state), 0.0) > 0.0 else None
+            if a is None:
+                a = self.select(h, state, is_tree)
             cost, target = self.step(h, state, a)
             known = target is None or bool({(target, False), (target, h + 2 == self.H)} & self.met)
             path.append((h, state, a, cost, target, known))
@@ -168,13 +210,15 @@ class Reference:
                 if target is not None:
                     self.arrived, self.old = self.arrived + 1, self.old + known
             counts[cost, target] = counts.get((cost, target), 0) + 1
-            self.seen[step, before].append(tail)
+            self.visits[step, before] = self.visits.get((step, before), 0) + 1
+            if not scouts:
+                self.seen[step, before].append(tail)
             self.taken[step, before][a] += 1
             n, q = self.taken[step, before][a], self.q[step, before]
             if is_tree:
                 b = self.beta * self.g**step
                 q[a] = tail if n == 1 else mixed(q[a], tail, 1.0 / n, b)
-            elif n <= 32 or n % (n // 32) == 0 or q[a] == math.inf:
+            elif n <= 32 or n % 2 ** int(math.log2(n // 32)) == 0 or q[a] == math.inf:
                 if len(counts) <= 64 or q[a] == math.inf:
                     q[a] = self.action_value(step, before, a)
                 else:
@@ -185,8 +229,11 @@ class Reference:
             self.arrived, self.old = self.arrived + 1, self.old + 1
         if self.arrived >= 8 * 256:
             self.arrived, self.old = self.arrived // 2, self.old // 2
+        self.iterations += 1
+        for step, before, *_ in reversed(path if scouts else []):
+            self.refresh_reach(step, before)
         seen = self.seen[0, self.model.start]
-        self.range = max(self.range, (max(seen) - min(seen)) / self.togo(0))
+        self.range = max(self.range, (max(seen) - min(seen)) / self.togo(0)) if seen else 0.0
         return tail
 
 

@@ -49,7 +49,7 @@ class LearnedModelSearch(LearnedSearch):
 
     Notes
     -----
-    A node takes 64 to 72 bytes and 16 for each action, an action of a state 24, each of its outcomes 36 to 44, whatever
+    A node takes 72 to 80 bytes and 16 for each action, an action of a state 24, each of its outcomes 36 to 44, whatever
     the number of iterations. An iteration walks to the end of the episode, unless states do not come back
     (``plan.states_recur``): then it ends at the first new state, as a tree search does, and so it does
     where ``rollout_policy`` or ``leaf_value`` is given. ``max_nodes`` also holds back the nodes that were reached in

@@ -31,7 +31,7 @@ from tailwise.search.plan import Plan, StopReason
 
 _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
-_LEAST_WORK = 200_000  # outcomes that the bootstrap may look at even after a short search
+_LEAST_WORK = 60_000  # outcomes that the bootstrap may look at even after a short search
 _TIE = 1e-9
 
 _compiled_kinds: set[type] = set()
@@ -340,7 +340,7 @@ class LearnedSearch(ActsByPlanning):
                 size=(_REPLICATES, values.size)
             ), SAMPLED
         terms = max(int(self._scratch.work[store.LOOKED]), int(self._known.used[store.OUTCOMES]))
-        affordable = max(_LEAST_WORK, 2 * walked) // terms
+        affordable = max(_LEAST_WORK, walked // 4) // terms
         deep = affordable >= _FEWEST_REPLICATES
         out = np.full((min(_REPLICATES, affordable) if deep else _REPLICATES, values.size), math.inf)
         self._draw_root_values(out, deep=deep)

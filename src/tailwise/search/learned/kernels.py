@@ -9,6 +9,10 @@ N and n counted at this step and state, ``scale`` the range of the costs-to-go s
 what the range seen at the root comes to at this step. The outcome drawn is counted for all steps alike.
 Back along the path the action taken is backed up; every so often all nodes are, from the last step to the root's.
 
+Every eighth iteration heads for an action that was tried too seldom (in its state, at any step: less often than
+iterations have doubled, from 128 on), by the way that most surely leads to one: what a bonus that looks at one node
+alone would be long in finding. Its costs do not count for the ranges.
+
 Where states do not come back (fewer than half of the new outcomes lead to a state met before) outcome counts know
 nothing that a tree would not, and the least of many poor estimates is a poor one. There, a new state is valued by a
 rollout, and Q is the ERM of the sampled costs-to-go, as in a tree search. Which of the two holds is asked before
@@ -38,6 +42,7 @@ from tailwise.search.learned.store import (
     ITERATIONS,
     KNOWN,
     LEAST,
+    LEVEL,
     LOOKED,
     MAX_NODES,
     MET,
@@ -54,6 +59,7 @@ from tailwise.search.learned.store import (
     STATE,
     STEPS,
     SWEPT,
+    TOLD,
     WALKED,
     add_node,
     add_state,
@@ -71,7 +77,7 @@ MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Scratch.moments
 _FLOOR = 0.01
 _TREE = 2.5  # times the exploration where states do not come back
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
-_SETTLED = 32  # an action taken more often is backed up on the path about so many times per doubling
+_SCOUT, _SAME = 8, 1e-9  # one iteration in 8 looks for actions never tried; chances that close count as equal
 _SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
 
 
@@ -93,8 +99,10 @@ def bonus_factor(nodes, rules, scratch, node, h, exploration):  # type: ignore[n
     numbers, visits = scratch.numbers, nodes.visits[node]
     unit = numbers[RANGE] if numbers[RANGE] > 0.0 else numbers[GREATEST] - numbers[LEAST]
     scale = unit * rules.togo[h] if unit > 0.0 else 0.0
-    if visits >= 2:
+    if visits >= 2 and nodes.highs[node] >= nodes.lows[node]:
         scale = max(nodes.highs[node] - nodes.lows[node], _FLOOR * scale)
+    if visits + 1 < rules.fourth_roots.size:
+        return exploration * scale * rules.fourth_roots[visits + 1]
     return exploration * scale * math.sqrt(math.sqrt(float(visits + 1)))
 
 
@@ -135,6 +143,46 @@ def select(model, known, nodes, rules, scratch, node, h, exploration, stream):  
 
 
 @inlined
+def wanted_draws(scratch):  # type: ignore[no-untyped-def]
+    """How often every action of every state should have been tried by now: once more each time iterations double."""
+    wanted, left = 1, scratch.work[ITERATIONS] // 128 + 1
+    while left > 1:
+        wanted, left = wanted + 1, left // 2
+    return wanted
+
+
+@inlined
+def chance_of_new(known, nodes, record, h):  # type: ignore[no-untyped-def]
+    """Known probability of coming from ``record`` to an action tried too seldom."""
+    total = 0.0
+    outcome = known.heads[record]
+    while outcome != 0:
+        if known.targets[outcome] >= 0:
+            total += known.counts[outcome] * nodes.reach[find_node(nodes, h + 1, np.int64(known.targets[outcome]))]
+        outcome = known.links[outcome]
+    return total / known.draws[record]
+
+
+@inlined
+def scout(known, nodes, scratch, node, h):  # type: ignore[no-untyped-def]
+    """Position of an action tried too seldom, or of the one that most surely leads to one; -1: none is known."""
+    first, best, most, wanted = nodes.records[node], -1, 0.0, wanted_draws(scratch)
+    seldom = -1
+    for a in range(nodes.arity[node]):
+        if known.draws[first + a] == 0:
+            return -1  # left to the order of chance
+        if seldom < 0 and known.draws[first + a] < wanted:
+            seldom = a
+    if seldom >= 0:
+        return seldom
+    for a in range(nodes.arity[node]):
+        chance = chance_of_new(known, nodes, first + a, h)
+        if chance > most + _SAME:
+            best, most = a, chance
+    return best
+
+
+@inlined
 def draw(model, known, rules, record, handle, action, h, stream):  # type: ignore[no-untyped-def]
     """(target, cost, status, drawn): a fresh outcome, or with widening perhaps one seen before."""
     draws = known.draws[record]
@@ -154,11 +202,8 @@ def draw(model, known, rules, record, handle, action, h, stream):  # type: ignor
 
 
 @inlined
-def enter(model, known, nodes, rules, scratch, handle, h):  # type: ignore[no-untyped-def]
-    """Node of a state at step ``h``, made if need be; 0: no room, negative: a status."""
-    node = find_node(nodes, h, handle)
-    if node != 0:
-        return node
+def enter_new(model, known, nodes, rules, scratch, handle, h):  # type: ignore[no-untyped-def]
+    """Make the node of a state at step ``h``; 0: no room, negative: a status."""
     if nodes.used[NODES] > nodes.used[MAX_NODES]:
         return np.int64(NODE_LIMIT)
     place = place_of(known, rules.horizon, handle, h)
@@ -192,13 +237,15 @@ def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def descend(model, known, nodes, rules, scratch, depth, tree, stream):  # type: ignore[no-untyped-def]
+def descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream):  # type: ignore[no-untyped-def]
     """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
     node, h = scratch.root[0], depth
     exploration = _TREE * rules.exploration if tree else rules.exploration
     while True:
         handle = np.int64(nodes.states[node])
-        action = select(model, known, nodes, rules, scratch, node, h, exploration, stream)
+        action = scout(known, nodes, scratch, node, h) if scouting and nodes.reach[node] > 0.0 else -1
+        if action < 0:
+            action = select(model, known, nodes, rules, scratch, node, h, exploration, stream)
         target, cost, status, drawn = draw(model, known, rules, nodes.records[node] + action, handle, action, h, stream)
         k = h - depth
         if status < 0:
@@ -212,9 +259,12 @@ def descend(model, known, nodes, rules, scratch, depth, tree, stream):  # type: 
         if status == DONE:
             path[TARGET] = -1
             return np.int64(GO_ON), k + 1, 0.0
+        node = find_node(nodes, h, target)
+        if node != 0:
+            continue
         met = is_met(known, rules.horizon, target, h)
         path[OLD] = 1 if met else 0
-        node = enter(model, known, nodes, rules, scratch, target, h)
+        node = enter_new(model, known, nodes, rules, scratch, target, h)
         if node <= 0:
             scratch.work[STATE], scratch.work[ACTION] = target, -1
             return np.int64(FULL) if node == 0 else node, k + 1, 0.0
@@ -245,37 +295,46 @@ def learn(known, scratch, record, k):  # type: ignore[no-untyped-def]
 
 @inlined
 def update_action(model, known, nodes, rules, scratch, node, a, h, target, cost):  # type: ignore[no-untyped-def]
-    """Back the action just taken up from its counts, if that can still make a difference."""
+    """Back the action just taken up from its counts, if that can still make a difference; return whether it was."""
     unit, record = nodes.units[node] + a, nodes.records[node] + a
     taken = nodes.taken[unit]
-    if taken > _SETTLED and taken % (taken // _SETTLED) != 0 and nodes.q[unit] < math.inf:
-        return
+    rest = rules.rests[min(taken, rules.rests.size - 1)]
+    if taken & rest != 0 and nodes.q[unit] < math.inf:
+        return False
     if known.widths[record] <= BLOCK or nodes.q[unit] == math.inf:
         nodes.q[unit] = action_value(model, known, nodes, known.counts, nodes.values, rules, scratch, node, a, h)
     else:  # too many outcomes to look at each time: the newest joins, a sweep sets it right
         x = cost + rules.discount * value_after(nodes, nodes.values, rules, scratch, target, h + 1)
         nodes.q[unit] = merge_values(nodes.q[unit], x, 1.0 / known.draws[record], rules.betas[h])
+    return True
 
 
 @inlined
-def backup(model, known, nodes, rules, scratch, depth, length, tail, tree):  # type: ignore[no-untyped-def]
+def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scouting):  # type: ignore[no-untyped-def]
     """Count the outcomes of the path and back its values up; return the root's cost-to-go."""
     numbers, cost_to_go, settled = scratch.numbers, tail, True
+    least, greatest = numbers[LEAST], numbers[GREATEST]
     if depth + length < rules.horizon:
-        numbers[LEAST], numbers[GREATEST] = min(numbers[LEAST], 0.0), max(numbers[GREATEST], 0.0)
+        least, greatest = min(least, 0.0), max(greatest, 0.0)
+        numbers[LEAST], numbers[GREATEST] = least, greatest
     for k in range(length - 1, -1, -1):
         h, node, a, target = depth + k, scratch.path[k, NODE], scratch.path[k, TAKEN], scratch.path[k, TARGET]
         cost = scratch.costs[k] + cost_offset(model, np.int64(nodes.states[node]), a, h)
-        numbers[LEAST], numbers[GREATEST] = min(numbers[LEAST], cost), max(numbers[GREATEST], cost)
+        if cost < least or cost > greatest:
+            least, greatest = min(least, cost), max(greatest, cost)
+            numbers[LEAST], numbers[GREATEST] = least, greatest
         cost_to_go = cost + rules.discount * cost_to_go
         if learn(known, scratch, nodes.records[node] + a, k) or scratch.path[k, DRAWN] == 0:
             settled = False
         nodes.visits[node] += 1
-        nodes.lows[node], nodes.highs[node] = min(nodes.lows[node], cost_to_go), max(nodes.highs[node], cost_to_go)
+        if not scouting:
+            nodes.lows[node] = min(nodes.lows[node], cost_to_go)
+            nodes.highs[node] = max(nodes.highs[node], cost_to_go)
         first, unit = nodes.units[node], nodes.units[node] + a
         nodes.taken[unit] += 1
         if not tree:
-            update_action(model, known, nodes, rules, scratch, node, a, h, target, cost)
+            if not update_action(model, known, nodes, rules, scratch, node, a, h, target, cost):
+                continue
         elif nodes.taken[unit] == 1:
             nodes.q[unit] = cost_to_go
         else:
@@ -304,8 +363,9 @@ def note_total(nodes, rules, scratch, depth, cost):  # type: ignore[no-untyped-d
     row[MEAN] += gap / (count + 1)
     row[SPREAD] += gap * (cost - row[MEAN])
     row[LOW], row[HIGH] = min(row[LOW], cost), max(row[HIGH], cost)
-    spread = (nodes.highs[root] - nodes.lows[root]) / rules.togo[depth]
-    scratch.numbers[RANGE] = max(scratch.numbers[RANGE], spread)
+    if nodes.highs[root] > nodes.lows[root]:
+        spread = (nodes.highs[root] - nodes.lows[root]) / rules.togo[depth]
+        scratch.numbers[RANGE] = max(scratch.numbers[RANGE], spread)
     scratch.work[ITERATIONS] += 1
 
 
@@ -336,13 +396,29 @@ def close(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def refresh_reach(known, nodes, node, h, wanted):  # type: ignore[no-untyped-def]
+    """Recompute how surely a node leads to an action tried too seldom."""
+    first, most = nodes.records[node], 0.0
+    for record in range(first, first + nodes.arity[node]):
+        if known.draws[record] < wanted:
+            most = 1.0
+            break
+        most = max(most, chance_of_new(known, nodes, record, h))
+    nodes.reach[node] = most
+
+
+@inlined
 def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Back every node up, from the last step to the root's; return the outcomes looked at."""
-    looked = 0
+    looked, wanted, work = 0, wanted_draws(scratch), scratch.work
+    is_open = wanted > work[LEVEL] or known.used[KNOWN] != work[TOLD] or nodes.reach[scratch.root[0]] > 0.0
+    work[LEVEL], work[TOLD] = wanted, known.used[KNOWN]
     for h in range(rules.horizon - 1, depth - 1, -1):
         node = np.int64(nodes.heads[h])
         while node != 0:
             looked += refresh_node(model, known, nodes, rules, scratch, node, h)
+            if is_open:
+                refresh_reach(known, nodes, node, h, wanted)
             node = np.int64(nodes.links[node])
     return looked
 
@@ -375,20 +451,26 @@ def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations
         if known.used[OUTCOMES] + rules.horizon > known.costs.size:
             work[SHORT] = SHORT_OF_OUTCOMES
             return done, np.int64(FULL)
-        saved[:] = stream
+        for k in range(stream.size):
+            saved[k] = stream[k]
+        scouting = not tree and work[ITERATIONS] % _SCOUT == _SCOUT - 1 and nodes.reach[scratch.root[0]] > 0.0
         steps, before = work[STEPS], nodes.used[NODES]
         told, records = known.used[KNOWN], known.used[RECORDS]
-        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, stream)
+        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream)
         if status < 0:
             work[STEPS] = steps
             while nodes.used[NODES] > before:
                 remove_last_node(nodes, known, rules.horizon, records)
             known.used[KNOWN], known.used[RECORDS] = told, records
             if status == FULL:
-                stream[:] = saved
+                for k in range(stream.size):
+                    stream[k] = saved[k]
             return done, status
         work[SINCE] += length
         work[WALKED] += length
-        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree)
+        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scouting)
         note_total(nodes, rules, scratch, depth, total)
+        if scouting:
+            for k in range(length - 1, -1, -1):
+                refresh_reach(known, nodes, scratch.path[k, NODE], depth + k, wanted_draws(scratch))
     return iterations, np.int64(GO_ON)

@@ -14,7 +14,8 @@ from tailwise._validate import integer, real
 from tailwise.bindings import Widening
 from tailwise.errors import OptionError
 
-_TABLE = 1024  # roots of counts below this are looked up
+_SETTLED = 32  # an action taken more often is backed up on the path 32 to 64 times while its count doubles
+_TABLE = 16_384  # roots of counts below this are looked up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +78,16 @@ class LearnedRules(NamedTuple):
     betas: NDArray[np.float64]  # (H,) risk level of each step
     togo: NDArray[np.float64]  # (H + 1,) sum of discount^k over the steps left
     exploration: float
-    inverse_roots: NDArray[np.float64]  # (1024,) n ** -0.5
+    inverse_roots: NDArray[np.float64]  # (16384,) n ** -0.5
+    fourth_roots: NDArray[np.float64]  # (16384,) n ** 0.25
+    rests: NDArray[np.int64]  # (16384,) an action taken n times is backed up where ``n & rests[n]`` is 0
     leaves: bool  # whether every new state is rolled out
     widening: NDArray[np.float64]  # (2,) k and alpha, (0,) where there is none
 
 
 def compile_rules(options: LearnedOptions, horizon: int, discount: float) -> LearnedRules:
     """Turn options into the kernel's form, for a model's horizon and discount."""
+    counts = np.maximum(np.arange(_TABLE, dtype=np.float64), 1.0)
     powers = discount ** np.arange(horizon, dtype=np.float64)
     togo = np.concatenate((np.cumsum(powers)[::-1], [0.0]))
     widening = options.widening
@@ -93,7 +97,9 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float) -> Lea
         options.beta * powers,
         togo,
         options.exploration,
-        np.maximum(np.arange(_TABLE, dtype=np.float64), 1.0) ** -0.5,
+        1.0 / np.sqrt(counts),
+        np.sqrt(np.sqrt(counts)),
+        2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1,
         options.rollout_policy is not None or options.leaf_value is not None,
         np.empty(0) if widening is None else np.array([widening.k, widening.alpha]),
     )

@@ -27,11 +27,15 @@ from tailwise.bindings.intern import float_bits
 RECORDS, OUTCOMES, KNOWN = 0, 1, 2
 NODES, UNITS, MAX_NODES = 0, 1, 2
 # Entries of Scratch.work and of Scratch.numbers.
-ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED, LOOKED, SHORT, PLACES = range(13)
+ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED, LOOKED, SHORT, LEVEL, TOLD, PLACES = (
+    range(15)
+)
 SHORT_OF_STATES, SHORT_OF_RECORDS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_UNITS = 1, 2, 3, 4, 5
 LEAST, GREATEST, RANGE = 0, 1, 2
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
+_FEW = 4  # outcomes that are looked through one by one
 _MULTIPLIER, _32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+_STEP_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
@@ -65,7 +69,8 @@ class Nodes(NamedTuple):
     links: NDArray[np.int32]  # (N,) next node of the same step, 0 if none
     visits: NDArray[np.int64]  # (N,) decisions taken here
     values: NDArray[np.float64]  # (N,) V; inf until known
-    lows: NDArray[np.float64]  # (N,) least and
+    reach: NDArray[np.float64]  # (N,) greatest known probability of coming to an action tried too seldom
+    lows: NDArray[np.float64]  # (N,) least and, scouts left out,
     highs: NDArray[np.float64]  # (N,) greatest cost-to-go seen from here
     q: NDArray[np.float64]  # (U,) inf until known
     taken: NDArray[np.int64]  # (U,)
@@ -82,9 +87,9 @@ class Scratch(NamedTuple):
     costs: NDArray[np.float64]  # (H,) of the path, without offsets
     values: NDArray[np.float64]  # (BLOCK,) of a backup
     weights: NDArray[np.float64]  # (BLOCK,)
-    work: NDArray[np.int64]  # (13,) iterations, simulator steps, state and action of a failure; steps since the last
+    work: NDArray[np.int64]  # (15,) iterations, simulator steps, state and action of a failure; steps since the last
     #   sweep, nodes it had, KNOWN when closed; new outcomes, those to known states; steps walked;
-    #   outcomes that the last sweep looked at; what ran out, places needed
+    #   outcomes that the last sweep looked at; what ran out; wanted draws and KNOWN at the last sweep; places needed
     numbers: NDArray[np.float64]  # (3,) least and greatest cost of a step, range of totals over steps to go
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
@@ -117,11 +122,14 @@ def new_knowledge(phases: int, handles: int = 64, records: int = 128, outcomes: 
 def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, units: int = 256) -> Nodes:
     """Return no nodes, with room for so many nodes and units."""
     states, steps, first, records, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
-    visits, values, lows, highs = np.zeros(nodes, np.int64), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes)
+    visits, (values, reach, lows, highs) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(4))
     q, taken = np.zeros(units), np.zeros(units, np.int64)
+    reach[0] = 1.0  # where there is no node nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
     used = np.array([1, 1, max_nodes])
-    return Nodes(states, steps, first, records, arity, links, visits, values, lows, highs, q, taken, slots, heads, used)
+    return Nodes(
+        states, steps, first, records, arity, links, visits, values, reach, lows, highs, q, taken, slots, heads, used
+    )
 
 
 def _slots_for(items: int) -> int:
@@ -146,7 +154,17 @@ def _mix_interpreted(first: int, second: int) -> np.uint64:
     return np.uint64(mixed ^ (mixed >> 32))
 
 
+def _slot_of(state, step, mask):  # type: ignore[no-untyped-def]
+    return np.int64(((np.uint64(state) * _MULTIPLIER + np.uint64(step) * _STEP_MULTIPLIER) >> _32) & np.uint64(mask))
+
+
+def _slot_of_interpreted(state: int, step: int, mask: int) -> int:
+    """The same in Python's unbounded integers."""
+    return (((int(state) * int(_MULTIPLIER) + int(step) * int(_STEP_MULTIPLIER)) & _MASK) >> 32) & mask
+
+
 mix: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)
+slot_of: Kernel = _slot_of_interpreted if config.DISABLE_JIT else inlined(_slot_of)
 
 
 @inlined
@@ -161,7 +179,7 @@ def place_of(known, horizon, handle, h):  # type: ignore[no-untyped-def]
 def find_node(nodes, step, state):  # type: ignore[no-untyped-def]
     """The node of ``state`` at ``step``, or 0."""
     mask = nodes.slots.size - 1
-    slot = np.int64(mix(state, step) & np.uint64(mask))
+    slot = slot_of(state, step, mask)
     while True:
         node = nodes.slots[slot]
         if node == 0 or (nodes.states[node] == state and nodes.steps[node] == step):
@@ -188,14 +206,14 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
     if lacks_room(nodes, num_actions):
         return np.int64(0)
     mask = nodes.slots.size - 1
-    slot = np.int64(mix(state, step) & np.uint64(mask))
+    slot = slot_of(state, step, mask)
     while nodes.slots[slot] != 0:
         slot = (slot + 1) & mask
     nodes.slots[slot] = node
     nodes.states[node], nodes.steps[node], nodes.units[node] = state, step, unit
     nodes.records[node], nodes.arity[node] = first_record, num_actions
     nodes.links[node], nodes.heads[step] = nodes.heads[step], node
-    nodes.visits[node], nodes.values[node] = 0, math.inf
+    nodes.visits[node], nodes.values[node], nodes.reach[node] = 0, math.inf, 0.0
     nodes.lows[node], nodes.highs[node] = math.inf, -math.inf
     for k in range(unit, unit + num_actions):
         nodes.q[k], nodes.taken[k] = math.inf, 0
@@ -211,7 +229,7 @@ def remove_last_node(nodes, known, horizon, records):  # type: ignore[no-untyped
     """
     node = nodes.used[NODES] - 1
     mask = nodes.slots.size - 1
-    slot = np.int64(mix(nodes.states[node], nodes.steps[node]) & np.uint64(mask))
+    slot = slot_of(nodes.states[node], nodes.steps[node], mask)
     while nodes.slots[slot] != node:
         slot = (slot + 1) & mask
     nodes.slots[slot] = 0
@@ -235,6 +253,13 @@ def add_state(known, place, num_actions):  # type: ignore[no-untyped-def]
 @inlined
 def count_outcome(known, record, target, cost):  # type: ignore[no-untyped-def]
     """Count an outcome of ``record``, for which there must be room; return whether it is new."""
+    if known.widths[record] <= _FEW:
+        outcome = known.heads[record]
+        while outcome != 0:
+            if known.targets[outcome] == target and known.costs[outcome] == cost:
+                known.counts[outcome] += 1
+                return False
+            outcome = known.links[outcome]
     mask = known.slots.size - 1
     slot = np.int64(mix(mix(record, target), float_bits(cost + 0.0)) & np.uint64(mask))
     while True:
@@ -281,7 +306,7 @@ def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
         step, state = np.int64(old.steps[node]), np.int64(old.states[node])
         copy = add_node(nodes, step, state, np.int64(old.records[node]), np.int64(old.arity[node]))
         nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
-        nodes.lows[copy], nodes.highs[copy] = old.lows[node], old.highs[node]
+        nodes.lows[copy], nodes.highs[copy], nodes.reach[copy] = old.lows[node], old.highs[node], old.reach[node]
         for k in range(old.arity[node]):
             nodes.q[nodes.units[copy] + k] = old.q[old.units[node] + k]
             nodes.taken[nodes.units[copy] + k] = old.taken[old.units[node] + k]
