@@ -63,14 +63,7 @@ def american_put(
 
     step, outcomes = from_noise([[1 - chance, chance]], row_of, move)
     return CompiledSimulator(
-        step if lattice else diffuse,
-        start=0 if lattice else asset,
-        horizon=horizon,
-        discount=math.exp(-rate * period),
-        sense="reward",
-        actions=2,
-        terminal_cost=payoff,
-        outcomes=outcomes if lattice else None,
-        action_labels=("hold", "exercise"),
-        name="american-put",
-    )
+        step if lattice else diffuse, start=0 if lattice else asset, horizon=horizon,
+        discount=math.exp(-rate * period), sense="reward", actions=2, terminal_cost=payoff,
+        outcomes=outcomes if lattice else None, action_labels=("hold", "exercise"), name="american-put",
+    )  # fmt: skip

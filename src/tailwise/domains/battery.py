@@ -57,12 +57,6 @@ def battery(
 
     step, outcomes = from_noise(laws, row_of, move)
     return CompiledSimulator(
-        step,
-        start=(min(2, capacity), LEVELS // 2),
-        horizon=horizon,
-        discount=discount,
-        actions=3,
-        outcomes=outcomes,
-        action_labels=("discharge", "idle", "charge"),
-        name="battery",
-    )
+        step, start=(min(2, capacity), LEVELS // 2), horizon=horizon, discount=discount, actions=3,
+        outcomes=outcomes, action_labels=("discharge", "idle", "charge"), name="battery",
+    )  # fmt: skip

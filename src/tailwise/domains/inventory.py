@@ -58,12 +58,6 @@ def inventory(
 
     step, outcomes = from_noise([up_row, down_row], row_of, move)
     return CompiledSimulator(
-        step,
-        start=(min(4, capacity), 0),
-        horizon=horizon,
-        discount=discount,
-        actions=actions,
-        outcomes=outcomes,
-        action_labels=tuple(f"order {k}" for k in range(capacity + 1)),
-        name="inventory",
-    )
+        step, start=(min(4, capacity), 0), horizon=horizon, discount=discount, actions=actions, outcomes=outcomes,
+        action_labels=tuple(f"order {k}" for k in range(capacity + 1)), name="inventory",
+    )  # fmt: skip

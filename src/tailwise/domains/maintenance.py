@@ -58,12 +58,6 @@ def machine_maintenance(
 
     step, outcomes = from_noise(laws, row_of, move)
     return CompiledSimulator(
-        step,
-        start=0,
-        horizon=horizon,
-        discount=discount,
-        actions=actions,
-        outcomes=outcomes,
-        action_labels=("run", "repair", "replace"),
-        name="machine-maintenance",
-    )
+        step, start=0, horizon=horizon, discount=discount, actions=actions, outcomes=outcomes,
+        action_labels=("run", "repair", "replace"), name="machine-maintenance",
+    )  # fmt: skip

@@ -29,15 +29,9 @@ def mdp_4(horizon: int = 20, discount: float = 0.9, epsilon: float = 0.15, reset
         transitions[state, :, state] = 1 - reset
     costs = np.repeat([[0.0], [0.25], [0.05], [1.0]], 2, axis=1)
     return TabularMDP.from_arrays(
-        transitions,
-        costs,
-        order="SAS",
-        horizon=horizon,
-        discount=discount,
-        state_labels=("s0", "s1", "s2", "s3"),
-        action_labels=("risky", "safe"),
-        name="mdp-4",
-    )
+        transitions, costs, order="SAS", horizon=horizon, discount=discount, state_labels=("s0", "s1", "s2", "s3"),
+        action_labels=("risky", "safe"), name="mdp-4",
+    )  # fmt: skip
 
 
 ROWS, COLUMNS = 5, 3
@@ -71,13 +65,7 @@ def grid_mdp(horizon: int = 15, discount: float = 0.99, epsilon: float = 0.01) -
             transitions[index, action, cells.index(goal)] += 1 - slip
             transitions[index, action, pit] += slip
     return TabularMDP.from_arrays(
-        transitions,
-        costs,
-        order="SAS",
-        horizon=horizon,
-        discount=discount,
-        start=cells.index((4, 0)),
-        state_labels=[f"({row},{column})" for row, column in cells] + ["pit"],
-        action_labels=tuple(_MOVES),
+        transitions, costs, order="SAS", horizon=horizon, discount=discount, start=cells.index((4, 0)),
+        state_labels=[f"({row},{column})" for row, column in cells] + ["pit"], action_labels=tuple(_MOVES),
         name="grid-mdp",
-    )
+    )  # fmt: skip

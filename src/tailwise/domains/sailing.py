@@ -77,12 +77,6 @@ def sailing(
 
     step, outcomes = from_noise([[turn, 1 - 2 * turn, turn]], row_of, move)
     return CompiledSimulator(
-        step,
-        start=(0, 0, 0, _NO_TACK),
-        horizon=horizon,
-        discount=discount,
-        actions=actions,
-        outcomes=outcomes,
-        action_labels=labels,
-        name="sailing",
-    )
+        step, start=(0, 0, 0, _NO_TACK), horizon=horizon, discount=discount, actions=actions, outcomes=outcomes,
+        action_labels=labels, name="sailing",
+    )  # fmt: skip

@@ -51,13 +51,6 @@ def stock_trading(
 
     step, outcomes = from_noise(laws, row_of, move)
     return CompiledSimulator(
-        step,
-        start=(0, 0),
-        horizon=horizon,
-        discount=discount,
-        sense="reward",
-        actions=3,
-        outcomes=outcomes,
-        action_labels=("sell", "hold", "buy"),
-        name="stock-trading",
-    )
+        step, start=(0, 0), horizon=horizon, discount=discount, sense="reward", actions=3, outcomes=outcomes,
+        action_labels=("sell", "hold", "buy"), name="stock-trading",
+    )  # fmt: skip
