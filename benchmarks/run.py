@@ -1,6 +1,7 @@
 """Run all benchmarks: ``python benchmarks/run.py [--out DIR] [NAME ...]``; one JSON file each.
 
-Machines are shared and noisy: read ratios and medians, not single times.
+Machines are shared and noisy: read ratios and medians, not single times. ``study.py`` is not among them: it
+measures regret, and takes minutes (``make study``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> None:
-    names = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "run")
+    names = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("run", "study"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("bench"), help="folder for the JSON files")
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(names)}; all if none is named")

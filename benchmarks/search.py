@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise import ErmMcts, TabularMDP, backward_induction, domains
+from tailwise import ErmMcts, LearnedModelSearch, TabularMDP, backward_induction, domains
 from tailwise._jit import borrowed, kernel
 from tailwise._random import generator, stream_words
 from tailwise.bindings import world
@@ -102,6 +102,23 @@ def against_bare(name: str, beta: float, iterations: int, repeats: int) -> dict[
     }  # fmt: skip
 
 
+def learned_against_tree(name: str, beta: float, iterations: int, repeats: int) -> dict[str, Any]:
+    """Seconds of a learned iteration, sweeps and report included, over those of the paper's, run in turn."""
+    mdp = domains.make(name)
+    times: dict[Any, list[float]] = {LearnedModelSearch: [], ErmMcts: []}
+    for kind in times:
+        kind(mdp, beta, seed=0).plan(iterations=10)
+    for seed in range(repeats):
+        for kind, found in times.items():
+            found.append(seconds(kind(mdp, beta, seed=seed).plan, iterations))
+    learned, tree = times.values()
+    return {
+        "problem": name, "iterations": iterations, "repeats": repeats,
+        "ratio": spread([a / b for a, b in zip(learned, tree, strict=True)]),
+        "learned_us_per_iteration": spread([1e6 * second / iterations for second in learned]),
+    }  # fmt: skip
+
+
 def log_mean_speed(repeats: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     scaled, shares, out = rng.normal(size=80_000), 1.0 / rng.integers(2, 1000, size=80_000), np.empty(80_000)
@@ -148,6 +165,7 @@ def main() -> None:
     sizes = ((10_000, 5),) if quick else ((10_000, 31), (1_000_000, 5))
     result = {
         "search": [against_bare(name, beta, n, repeats) for n, repeats in sizes for name, beta in PROBLEMS],
+        "learned": [learned_against_tree(name, beta, 10_000, 5 if quick else 31) for name, beta in PROBLEMS],
         "log_mean": log_mean_speed(5 if quick else 51),
         "backward_induction": sweep_speed(10_000 if quick else 1_000_000, 2 if quick else 5),
         "startup": startup(1 if quick else 5),

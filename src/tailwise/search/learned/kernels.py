@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from tailwise._jit import borrowed, inlined, kernel
+from tailwise._jit import borrowed, inlined
 from tailwise._random import next_double
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, roll_out
 from tailwise.risk.accumulator import merge_values
@@ -37,13 +37,10 @@ from tailwise.search.learned.steps import cost_offset, draw_step
 from tailwise.search.learned.store import (
     ACTION,
     ARRIVED,
-    CLOSED,
     GREATEST,
     ITERATIONS,
     KNOWN,
     LEAST,
-    LEVEL,
-    LOOKED,
     MAX_NODES,
     MET,
     NODES,
@@ -58,8 +55,6 @@ from tailwise.search.learned.store import (
     SINCE,
     STATE,
     STEPS,
-    SWEPT,
-    TOLD,
     WALKED,
     add_node,
     add_state,
@@ -70,6 +65,7 @@ from tailwise.search.learned.store import (
     remove_last_node,
     short_of,
 )
+from tailwise.search.learned.sweeps import refresh_reach, scout, sweep_if_due, wanted_draws
 
 NODE_LIMIT = -3  # a status beside the world's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
@@ -77,8 +73,7 @@ MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Scratch.moments
 _FLOOR = 0.01
 _TREE = 2.5  # times the exploration where states do not come back
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
-_SCOUT, _SAME = 8, 1e-9  # one iteration in 8 looks for actions never tried; chances that close count as equal
-_SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
+_SCOUT = 8  # one iteration in 8 looks for what was tried too seldom
 
 
 @inlined
@@ -139,46 +134,6 @@ def select(model, known, nodes, rules, scratch, node, h, exploration, stream):  
                 if pick == 0:
                     return a
                 pick -= 1
-    return best
-
-
-@inlined
-def wanted_draws(scratch):  # type: ignore[no-untyped-def]
-    """How often every action of every state should have been tried by now: once more each time iterations double."""
-    wanted, left = 1, scratch.work[ITERATIONS] // 128 + 1
-    while left > 1:
-        wanted, left = wanted + 1, left // 2
-    return wanted
-
-
-@inlined
-def chance_of_new(known, nodes, record, h):  # type: ignore[no-untyped-def]
-    """Known probability of coming from ``record`` to an action tried too seldom."""
-    total = 0.0
-    outcome = known.heads[record]
-    while outcome != 0:
-        if known.targets[outcome] >= 0:
-            total += known.counts[outcome] * nodes.reach[find_node(nodes, h + 1, np.int64(known.targets[outcome]))]
-        outcome = known.links[outcome]
-    return total / known.draws[record]
-
-
-@inlined
-def scout(known, nodes, scratch, node, h):  # type: ignore[no-untyped-def]
-    """Position of an action tried too seldom, or of the one that most surely leads to one; -1: none is known."""
-    first, best, most, wanted = nodes.records[node], -1, 0.0, wanted_draws(scratch)
-    seldom = -1
-    for a in range(nodes.arity[node]):
-        if known.draws[first + a] == 0:
-            return -1  # left to the order of chance
-        if seldom < 0 and known.draws[first + a] < wanted:
-            seldom = a
-    if seldom >= 0:
-        return seldom
-    for a in range(nodes.arity[node]):
-        chance = chance_of_new(known, nodes, first + a, h)
-        if chance > most + _SAME:
-            best, most = a, chance
     return best
 
 
@@ -367,76 +322,6 @@ def note_total(nodes, rules, scratch, depth, cost):  # type: ignore[no-untyped-d
         spread = (nodes.highs[root] - nodes.lows[root]) / rules.togo[depth]
         scratch.numbers[RANGE] = max(scratch.numbers[RANGE], spread)
     scratch.work[ITERATIONS] += 1
-
-
-@kernel
-def close(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
-    """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; False: no room."""
-    for h in range(depth, rules.horizon - 1):
-        node = np.int64(nodes.heads[h])
-        while node != 0:
-            first = np.int64(nodes.records[node])
-            for record in range(first, first + nodes.arity[node]):
-                outcome = known.heads[record]
-                while outcome != 0:
-                    target = np.int64(known.targets[outcome])
-                    outcome = known.links[outcome]
-                    if target < 0:
-                        continue
-                    place = place_of(known, rules.horizon, target, h + 1)
-                    if place >= known.first.size or known.first[place] == 0:
-                        continue
-                    if find_node(nodes, h + 1, target) == 0:
-                        if nodes.used[NODES] > limit:
-                            return True
-                        if add_node(nodes, h + 1, target, known.first[place], known.arity[place]) == 0:
-                            return False
-            node = np.int64(nodes.links[node])
-    return True
-
-
-@inlined
-def refresh_reach(known, nodes, node, h, wanted):  # type: ignore[no-untyped-def]
-    """Recompute how surely a node leads to an action tried too seldom."""
-    first, most = nodes.records[node], 0.0
-    for record in range(first, first + nodes.arity[node]):
-        if known.draws[record] < wanted:
-            most = 1.0
-            break
-        most = max(most, chance_of_new(known, nodes, record, h))
-    nodes.reach[node] = most
-
-
-@inlined
-def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
-    """Back every node up, from the last step to the root's; return the outcomes looked at."""
-    looked, wanted, work = 0, wanted_draws(scratch), scratch.work
-    is_open = wanted > work[LEVEL] or known.used[KNOWN] != work[TOLD] or nodes.reach[scratch.root[0]] > 0.0
-    work[LEVEL], work[TOLD] = wanted, known.used[KNOWN]
-    for h in range(rules.horizon - 1, depth - 1, -1):
-        node = np.int64(nodes.heads[h])
-        while node != 0:
-            looked += refresh_node(model, known, nodes, rules, scratch, node, h)
-            if is_open:
-                refresh_reach(known, nodes, node, h, wanted)
-            node = np.int64(nodes.links[node])
-    return looked
-
-
-@inlined
-def sweep_if_due(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
-    """Sweep once enough was walked since the last time: its work is then a part of the walk's; False: no room."""
-    work = scratch.work
-    if work[SINCE] < _SWEEP * work[SWEPT] or _GROWTH * work[SINCE] < work[WALKED]:
-        return True
-    if known.used[KNOWN] != work[CLOSED]:
-        if not close(known, nodes, rules, depth, min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)):
-            work[SHORT] = short_of(nodes)
-            return False
-        work[CLOSED] = known.used[KNOWN]
-    work[LOOKED] = sweep(model, known, nodes, rules, scratch, depth)
-    work[SINCE], work[SWEPT] = 0, max(nodes.used[NODES], work[LOOKED] // 64)
-    return True
 
 
 def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations):  # type: ignore[no-untyped-def]
