@@ -18,6 +18,7 @@ class Reference:
         self.met = set()
         self.costs, self.range = [], 0.0
         self.reach, self.visits = {}, {}  # by (h, state)
+        self.totals, self.was_tree = {}, False  # by action of the root
         self.iterations = self.since = self.swept = self.walked = self.arrived = self.old = 0
         self.enter(0, model.start)
 
@@ -175,6 +176,12 @@ class Reference:
 
     def iterate(self):
         is_tree = self.arrived >= 256 and 2 * self.old < self.arrived
+        if is_tree and not self.was_tree:
+            for a, totals in self.totals.items():
+                b, top = self.beta, max(self.beta * total for total in totals)
+                mean = math.fsum(math.exp(b * total - top) for total in totals) / len(totals)
+                self.q[0, self.model.start][a] = (top + math.log(mean)) / b
+        self.was_tree = is_tree
         if not is_tree and self.since >= 4 * self.swept and 8 * self.since >= self.walked:
             self.sweep()
             looked = sum(len(self.outcomes(*key)) for key in self.q)
@@ -230,6 +237,7 @@ class Reference:
         if self.arrived >= 8 * 256:
             self.arrived, self.old = self.arrived // 2, self.old // 2
         self.iterations += 1
+        self.totals.setdefault(path[0][2], []).append(tail)
         for step, before, *_ in reversed(path if scouts else []):
             self.refresh_reach(step, before)
         seen = self.seen[0, self.model.start]

@@ -55,6 +55,7 @@ from tailwise.search.learned.store import (
     SINCE,
     STATE,
     STEPS,
+    TREE,
     WALKED,
     add_node,
     add_state,
@@ -324,6 +325,18 @@ def note_total(nodes, rules, scratch, depth, cost):  # type: ignore[no-untyped-d
     scratch.work[ITERATIONS] += 1
 
 
+@inlined
+def plant_tree(nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
+    """Begin a tree: Q at the root becomes the ERM of the totals sampled there, as if it had been one before."""
+    unit, kept = nodes.units[scratch.root[0]], scratch.latest.shape[1]
+    for a in range(scratch.sampled.size):
+        for k in range(min(scratch.sampled[a], kept)):
+            cost = scratch.latest[a, k]
+            if k > 0:
+                cost = merge_values(nodes.q[unit + a], cost, 1.0 / (k + 1), rules.betas[depth])
+            nodes.q[unit + a] = cost
+
+
 def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations):  # type: ignore[no-untyped-def]
     """Run up to ``iterations`` iterations; return (number done, status)."""
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
@@ -331,6 +344,9 @@ def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations
     saved = np.empty(stream.size, dtype=np.uint64)
     for done in range(iterations):
         tree = is_tree(scratch)
+        if tree and work[TREE] == 0:
+            plant_tree(nodes, rules, scratch, depth)
+        work[TREE] = 1 if tree else 0
         if not tree and not sweep_if_due(model, known, nodes, rules, scratch, depth):
             return done, np.int64(FULL)
         if known.used[OUTCOMES] + rules.horizon > known.costs.size:

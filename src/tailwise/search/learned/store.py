@@ -27,9 +27,8 @@ from tailwise.bindings.intern import float_bits
 RECORDS, OUTCOMES, KNOWN = 0, 1, 2
 NODES, UNITS, MAX_NODES = 0, 1, 2
 # Entries of Scratch.work and of Scratch.numbers.
-ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED, LOOKED, SHORT, LEVEL, TOLD, PLACES = (
-    range(15)
-)
+ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED = range(10)
+LOOKED, SHORT, LEVEL, TOLD, TREE, PLACES = range(10, 16)
 SHORT_OF_STATES, SHORT_OF_RECORDS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_UNITS = 1, 2, 3, 4, 5
 LEAST, GREATEST, RANGE = 0, 1, 2
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
@@ -87,9 +86,10 @@ class Scratch(NamedTuple):
     costs: NDArray[np.float64]  # (H,) of the path, without offsets
     values: NDArray[np.float64]  # (BLOCK,) of a backup
     weights: NDArray[np.float64]  # (BLOCK,)
-    work: NDArray[np.int64]  # (15,) iterations, simulator steps, state and action of a failure; steps since the last
+    work: NDArray[np.int64]  # (16,) iterations, simulator steps, state and action of a failure; steps since the last
     #   sweep, nodes it had, KNOWN when closed; new outcomes, those to known states; steps walked;
-    #   outcomes that the last sweep looked at; what ran out; wanted draws and KNOWN at the last sweep; places needed
+    #   outcomes that the last sweep looked at; what ran out; wanted draws and KNOWN at the last sweep;
+    #   whether it was a tree; places needed
     numbers: NDArray[np.float64]  # (3,) least and greatest cost of a step, range of totals over steps to go
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
