@@ -139,6 +139,7 @@ def test_costs_whose_total_would_overflow_are_refused(model):
         ErmMcts(model, 0.5, seed=0).plan(iterations=10)
 
 
+@pytest.mark.compiled
 def test_more_actions_than_samples_kept():
     class Wide(Huge):
         def actions(self, state):

@@ -68,6 +68,7 @@ def make(name):
     }[name]()
 
 
+@pytest.mark.compiled  # uncompiled, logarithms differ in the last digit, and so may a tie
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_tree_is_as_it_was(name):
     visits, nodes, steps, value = EXPECTED[name]
