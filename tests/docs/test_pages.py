@@ -1,5 +1,6 @@
 """Every Python block of the documentation runs, page by page, in order."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -15,6 +16,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    for layer, name in (("formats", "_FORMATS"), ("domains", "_DOMAINS"), ("planners", "_KINDS")):
+        registry = importlib.import_module(f"tailwise.{layer}.registry")
+        getattr(registry, f"list_{layer}")()  # load what the library itself registers
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))  # what a page registers ends with it
     scope: dict[str, object] = {"__name__": "__docs__"}
     for match in BLOCK.finditer(text):
         line = text.count("\n", 0, match.start()) + 2
