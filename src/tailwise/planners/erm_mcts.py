@@ -55,8 +55,8 @@ class ErmMcts(TreeSearch):
     >>> search.advance(plan.action, state=1)
     >>> search.step, round(search.plan(iterations=100).root_beta, 3)
     (1, 0.45)
-    >>> ErmMcts(domains.make("grid-mdp"), beta=0.1, preset="auto", seed=0).plan(iterations=3000).label
-    'right'
+    >>> ErmMcts(domains.make("mdp-4"), beta=0.5, preset="auto", seed=0).plan(iterations=1000).label
+    'safe'
     """
 
     def __init__(
