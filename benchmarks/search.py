@@ -102,6 +102,24 @@ def against_bare(name: str, beta: float, iterations: int, repeats: int) -> dict[
     }  # fmt: skip
 
 
+def fresh_decision(name: str, beta: float, repeats: int) -> dict[str, Any]:
+    """Microseconds to make a search and run one iteration, or a thousand: what a decision costs beside its work."""
+    mdp = domains.make(name)
+    ErmMcts(mdp, beta, seed=0).plan(iterations=1)
+
+    def decide(seed: int, iterations: int) -> None:
+        ErmMcts(mdp, beta, seed=seed).plan(iterations=iterations)
+
+    def least(iterations: int) -> float:
+        return 1e6 * min(seconds(decide, seed, iterations) for seed in range(50))
+
+    return {
+        "problem": name, "repeats": repeats,
+        "us_with_one_iteration": spread([least(1) for _ in range(repeats)]),
+        "us_with_1000_iterations": spread([least(1000) for _ in range(repeats)]),
+    }  # fmt: skip
+
+
 def learned_against_tree(name: str, beta: float, iterations: int, repeats: int) -> dict[str, Any]:
     """Seconds of a learned iteration, sweeps and report included, over those of the paper's, run in turn."""
     mdp = domains.make(name)
@@ -165,6 +183,7 @@ def main() -> None:
     sizes = ((10_000, 5),) if quick else ((10_000, 31), (1_000_000, 5))
     result = {
         "search": [against_bare(name, beta, n, repeats) for n, repeats in sizes for name, beta in PROBLEMS],
+        "fresh_decision": [fresh_decision(name, beta, 3 if quick else 15) for name, beta in PROBLEMS],
         "learned": [learned_against_tree(name, beta, 10_000, 5 if quick else 31) for name, beta in PROBLEMS],
         "log_mean": log_mean_speed(5 if quick else 51),
         "backward_induction": sweep_speed(10_000 if quick else 1_000_000, 2 if quick else 5),
