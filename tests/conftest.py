@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import browser as browsers
 from tailwise import TabularMDP
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=60)
@@ -24,6 +25,14 @@ def data_folder():
     if folder is None:
         pytest.skip("the folder of real model files is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A headless Chromium (see :class:`browser.Browser`); without one the test is skipped and says so."""
+    driver = browsers.start(tmp_path_factory.mktemp("chromium"))
+    yield browsers.Browser(driver)
+    driver.quit()
 
 
 def random_mdp(seed, *, states=4, actions=3, horizon=4, discount=0.9, per_step=False, scale=1.0, done=False):
