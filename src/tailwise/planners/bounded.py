@@ -25,7 +25,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -34,19 +33,18 @@ from numpy.typing import NDArray
 
 from tailwise._random import Seed, generator, own_words
 from tailwise._validate import integer, real
-from tailwise.bindings import position_of
 from tailwise.bindings.intern import intern_rows, new_store
 from tailwise.errors import OptionError
 from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
-from tailwise.planners.bounded_outcomes import SimulatorListing
+from tailwise.planners.bounded_outcomes import Listing, SimulatorListing
 from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row, middle
 from tailwise.planners.bounded_play import Player
 from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
 from tailwise.planners.registry import register_planner
-from tailwise.search.acting import ActsByPlanning
-from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
-from tailwise.search.plan import Plan, StopReason
+from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.plan import StopReason
+from tailwise.search.rooted import RootedSearch
 
 Ints = NDArray[np.int64]
 
@@ -58,8 +56,11 @@ _SLICE = 10_000  # nodes that are backed up between two looks at the clock: some
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
 
-class BoundedTrials(ActsByPlanning):
+class BoundedTrials(RootedSearch[BoundedPlan]):
     """Certified bounds on the optimal entropic risk, and an action that is proven best.
+
+    An iteration is a trial. Without a limit ``plan`` goes on until the action is proven best; ``advance`` keeps all
+    bounds. See also :class:`tailwise.search.RootedSearch`.
 
     Parameters
     ----------
@@ -107,6 +108,10 @@ class BoundedTrials(ActsByPlanning):
     True
     """
 
+    _binding: Listing
+    _iterations_at = kernels.TRIALS
+    _ends_by_itself = True
+
     def __init__(
         self,
         model: Any,
@@ -129,8 +134,8 @@ class BoundedTrials(ActsByPlanning):
         self._most_bytes = _UNLIMITED if max_memory is None else integer(max_memory, "max_memory", low=_NODE_BYTES)
         self._bounds = bounds if callable(bounds) else None
         self._max_states = integer(max_states, "max_states", low=1)
-        self._listing, start = starting_point(model, bounds, terminal_bounds)
-        self._looks_ahead = bounds is None and isinstance(self._listing, SimulatorListing)
+        self._binding, start = starting_point(model, bounds, terminal_bounds)
+        self._looks_ahead = bounds is None and isinstance(self._binding, SimulatorListing)
         horizon = int(model.horizon)
         none = np.empty(0)
         self._trial = kernels.Trial(
@@ -140,85 +145,34 @@ class BoundedTrials(ActsByPlanning):
             none, none, np.empty(0, np.int64), none, none, none, none,
         )  # fmt: skip
         self._nodes: kernels.Nodes
-        self._turn = Turn()
-        self._stream = own_words(generator(seed))
+        self._seat(seed)
         self.reset()
 
     # -------------------------------------------------------------------- root
 
-    @property
-    def step(self) -> int:
-        """Step h of the root; equal to the horizon when no decision is left."""
-        return self._step
+    def _seat(self, seed: Seed) -> None:
+        self._turn = Turn()
+        self._stream = own_words(generator(seed))
+        if isinstance(self._binding, SimulatorListing):
+            self._binding = self._binding.copy()
+        self._trial = copy.deepcopy(self._trial)
 
-    @property
-    def state(self) -> Any:
-        """State of the root."""
-        return self._listing.state(self._handle)
+    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
+        self._nodes = copy.deepcopy(other._nodes, memo)
 
-    def fresh(self, seed: Seed = None) -> Self:
-        """Return another planner of the same model with the same options, a new seed and no bounds learned."""
-        other = copy.deepcopy(self, {id(self._nodes): self._nodes})  # the nodes are left behind by reset
-        other._stream = own_words(generator(seed))
-        other.reset()
-        return other
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an independent copy; the model is shared."""
-        other = copy.copy(self)
-        if isinstance(self._listing, SimulatorListing):
-            other._listing = self._listing.copy()
-        other._trial, other._nodes, other._stream = copy.deepcopy((self._trial, self._nodes, self._stream), memo)
-        other._turn = Turn()
-        return other
-
-    def reset(self, state: Any = None, step: int = 0) -> None:
-        """Forget what was learned and root the planner anew.
-
-        Parameters
-        ----------
-        state : optional
-            Root state; the model's start if not given.
-        step : int, default 0
-            Step of the root, 0 to H - 1; the risk level there is ``beta * discount**step``.
-
-        Raises
-        ------
-        StateError
-            If the model has no such state.
-        OptionError
-            If ``step`` is out of range.
-        """
-        h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
-        handle = self._listing.handle(self.model.start if state is None else state)
+    def _begin(self, handle: int, step: int) -> None:
         self._resize(min(_FIRST_NODES, self._room), None)
-        self._root(handle, h)
+        self._root(handle, step)
 
-    def advance(self, action: Any, state: Any) -> None:
-        """Re-root after ``action`` was taken and ``state`` was observed; all bounds are kept.
-
-        Raises
-        ------
-        StateError
-            If the action is not allowed here, or the model has no such state.
-        OptionError
-            If the horizon was reached already.
-        """
-        if self._step >= self.model.horizon:
-            raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
-        listing: Any = self._listing  # has what position_of asks of a binding
-        position_of(listing, self._handle, action)
-        self._root(self._listing.handle(state), self._step + 1)
+    def _move(self, position: int, handle: int, step: int) -> None:
+        self._root(handle, step)
 
     def _root(self, handle: int, step: int) -> None:
-        if step == self.model.horizon:
-            self._step, self._handle = step, handle
-            return
         if self._looks_ahead:
             self._look_ahead(handle, step)
-        size = len(self._listing.actions(handle))
+        size = len(self._binding.actions(handle))
         if size == 0:
-            self._listing.fail(handle, -1, step)
+            self._binding.fail(handle, -1, step)
         self._step, self._handle, self._pending, self._is_pruned = step, handle, np.empty(0, np.int64), False
         self._trial.book[:] = 0
         self._trial.book[kernels.ROOT_STEP] = self._trial.book[kernels.STEP] = step
@@ -227,80 +181,31 @@ class BoundedTrials(ActsByPlanning):
         self._trial = self._trial._replace(
             root_low=np.full(size, -np.inf), root_high=np.full(size, np.inf), root_visits=np.zeros(size, np.int64)
         )
-        self._trial = kernels.fitted(self._trial, *self._listing.widths)
+        self._trial = kernels.fitted(self._trial, *self._binding.widths)
 
     def _look_ahead(self, handle: int, step: int) -> None:
         """Let the first bounds hold for all that a new root can reach; those that were learned hold already."""
-        assert isinstance(self._listing, SimulatorListing)
-        if self._listing.list_ahead(handle, int(self.model.horizon) - step, self._max_states):
-            start = ranges_of(self._listing.known(), self.model.horizon, self.model.discount)
+        assert isinstance(self._binding, SimulatorListing)
+        if self._binding.list_ahead(handle, int(self.model.horizon) - step, self._max_states):
+            start = ranges_of(self._binding.known(), self.model.horizon, self.model.discount)
             self._trial = self._trial._replace(low=start.low, high=start.high)
             self._trial.limits[kernels.SCALE] = start.scale
 
     # ---------------------------------------------------------------- planning
 
-    def plan(
-        self,
-        iterations: int | None = None,
-        seconds: float | None = None,
-        *,
-        until: Callable[[Plan], bool] | None = None,
-        progress: Progress | None = None,
-    ) -> BoundedPlan:
-        """Run trials until the action is proven best or a limit is reached. May be called again to continue.
+    def _counts(self) -> Ints:
+        return self._trial.book
 
-        Parameters
-        ----------
-        iterations : int, optional
-            Number of trials to run at most.
-        seconds : float, optional
-            Wall time to use at most.
-        until : callable, optional
-            Called with the plan so far about every 50 ms; a true result ends the call.
-        progress : callable, optional
-            Called with (trials done, seconds used) about every 50 ms.
+    def _first_chunk(self) -> int:
+        return 1
 
-        Returns
-        -------
-        BoundedPlan
-            Ctrl-C ends the call early and still returns what is known. Without a limit only the proof ends it.
-
-        Raises
-        ------
-        OptionError
-            If a limit is not positive, the horizon is reached, or ``bounds`` contradict the outcomes.
-        ModelError
-            If the simulator fails to list outcomes.
-        """
-        if iterations is None and seconds is None and until is None:
-            iterations = _UNLIMITED
-        with self._turn:
-            if self._step >= self.model.horizon:
-                raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-            self._compile()
-            begun, before = time.perf_counter(), self._trial.book.copy()
-
-            def so_far(stopped: StopReason = StopReason.UNTIL) -> BoundedPlan:
-                return self._report(before, begun, stopped)
-
-            stopped = run_anytime(
-                self._run,
-                lambda: int(self._trial.book[kernels.TRIALS] - before[kernels.TRIALS]),
-                iterations=iterations,
-                seconds=seconds,
-                until=None if until is None else lambda: until(so_far()),
-                progress=progress,
-                first_chunk=1,
-            )
-            return so_far(stopped)
-
-    def _compile(self) -> None:
+    def _prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels before the clock starts."""
         global _is_compiled
         if not _is_compiled:
             with compile_notice():
                 self._carry_back(self._pending, 0, 0)
-                kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, 0, 0)
+                kernels.run_trials(self._binding.table, self._nodes, self._trial, self._stream, 0, 0)
             _is_compiled = True
 
     def _run(self, trials: int) -> StopReason | None:
@@ -309,17 +214,17 @@ class BoundedTrials(ActsByPlanning):
         target = book[kernels.TRIALS] + trials
         while not self._pending.size or self._sweep():
             left = int(target - book[kernels.TRIALS])
-            status = kernels.run_trials(self._listing.table, self._nodes, self._trial, self._stream, left, _SLICE)
+            status = kernels.run_trials(self._binding.table, self._nodes, self._trial, self._stream, left, _SLICE)
             h, handle = int(book[kernels.WHERE_STEP]), int(book[kernels.WHERE_STATE])
             if status == kernels.PROVEN:
                 return StopReason.PROVEN
             if status == kernels.ENOUGH:
                 return None
             if status == kernels.NEEDS_OUTCOMES:
-                self._listing.list_outcomes(handle)
-                self._trial = kernels.fitted(self._trial, *self._listing.widths)
+                self._binding.list_outcomes(handle)
+                self._trial = kernels.fitted(self._trial, *self._binding.widths)
             elif status == kernels.NEEDS_TERMINAL:
-                self._listing.list_terminal_cost(handle)
+                self._binding.list_terminal_cost(handle)
             elif status == kernels.NEEDS_BOUNDS:
                 status = self._ask_bounds(handle, h)
             elif status == kernels.SWEEP_DUE:
@@ -347,7 +252,7 @@ class BoundedTrials(ActsByPlanning):
         return first == 0
 
     def _carry_back(self, keys: Ints, first: int, last: int) -> None:
-        kernels.carry_back(self._listing.table, self._nodes, self._trial, keys, first, last)
+        kernels.carry_back(self._binding.table, self._nodes, self._trial, keys, first, last)
 
     def _key(self, handle: int, step: int) -> int:
         return handle * (int(self.model.horizon) + 1) + step
@@ -355,7 +260,7 @@ class BoundedTrials(ActsByPlanning):
     def _ask_bounds(self, handle: int, h: int) -> int:
         """Store the bounds that the user's function gives; return a status."""
         assert self._bounds is not None
-        state = self._listing.state(handle)
+        state = self._binding.state(handle)
         answer = self._bounds(state, h)
         low, high = cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
         self._trial.key[0] = self._key(handle, h)
@@ -366,7 +271,7 @@ class BoundedTrials(ActsByPlanning):
         return kernels.ENOUGH
 
     def _contradict(self, handle: int, h: int) -> None:
-        where = f"state {self._listing.state_name(self._listing.state(handle))} at step {h}"
+        where = f"state {self._binding.state_name(self._binding.state(handle))} at step {h}"
         raise OptionError(f"bounds contradict the outcomes: in {where} the lower bound exceeds the upper one")
 
     # ------------------------------------------------------------------ memory
@@ -374,7 +279,7 @@ class BoundedTrials(ActsByPlanning):
     @property
     def _room(self) -> int:
         """How many nodes are allowed."""
-        return max(1, min(self._most_nodes, (self._most_bytes - self._listing.bytes) // _NODE_BYTES))
+        return max(1, min(self._most_nodes, (self._most_bytes - self._binding.bytes) // _NODE_BYTES))
 
     def _make_room(self) -> StopReason | None:
         """Forget what the root does not reach, once for each root, or grow; say why to stop where neither helps."""
@@ -382,7 +287,7 @@ class BoundedTrials(ActsByPlanning):
         kept = np.arange(used)
         if not self._is_pruned:
             order = self._by_step()
-            kept = np.flatnonzero(kernels.reachable(self._listing.table, self._nodes, self._trial, order))
+            kept = np.flatnonzero(kernels.reachable(self._binding.table, self._nodes, self._trial, order))
             self._is_pruned = True
         if kept.size > capacity // 2:
             capacity = min(2 * capacity, room)
@@ -406,8 +311,8 @@ class BoundedTrials(ActsByPlanning):
 
     # ------------------------------------------------------------------ report
 
-    def _report(self, before: np.ndarray[Any, Any], begun: float, stopped: StopReason) -> BoundedPlan:
-        trial, listing, sense = self._trial, self._listing, self.model.sense
+    def _report(self, before: Ints, begun: float, stopped: StopReason) -> BoundedPlan:
+        trial, listing, sense = self._trial, self._binding, self.model.sense
         low, high = trial.root_low, np.maximum(trial.root_low, trial.root_high)
         best = int(np.lexsort((low, high))[0])  # of those with the least upper bound, the one of least lower bound
         actions, visits = listing.actions(self._handle), trial.root_visits.tolist()
@@ -435,7 +340,7 @@ class BoundedTrials(ActsByPlanning):
             iterations=int(trial.book[kernels.TRIALS] - before[kernels.TRIALS]),
             simulator_steps=int(trial.book[kernels.VISITED] - before[kernels.VISITED]),
             nodes=int(self._nodes.store.used[0]),
-            bytes=_NODE_BYTES * self._nodes.low.size + self._listing.bytes,
+            bytes=_NODE_BYTES * self._nodes.low.size + self._binding.bytes,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",

@@ -3,6 +3,7 @@
 from tailwise.search.driver import TreeSearch
 from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
 from tailwise.search.plan import ActionRow, Plan, StopReason
+from tailwise.search.rooted import RootedSearch
 from tailwise.search.rules import (
     Backup,
     BellmanBackup,
@@ -32,6 +33,7 @@ __all__ = [
     "Plan",
     "Recommendation",
     "Rollout",
+    "RootedSearch",
     "SampledBackup",
     "SearchKeywords",
     "SearchOptions",

@@ -9,23 +9,22 @@ from __future__ import annotations
 import copy
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numba import config
+from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, stream_words
-from tailwise._validate import integer
-from tailwise.bindings import BudgetSpentError, bind, position_of, world
+from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
-from tailwise.search.acting import ActsByPlanning
-from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
+from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import NO_INTERVAL, SAMPLING_INTERVAL, Plan, StopReason, make_rows
+from tailwise.search.rooted import RootedSearch
 from tailwise.search.tree import Tree
 from tailwise.search.views import NodeView, TreeReader
 
@@ -34,10 +33,10 @@ _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per ac
 _compiled_kinds: set[tuple[type, ...]] = set()
 
 
-class TreeSearch(ActsByPlanning):
-    """A search tree over a model, rooted at a state and a step.
+class TreeSearch(RootedSearch[Plan]):
+    """A search tree over a model, rooted at a state and a step; see also :class:`tailwise.search.RootedSearch`.
 
-    One call at a time: a second thread that uses the same search waits for its turn.
+    ``advance`` keeps the subtree below the step that was taken, where there is one.
 
     Parameters
     ----------
@@ -60,16 +59,14 @@ class TreeSearch(ActsByPlanning):
     def __init__(self, model: Any, options: SearchOptions, *, seed: Seed = None) -> None:
         self.model = model
         self.options = options
-        self._start(seed)
+        self._seat(seed)
         self._settings, self._rules, self._limits = compile_options(options, model.horizon, model.discount)
-        self._step: int
-        self._handle: int
         self._tree: Tree
         self._trace: kernels.Trace
         self._plant(self._binding.handle(model.start), 0)
         self._set_levels(0)
 
-    def _start(self, seed: Seed) -> None:
+    def _seat(self, seed: Seed) -> None:
         self._rng = generator(seed)
         self._binding = bind(self.model, self._rng, self.options)
         self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
@@ -77,16 +74,6 @@ class TreeSearch(ActsByPlanning):
         self._readers: list[weakref.ref[TreeReader]] = []  # of plans that show the tree as it is now
 
     # -------------------------------------------------------------------- root
-
-    @property
-    def step(self) -> int:
-        """Step h of the root; equal to the horizon when no decision is left."""
-        return self._step
-
-    @property
-    def state(self) -> Any:
-        """State of the root."""
-        return self._binding.state(self._handle)
 
     @property
     def root(self) -> NodeView:
@@ -100,72 +87,21 @@ class TreeSearch(ActsByPlanning):
         self._require_decision()
         return NodeView(TreeReader(self._tree, self._binding, self.model.sense), self._tree.root, self._step)
 
-    def fresh(self, seed: Seed = None) -> Self:
-        """Return another search of the same model with the same options, a new seed and an empty tree."""
-        other = self._twin()
-        other._start(seed)
-        other.reset()
-        return other
+    def _begin(self, handle: int, step: int) -> None:
+        self._rules = compile_options(self.options, self._settings.horizon, self._settings.discount).rules
+        self._plant(handle, step)
+        self._set_levels(step)
 
-    def _twin(self) -> Self:
-        """Return an object with the same attributes, which must then get a stream and a tree of its own."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
+    def _move(self, position: int, handle: int, step: int) -> None:
+        child = self._tree.child(self._tree.root, position, handle)
+        if child is None or self._tree.num_actions(child) == 0:
+            self._plant(handle, step)
+            if child is None:
+                self._set_levels(step)
+            return
+        self._take(self._tree.below(child), handle, step)
 
-    def reset(self, state: Any = None, step: int = 0) -> None:
-        """Forget the tree and start a fresh one.
-
-        Parameters
-        ----------
-        state : optional
-            Root state; the model's start if not given.
-        step : int, default 0
-            Step of the root, 0 to H - 1; the risk level there is ``beta * discount**step``.
-
-        Raises
-        ------
-        StateError
-            If the model has no such state.
-        OptionError
-            If ``step`` is out of range.
-        """
-        h = integer(step, "step", low=0, high=self._settings.horizon - 1)
-        with self._turn:
-            self._rules = compile_options(self.options, self._settings.horizon, self._settings.discount).rules
-            self._plant(self._binding.handle(self.model.start if state is None else state), h)
-            self._set_levels(h)
-
-    def advance(self, action: Any, state: Any) -> None:
-        """Re-root after ``action`` was taken and ``state`` was observed; the rest is freed.
-
-        The subtree below is kept where there is one; a state never sampled starts a fresh
-        tree, at the right step either way.
-
-        Raises
-        ------
-        StateError
-            If the action is not allowed here, or the model has no such state.
-        OptionError
-            If the horizon was reached already.
-        """
-        with self._turn:
-            self._require_decision()
-            position = position_of(self._binding, self._handle, action)
-            handle = self._binding.handle(state)
-            h = self._step + 1
-            if h == self._settings.horizon:
-                self._step, self._handle = h, handle
-                return
-            child = self._tree.child(self._tree.root, position, handle)
-            if child is None or self._tree.num_actions(child) == 0:
-                self._plant(handle, h)
-                if child is None:
-                    self._set_levels(h)
-                return
-            self._take(self._tree.below(child), handle, h)
-
-    def risk_levels(self, planted: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def risk_levels(self, planted: int) -> NDArray[np.float64]:
         """Return the risk level of each step in a tree that was planted at step ``planted``: float64, shape (H,).
 
         ``beta * discount**h`` at step h, wherever the tree was planted.
@@ -174,10 +110,6 @@ class TreeSearch(ActsByPlanning):
 
     def _set_levels(self, planted: int) -> None:
         self._settings = self._settings._replace(betas=self.risk_levels(planted))
-
-    def _require_decision(self) -> None:
-        if self._step >= self._settings.horizon:
-            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
 
     def _plant(self, handle: int, step: int) -> None:
         """Start a fresh tree."""
@@ -211,85 +143,23 @@ class TreeSearch(ActsByPlanning):
         readers, self._readers = [reader() for reader in self._readers], []
         return [reader for reader in readers if reader is not None]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an independent search with the same future."""
-        other = self._twin()
-        memo[id(self)] = other
-        with self._turn:
-            other._start(0)
-            other._stream[:] = self._stream
-            other._binding.adopt(self._binding)
-            other._tree = self._tree.copy()
-            other._rules, other._trace = copy.deepcopy((self._rules, self._trace), memo)
-        return other
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live random "
-            "stream; copy.deepcopy(search) gives an independent copy in this process"
-        )
+    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
+        self._binding.adopt(other._binding)
+        self._tree = other._tree.copy()
+        self._rules, self._trace = copy.deepcopy((other._rules, other._trace), memo)
 
     # ---------------------------------------------------------------- planning
 
-    def plan(
-        self,
-        iterations: int | None = None,
-        seconds: float | None = None,
-        *,
-        until: Callable[[Plan], bool] | None = None,
-        progress: Progress | None = None,
-    ) -> Plan:
-        """Search on from where the tree stands, and report. May be called again to continue.
+    def _prepare(self, iterations: int | None) -> None:
+        self._search = self._compiled()
+        self._keep_samples(iterations)
+        for reader in self._take_readers():
+            reader.settle()
 
-        Parameters
-        ----------
-        iterations : int, optional
-            Number of iterations to run.
-        seconds : float, optional
-            Wall time to use; whichever limit comes first ends the call.
-        until : callable, optional
-            Called with the plan so far about every 50 ms; a true result ends the call.
-        progress : callable, optional
-            Called with (iterations done, seconds used) about every 50 ms.
+    def _counts(self) -> NDArray[np.int64]:
+        return self._trace.totals
 
-        Returns
-        -------
-        Plan
-            Ctrl-C ends the call early and still returns what is known.
-
-        Raises
-        ------
-        OptionError
-            If no limit is given, a limit is not positive, the horizon is reached, or ``max_nodes`` or
-            ``max_memory`` leaves no room for a first iteration.
-        SimulatorError
-            If the model fails; the tree stays as it was before the failing iteration.
-        """
-        if iterations is not None:
-            integer(iterations, "iterations", low=1)
-        with self._turn:
-            self._require_decision()
-            search = self._compiled()
-            self._keep_samples(iterations)
-            for reader in self._take_readers():
-                reader.settle()
-            begun, before = time.perf_counter(), self._trace.totals.copy()
-
-            def so_far() -> Plan:
-                return self._report(before, begun, StopReason.UNTIL)
-
-            stopped = run_anytime(
-                lambda wanted: self._run(search, wanted),
-                lambda: int(self._trace.totals[0] - before[0]),
-                iterations=iterations,
-                seconds=seconds,
-                until=None if until is None else lambda: until(so_far()),
-                progress=progress,
-                first_chunk=self._binding.first_chunk,
-            )
-            return self._report(before, begun, stopped)
-
-    def _compiled(self) -> Callable[..., Any]:
+    def _compiled(self) -> Any:
         """Compile or load the kernel for this kind of model and rules, before the clock starts."""
         kinds = (type(self._binding.data), *map(type, self._rules))
         search = kernel_for(kernels.search_chunk, *kinds)
@@ -299,12 +169,12 @@ class TreeSearch(ActsByPlanning):
             _compiled_kinds.add(kinds)
         return search
 
-    def _call(self, search: Callable[..., Any], iterations: int) -> Any:
+    def _call(self, search: Any, iterations: int) -> Any:
         return search(
             self._binding.data, self._tree.arena, self._settings, self._rules, self._trace, self._stream, iterations
         )
 
-    def _run(self, search: Callable[..., Any], iterations: int) -> StopReason | None:
+    def _run(self, iterations: int) -> StopReason | None:
         """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
         target = int(self._trace.totals[0]) + iterations
         while (left := target - int(self._trace.totals[0])) > 0:
@@ -314,7 +184,7 @@ class TreeSearch(ActsByPlanning):
             if countable <= 0:
                 return StopReason.MAX_VISITS
             with self._binding.running():
-                _, status = self._call(search, min(left, countable))
+                _, status = self._call(self._search, min(left, countable))
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
             if status == world.FULL:
@@ -328,7 +198,7 @@ class TreeSearch(ActsByPlanning):
                 self._binding.fail(handle, position, self._step)
         return None
 
-    def _report(self, before: np.ndarray[Any, Any], begun: float, stopped: StopReason) -> Plan:
+    def _report(self, before: NDArray[np.int64], begun: float, stopped: StopReason) -> Plan:
         tree, trace, sense, binding = self._tree, self._trace, self.model.sense, self._binding
         visits, erms = tree.counts(tree.root), tree.values(tree.root)
         total = int(visits.sum())

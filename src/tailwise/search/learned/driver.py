@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -14,20 +13,19 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, stream_words
-from tailwise._validate import integer
-from tailwise.bindings import bind, position_of, world
+from tailwise.bindings import bind, world
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import AccruedTable
 from tailwise.models.table_data import TableData
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
-from tailwise.search.acting import ActsByPlanning
-from tailwise.search.anytime import Progress, Turn, compile_notice, run_anytime
+from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.learned import kernels, posterior, store
 from tailwise.search.learned.backups import BLOCK
 from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.plan import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, LearnedPlan, LearnedRow, make_learned_row
-from tailwise.search.plan import Plan, StopReason
+from tailwise.search.plan import StopReason
+from tailwise.search.rooted import RootedSearch
 
 _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
@@ -37,8 +35,11 @@ _TIE = 1e-9
 _compiled_kinds: set[type] = set()
 
 
-class LearnedSearch(ActsByPlanning):
+class LearnedSearch(RootedSearch[LearnedPlan]):
     """A learned-model search of a model, rooted at a state and a step; see :class:`tailwise.LearnedModelSearch`.
+
+    An iteration is an episode, from the root to the end or to a new state. ``advance`` keeps all that was learned, and
+    frees the nodes that the new root no longer reaches.
 
     Parameters
     ----------
@@ -55,8 +56,6 @@ class LearnedSearch(ActsByPlanning):
             raise ModelError("a learned model is for the ERM of plain costs; this one has accrued costs: use NluMcts")
         self.model = model
         self.options = options
-        self._step: int
-        self._handle: int
         self._known: store.Knowledge
         self._nodes: store.Nodes
         self._scratch: store.Scratch
@@ -76,72 +75,16 @@ class LearnedSearch(ActsByPlanning):
 
     # -------------------------------------------------------------------- root
 
-    @property
-    def step(self) -> int:
-        """Step h of the root; equal to the horizon when no decision is left."""
-        return self._step
+    def _begin(self, handle: int, step: int) -> None:
+        if self._binding.forgets:
+            handle = int(self._binding.retain(np.array([handle], np.int64))[0])
+        self._known = store.new_knowledge(self._phases())
+        self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
+        self._settle(handle, step, np.zeros(store.PLACES + 1, np.int64), np.array([math.inf, -math.inf, 0.0]))
 
-    @property
-    def state(self) -> Any:
-        """State of the root."""
-        return self._binding.state(self._handle)
-
-    def fresh(self, seed: Seed = None) -> Self:
-        """Return another search of the same model with the same options, a new seed and nothing learned."""
-        other = self._twin()
-        other._seat(seed)
-        other.reset()
-        return other
-
-    def _twin(self) -> Self:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return an independent search with the same future."""
-        other = self._twin()
-        memo[id(self)] = other
-        with self._turn:
-            other._seat(0)
-            other._stream[:] = self._stream
-            other._binding.adopt(self._binding)
-            parts = self._known, self._nodes, self._scratch
-            other._known, other._nodes, other._scratch = copy.deepcopy(parts, memo)
-        return other
-
-    def __reduce__(self) -> Any:
-        raise TypeError(
-            f"a {type(self).__name__} cannot be pickled: it holds compiled code and a live random stream; "
-            "copy.deepcopy(search) gives an independent copy in this process"
-        )
-
-    def reset(self, state: Any = None, step: int = 0) -> None:
-        """Forget all that was learned and start afresh.
-
-        Parameters
-        ----------
-        state : optional
-            Root state; the model's start if not given.
-        step : int, default 0
-            Step of the root, 0 to H - 1; the risk level there is ``beta * discount**step``.
-
-        Raises
-        ------
-        StateError
-            If the model has no such state.
-        OptionError
-            If ``step`` is out of range, or ``max_memory`` is too little to begin with.
-        """
-        h = integer(step, "step", low=0, high=self._horizon - 1)
-        with self._turn:
-            handle = self._binding.handle(self.model.start if state is None else state)
-            if self._binding.forgets:
-                handle = int(self._binding.retain(np.array([handle], np.int64))[0])
-            self._known = store.new_knowledge(self._phases())
-            self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
-            numbers = np.array([math.inf, -math.inf, 0.0])
-            self._settle(handle, h, np.zeros(store.PLACES + 1, np.int64), numbers)
+    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
+        self._binding.adopt(other._binding)
+        self._known, self._nodes, self._scratch = copy.deepcopy((other._known, other._nodes, other._scratch), memo)
 
     def _phases(self) -> int:
         """How many step functions the model has: two where the last step differs, else one for every step."""
@@ -150,29 +93,11 @@ class LearnedSearch(ActsByPlanning):
         )
         return self._horizon if own_steps else 2
 
-    def advance(self, action: Any, state: Any) -> None:
-        """Re-root after ``action`` was taken and ``state`` was observed.
-
-        What was learned is kept whole; nodes that it no longer reaches are freed.
-
-        Raises
-        ------
-        StateError
-            If the action is not allowed here, or the model has no such state.
-        OptionError
-            If the horizon was reached already.
-        """
-        with self._turn:
-            self._require_decision()
-            position_of(self._binding, self._handle, action)
-            handle, h = self._binding.handle(state), self._step + 1
-            if h == self._horizon:
-                self._step, self._handle = h, handle
-                return
-            self._settle(handle, h, self._scratch.work, self._scratch.numbers)
-            kept = store.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
-            self._nodes = store.kept_nodes(self._nodes, kept)
-            self._scratch.root[0] = self._root_node(self._scratch.sampled.size)
+    def _move(self, position: int, handle: int, step: int) -> None:
+        self._settle(handle, step, self._scratch.work, self._scratch.numbers)
+        kept = store.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
+        self._nodes = store.kept_nodes(self._nodes, kept)
+        self._scratch.root[0] = self._root_node(self._scratch.sampled.size)
 
     def _settle(self, handle: int, step: int, work: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
         """Put the root at a state and a step, whose node is made if need be."""
@@ -200,67 +125,15 @@ class LearnedSearch(ActsByPlanning):
         bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
         raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
 
-    def _require_decision(self) -> None:
-        if self._step >= self._horizon:
-            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-
     # ---------------------------------------------------------------- planning
 
-    def plan(
-        self,
-        iterations: int | None = None,
-        seconds: float | None = None,
-        *,
-        until: Callable[[Plan], bool] | None = None,
-        progress: Progress | None = None,
-    ) -> LearnedPlan:
-        """Search on from what is known, and report. May be called again to continue.
-
-        Parameters
-        ----------
-        iterations : int, optional
-            Number of iterations to run: episodes from the root to the end, or to a new state.
-        seconds : float, optional
-            Wall time to use; whichever limit comes first ends the call.
-        until : callable, optional
-            Called with the plan so far about every 50 ms; a true result ends the call.
-        progress : callable, optional
-            Called with (iterations done, seconds used) about every 50 ms.
-
-        Returns
-        -------
-        LearnedPlan
-            Ctrl-C ends the call early and still returns what is known.
-
-        Raises
-        ------
-        OptionError
-            If no limit is given, a limit is not positive, the horizon is reached, or ``max_nodes`` or
-            ``max_memory`` leaves no room for a first iteration.
-        SimulatorError
-            If the model fails; all is as it was before the failing iteration.
-        """
-        if iterations is not None:
-            integer(iterations, "iterations", low=1)
-        with self._turn:
-            self._require_decision()
-            self._compile()
-            begun, before = time.perf_counter(), self._scratch.work.copy()
-            stopped = run_anytime(
-                self._run,
-                lambda: int(self._scratch.work[store.ITERATIONS] - before[store.ITERATIONS]),
-                iterations=iterations,
-                seconds=seconds,
-                until=None if until is None else lambda: until(self._report(before, begun, StopReason.UNTIL)),
-                progress=progress,
-                first_chunk=self._binding.first_chunk,
-            )
-            return self._report(before, begun, stopped)
+    def _counts(self) -> NDArray[np.int64]:
+        return self._scratch.work
 
     def _kernel_parts(self) -> tuple[Any, ...]:
         return self._binding.data, self._known, self._nodes, self._rules, self._scratch
 
-    def _compile(self) -> None:
+    def _prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels for this kind of model, before the clock starts."""
         kind = type(self._binding.data)
         if kind in _compiled_kinds or config.DISABLE_JIT:
@@ -304,7 +177,7 @@ class LearnedSearch(ActsByPlanning):
         return None
 
     def _num_bytes(self) -> int:
-        return store.num_bytes(self._known, self._nodes, self._scratch) + self._binding.num_bytes
+        return store.num_bytes(self._known, self._nodes, self._scratch) + int(self._binding.num_bytes)
 
     # --------------------------------------------------------------- reporting
 

@@ -1,0 +1,229 @@
+"""What all searches share: a root that moves with the episode, and planning at any time from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._random import Seed
+from tailwise._validate import integer
+from tailwise.bindings import position_of
+from tailwise.errors import OptionError
+from tailwise.search.acting import ActsByPlanning
+from tailwise.search.anytime import Progress, Turn, run_anytime
+from tailwise.search.plan import Plan, StopReason
+
+Found = TypeVar("Found", bound=Plan)
+
+_UNLIMITED = 2**62
+
+
+class RootedSearch(ActsByPlanning, Generic[Found]):
+    """A search of a model, rooted at a state and a step: :class:`tailwise.TreeSearch` and its relatives.
+
+    One call at a time: a second thread that uses the same search waits for its turn.
+
+    Attributes
+    ----------
+    model : TabularMDP or simulator
+        The problem, or a view of it.
+    """
+
+    model: Any
+    _binding: Any  # of the model: what its states and actions are
+    _stream: NDArray[np.uint64]  # the words of the random stream
+    _turn: Turn
+    _step: int
+    _handle: int  # of the root's state
+    _iterations_at = 0  # where the counts have the iterations
+    _ends_by_itself = False  # whether a call without a limit has an end
+
+    # -------------------------------------------------------------------- root
+
+    @property
+    def step(self) -> int:
+        """Step h of the root; equal to the horizon when no decision is left."""
+        return self._step
+
+    @property
+    def state(self) -> Any:
+        """State of the root."""
+        return self._binding.state(self._handle)
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return another search of the same model with the same options, a new seed and nothing found."""
+        other = self._twin()
+        other._seat(seed)
+        other.reset()
+        return other
+
+    def reset(self, state: Any = None, step: int = 0) -> None:
+        """Forget what was found and start afresh.
+
+        Parameters
+        ----------
+        state : optional
+            Root state; the model's start if not given.
+        step : int, default 0
+            Step of the root, 0 to H - 1; the risk level there is ``beta * discount**step``.
+
+        Raises
+        ------
+        StateError
+            If the model has no such state.
+        OptionError
+            If ``step`` is out of range, or ``max_memory`` is too little to begin with.
+        """
+        h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
+        with self._turn:
+            self._begin(self._binding.handle(self.model.start if state is None else state), h)
+
+    def advance(self, action: Any, state: Any) -> None:
+        """Re-root after ``action`` was taken and ``state`` was observed.
+
+        What was found and still matters is kept, at the right risk level; the rest is freed.
+
+        Raises
+        ------
+        StateError
+            If the action is not allowed here, or the model has no such state.
+        OptionError
+            If the horizon was reached already.
+        """
+        with self._turn:
+            self._require_decision()
+            position = position_of(self._binding, self._handle, action)
+            handle, h = self._binding.handle(state), self._step + 1
+            if h == int(self.model.horizon):
+                self._step, self._handle = h, handle
+            else:
+                self._move(position, handle, h)
+
+    def _require_decision(self) -> None:
+        if self._step >= self.model.horizon:
+            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+
+    # ---------------------------------------------------------------- planning
+
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        until: Callable[[Any], bool] | None = None,
+        progress: Progress | None = None,
+    ) -> Found:
+        """Search on from what is known, and report. May be called again to continue.
+
+        Parameters
+        ----------
+        iterations : int, optional
+            Number of iterations to run; what one is, the search says.
+        seconds : float, optional
+            Wall time to use; whichever limit comes first ends the call.
+        until : callable, optional
+            Called with the plan so far about every 50 ms; a true result ends the call.
+        progress : callable, optional
+            Called with (iterations done, seconds used) about every 50 ms.
+
+        Returns
+        -------
+        Plan
+            Ctrl-C ends the call early and still returns what is known.
+
+        Raises
+        ------
+        OptionError
+            If no limit is given, a limit is not positive, the horizon is reached, or ``max_nodes`` or
+            ``max_memory`` leaves no room for a first iteration.
+        SimulatorError
+            If the model fails; all is as it was before the failing iteration.
+        """
+        if iterations is not None:
+            integer(iterations, "iterations", low=1)
+        elif self._ends_by_itself and seconds is None and until is None:
+            iterations = _UNLIMITED
+        with self._turn:
+            self._require_decision()
+            self._prepare(iterations)
+            begun, before, at = time.perf_counter(), self._counts().copy(), self._iterations_at
+
+            def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
+                return self._report(before, begun, stopped)
+
+            stopped = run_anytime(
+                self._run,
+                lambda: int(self._counts()[at] - before[at]),
+                iterations=iterations,
+                seconds=seconds,
+                until=None if until is None else lambda: until(so_far()),
+                progress=progress,
+                first_chunk=self._first_chunk(),
+            )
+            return so_far(stopped)
+
+    # ----------------------------------------------------------------- copying
+
+    def _twin(self) -> Self:
+        """Return an object with the same attributes, which must then be seated and get memory of its own."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return an independent search with the same future; the model is shared."""
+        other = self._twin()
+        memo[id(self)] = other
+        with self._turn:
+            other._seat(0)
+            other._stream[:] = self._stream
+            other._inherit(self, memo)
+        return other
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live random "
+            "stream; copy.deepcopy(search) gives an independent copy in this process"
+        )
+
+    # ------------------------------------------------ what a kind of search adds
+
+    def _seat(self, seed: Seed) -> None:
+        """Take a turn, a random stream and a binding of its own."""
+        raise NotImplementedError
+
+    def _begin(self, handle: int, step: int) -> None:
+        """Forget everything and root the search at a state and a step."""
+        raise NotImplementedError
+
+    def _move(self, position: int, handle: int, step: int) -> None:
+        """Root the search at the state to which the action at ``position`` led."""
+        raise NotImplementedError
+
+    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
+        """Take copies of what ``other`` found."""
+        raise NotImplementedError
+
+    def _prepare(self, iterations: int | None) -> None:
+        """Compile and make room, before the clock starts."""
+        raise NotImplementedError
+
+    def _counts(self) -> NDArray[np.int64]:
+        """Return what has been counted so far, iterations among it."""
+        raise NotImplementedError
+
+    def _first_chunk(self) -> int:
+        """Return the number of iterations to begin with: few where one may be slow."""
+        return int(self._binding.first_chunk)
+
+    def _run(self, iterations: int) -> StopReason | None:
+        """Run one chunk; return a reason to stop, if there is one."""
+        raise NotImplementedError
+
+    def _report(self, before: NDArray[np.int64], begun: float, stopped: StopReason) -> Found:
+        """Say what was found since the counts were ``before``."""
+        raise NotImplementedError
