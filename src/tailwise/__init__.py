@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         exceedance_planning,
         make_planner,
         nested_cvar_planning,
+        plan_many,
         register_planner,
         truncate,
     )
@@ -105,6 +106,7 @@ _HOMES = {
     "load": "formats",
     "make_planner": "planners",
     "nested_cvar_planning": "planners",
+    "plan_many": "planners",
     "register_planner": "planners",
     "save": "formats",
     "truncate": "planners",

@@ -210,6 +210,11 @@ class AccruedBinding(Binding):
         """Whether the utility runs compiled (a Python callback costs about a microsecond an episode)."""
         return self._callback is None
 
+    @property
+    def is_parallel(self) -> bool:  # type: ignore[override]
+        """Whether nothing runs in Python: the utility is one of the library's, or compiled."""
+        return self._callback is None
+
     def _make_custom(self, utility: Callable[[float], float]) -> Any:
         compiled = None if config.DISABLE_JIT else compile_function(utility)
         if compiled is not None:

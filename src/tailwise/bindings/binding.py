@@ -33,6 +33,8 @@ class Binding:
         Bytes that states and outcomes may take; the search keeps it up to date.
     forgets : bool
         Whether :meth:`retain` has anything to do.
+    is_parallel : bool
+        Whether searches of the model can run side by side in threads: it runs no Python code.
     """
 
     data: Any
@@ -40,6 +42,7 @@ class Binding:
     draws = False
     budget = math.inf
     forgets = False
+    is_parallel = True
 
     def handle(self, state: Any) -> int:
         """Return the handle of a user's state, or raise ``StateError``."""

@@ -57,6 +57,7 @@ class PythonBinding(SimulatorBinding):
     """A Python simulator: handles are positions in a list of the states seen."""
 
     first_chunk = 1
+    is_parallel = False
 
     def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions) -> None:
         if not isinstance(model, TabularMDP):

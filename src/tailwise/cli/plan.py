@@ -31,6 +31,9 @@ def register(app: typer.Typer) -> None:
         state: given.State = None,
         step: Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")] = 0,
         seed: given.Seed = None,
+        threads: Annotated[
+            int, typer.Option(help="Trees to grow side by side, a thread for each; part of what the result depends on.")
+        ] = 1,
         bonus: given.Bonus = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
@@ -40,6 +43,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.cli.models import build_planner, find_state, load_model
         from tailwise.errors import OptionError
         from tailwise.planners import Planner
+        from tailwise.planners.protocol import plan_in_threads
         from tailwise.planners.until import from_text
         from tailwise.search import Plan
 
@@ -55,7 +59,9 @@ def register(app: typer.Typer) -> None:
             watch = None
             if tick is not None:
                 watch = lambda done, used: tick(done if iterations is not None else used)  # noqa: E731
-            result: Any = search.plan(iterations=iterations, seconds=seconds, until=condition, progress=watch)
+            result: Any = plan_in_threads(
+                search, threads, iterations=iterations, seconds=seconds, until=condition, progress=watch
+            )
         if json:
             found = plain(result)
             found = found if isinstance(found, dict) else {"action": result.action}
@@ -107,11 +113,14 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
         marks = "  ".join(f"{100 * level:g} % {number(q, 4)}" for level, q in zip(_LEVELS, quantiles, strict=True))
         say(f"Sampled total {result.sense} after {result.label}:  {marks}")
         say(sparkline(samples))
+    trees = f" in {result.trees} trees" if result.trees > 1 else ""
     say(
         f"{kind}: {result.iterations:,} iterations, {result.simulator_steps:,} simulated steps, {result.nodes:,} "
-        f"nodes, {result.bytes / 1e6:.1f} MB, {result.seconds:.2f} s; {result.stopped.message}",
+        f"nodes{trees}, {result.bytes / 1e6:.1f} MB, {result.seconds:.2f} s; {result.stopped.message}",
         "dim",
     )
+    for note in result.notes:
+        say(f"note: {note}", "yellow")
     if result.reason:
         say(result.reason, "dim")
     if not (is_exact or sure):

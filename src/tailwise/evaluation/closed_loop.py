@@ -1,21 +1,18 @@
-"""One episode, closed loop: plan, act, see what happens, tell the planner; and many of them, in threads."""
+"""One episode, closed loop: plan, act, see what happens, tell the planner."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, StateError
 from tailwise.evaluation.environment import Environment
 from tailwise.evaluation.policies import action_id
-from tailwise.models import CompiledSimulator, TabularMDP
-from tailwise.models.accrued import AccruedTable
+from tailwise.models import TabularMDP
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.acting import DEFAULT_ITERATIONS
 
@@ -120,51 +117,3 @@ def allowed(model: Any, action: Any, state: Any, h: int) -> Any:
     if action not in choices:
         raise StateError(f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed")
     return action
-
-
-def is_shareable(model: Any) -> bool:
-    """Return whether threads may play one model at a time: tables and compiled simulators keep nothing of a step."""
-    return isinstance(model, (TabularMDP, AccruedTable, CompiledSimulator))
-
-
-def in_threads(
-    one: Callable[[int], float],
-    count: int,
-    threads: int,
-    progress: Callable[[int], None] | None,
-    *,
-    partial: bool = False,
-    stop: Callable[[], None] | None = None,
-) -> NDArray[np.float64]:
-    """Return ``one(0) ... one(count - 1)``, computed by some threads; an error stops them all.
-
-    Parameters
-    ----------
-    one : callable
-        What to compute for an index.
-    count, threads : int
-        How many indices, and how many threads.
-    progress : callable or None
-        Told how many are done.
-    partial : bool, default False
-        On Ctrl-C return those that are done, in order, if there are any.
-    stop : callable, optional
-        Called before the threads are waited for: what they do may end early.
-    """
-    values, done = np.empty(count), 0
-    pool = ThreadPoolExecutor(threads) if threads > 1 else None
-    try:
-        for value in map(one, range(count)) if pool is None else pool.map(one, range(count)):
-            values[done] = value
-            done += 1
-            if progress is not None:
-                progress(done)
-    except KeyboardInterrupt:
-        if not (partial and done):
-            raise
-    finally:
-        if pool is not None:
-            if done < count and stop is not None:
-                stop()
-            pool.shutdown(wait=True, cancel_futures=True)
-    return values[:done]

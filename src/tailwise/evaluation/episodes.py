@@ -19,7 +19,7 @@ from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer
 from tailwise.bindings.table import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, in_threads, is_shareable, play
+from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, play
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
 from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.policies import as_policy, policy_rows
@@ -27,7 +27,8 @@ from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, run_key, start_stream
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.planners.protocol import Planner
+from tailwise.planners.protocol import Planner, is_shareable
+from tailwise.search.side_by_side import in_threads
 
 _BLOCK = 8192
 
@@ -129,10 +130,10 @@ def evaluate(
         if workers > 1:
             notes.append(f"played in one thread, not {workers}: a policy that is a function keeps to one")
         environment = SimulatorEnvironment(model, root)
-        totals = in_threads(
+        totals = np.array(in_threads(
             lambda episode: play(environment, model, lambda state, h: allowed(model, act(state, h), state, h), episode),
             count, 1, **options,
-        )  # fmt: skip
+        ))  # fmt: skip
     if totals.size < count:
         notes.append(f"interrupted: {totals.size} of {count} episodes were played")
         decisions = None if decisions is None else decisions[: totals.size]
@@ -160,7 +161,7 @@ def _play_planner(
 
         return play(environment, model, act, episode, lambda *seen: player.follow(planner, *seen))
 
-    return in_threads(one, count, threads, stop=player.is_stopped.set, **options), decisions
+    return np.array(in_threads(one, count, threads, stop=player.is_stopped.set, **options)), decisions
 
 
 def _follow_rows(
@@ -186,7 +187,7 @@ def _follow_rows(
 
     progress = options["progress"]
     told = None if progress is None else lambda blocks: progress(min(count, blocks * _BLOCK))
-    blocks = in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]).size
+    blocks = len(in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]))
     return np.asarray(mdp.signed(totals[: blocks * _BLOCK]))
 
 

@@ -14,6 +14,7 @@ from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
 from tailwise.planners.learned import LearnedModelSearch
 from tailwise.planners.make import AutoPlanner, make_planner
+from tailwise.planners.many import plan_many
 from tailwise.planners.nested_cvar import NestedCvarSolution, nested_cvar_planning
 from tailwise.planners.nlu_mcts import NluMcts
 from tailwise.planners.policy_intervals import PolicyInterval, policy_intervals
@@ -61,6 +62,7 @@ __all__ = [
     "list_planners",
     "make_planner",
     "nested_cvar_planning",
+    "plan_many",
     "policy_intervals",
     "register_planner",
     "truncate",

@@ -311,7 +311,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
 
     # ------------------------------------------------------------------ report
 
-    def _report(self, before: Ints, begun: float, stopped: StopReason) -> BoundedPlan:
+    def _report(self, before: list[Ints], begun: float, stopped: StopReason) -> BoundedPlan:
+        (old,) = before
         trial, listing, sense = self._trial, self._binding, self.model.sense
         low, high = trial.root_low, np.maximum(trial.root_low, trial.root_high)
         best = int(np.lexsort((low, high))[0])  # of those with the least upper bound, the one of least lower bound
@@ -337,8 +338,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
             beta=self.beta,
             root_beta=float(trial.betas[self._step]),
             sense=sense,
-            iterations=int(trial.book[kernels.TRIALS] - before[kernels.TRIALS]),
-            simulator_steps=int(trial.book[kernels.VISITED] - before[kernels.VISITED]),
+            iterations=int(trial.book[kernels.TRIALS] - old[kernels.TRIALS]),
+            simulator_steps=int(trial.book[kernels.VISITED] - old[kernels.VISITED]),
             nodes=int(self._nodes.store.used[0]),
             bytes=_NODE_BYTES * self._nodes.low.size + self._binding.bytes,
             seconds=time.perf_counter() - begun,

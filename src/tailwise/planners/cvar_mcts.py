@@ -87,6 +87,11 @@ class CvarPlan:
         """Why the search ended."""
         return self.search.stopped
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of how the plan came about."""
+        return self.search.notes
+
     def __str__(self) -> str:
         return (
             f"take {self.label}: CVaR at {self.level:g} about {self.value:.6g}, threshold {self.threshold:.6g}\n"
@@ -160,23 +165,27 @@ class CvarMcts:
         iterations: int | None = None,
         seconds: float | None = None,
         *,
+        threads: int = 1,
         until: Callable[[Any], bool] | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> CvarPlan:
-        """Search from the root; the first plan of an episode also chooses the threshold, with half of the limit."""
+        """Search from the root; the first plan of an episode also chooses the threshold, with half of the limit.
+
+        ``threads`` are for the trees of each threshold, as in :meth:`NluMcts.plan`.
+        """
         if iterations is None and seconds is None and until is None:
             raise OptionError("plan needs a limit: iterations=, seconds= or until=")
         tried: dict[float, float] = {}
         if self._search is None:
             begun = time.perf_counter()
-            tried = self._choose(iterations, seconds)
+            tried = self._choose(iterations, seconds, threads)
             if seconds is not None:
                 seconds = max(1e-3, seconds - (time.perf_counter() - begun))
             if iterations is not None:
                 iterations = max(1, iterations - int(_SHARE * iterations))
         assert self._search is not None
         found = self._search.plan(
-            iterations, seconds, progress=progress,
+            iterations, seconds, threads=threads, progress=progress,
             until=None if until is None else lambda plan: until(self._shown(plan, tried)),
         )  # fmt: skip
         return self._shown(found, tried)
@@ -209,7 +218,7 @@ class CvarMcts:
         tree.reset(*self._root[:2], accrued=self._root[2])
         return tree
 
-    def _choose(self, iterations: int | None, seconds: float | None) -> dict[float, float]:
+    def _choose(self, iterations: int | None, seconds: float | None, threads: int) -> dict[float, float]:
         """Compare thresholds in three rounds of equal cost; return all with their last estimates.
 
         First all over the range, then the two best and what lies beside the best, then the three best; trees grow on.
@@ -227,6 +236,7 @@ class CvarMcts:
                 found = trees[threshold].plan(
                     None if iterations is None else max(1, int(share * iterations)),
                     None if seconds is None else share * seconds,
+                    threads=threads,
                 )
                 estimates[threshold] = self._estimate(threshold, found)
 

@@ -79,6 +79,8 @@ class DistributionalPlan:
         Time of the call.
     stopped : StopReason
         Why it ended.
+    notes : tuple of str
+        What the user should know of how the plan came about.
     """
 
     action: Any
@@ -88,6 +90,7 @@ class DistributionalPlan:
     iterations: int
     seconds: float
     stopped: StopReason
+    notes: tuple[str, ...] = ()
 
 
 class _Node:

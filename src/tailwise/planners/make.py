@@ -18,6 +18,7 @@ from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import model_name, own_method
+from tailwise.planners.protocol import plan_in_threads
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners
 
 _QUICK_SWEEP = 20_000_000  # outcomes times steps: some tenths of a second
@@ -159,11 +160,17 @@ class AutoPlanner:
         iterations: int | None = None,
         seconds: float | None = None,
         *,
+        threads: int = 1,
         until: Callable[[Any], bool] | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Any:
-        """Plan with the chosen planner; the plan's ``planner`` and ``reason`` say which and why."""
-        plan: Any = self.planner.plan(iterations, seconds, until=until, progress=progress)
+        """Plan with the chosen planner; the plan's ``planner`` and ``reason`` say which and why.
+
+        Where it is a search of trees, ``threads`` is for them; where not, the plan's ``notes`` say so.
+        """
+        plan: Any = plan_in_threads(
+            self.planner, threads, iterations=iterations, seconds=seconds, until=until, progress=progress
+        )
         reason = self.reason
         if getattr(plan, "states_recur", True) is False:
             reason += "; its states hardly come back, so that new ones are played to the end, as in a tree"

@@ -9,11 +9,14 @@ library have it too, so that they can stand where a policy is asked for.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, Protocol, Self, runtime_checkable
 
 from tailwise._random import Seed
+from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
+from tailwise.search.anytime import one_thread
 
 
 class Decision(Protocol):
@@ -40,6 +43,9 @@ class Planner(Protocol):
 
     Notes
     -----
+    ``plan`` may take a keyword ``threads``: in how many threads to work; where it can make no use of them, the plan's
+    ``notes`` say so (see :func:`plan_in_threads`).
+
     ``advance`` may take a keyword ``cost``: what the step cost (or earned), not discounted. ``reset`` may take
     a keyword ``accrued``: the discounted total paid before the root. A planner to which the past matters names them
     in its signature and is told; the others are not.
@@ -131,3 +137,22 @@ class Planner(Protocol):
 def takes(method: Callable[..., Any], keyword: str) -> bool:
     """Return whether a method has a parameter of that name."""
     return keyword in inspect.signature(method).parameters
+
+
+def is_shareable(model: Any) -> bool:
+    """Return whether threads may use one model at a time: tables and compiled simulators keep nothing of a step."""
+    return isinstance(model, (TabularMDP, AccruedTable, CompiledSimulator))
+
+
+def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Any:
+    """Return what ``planner.plan(**limits)`` finds in so many threads.
+
+    A planner whose ``plan`` does not take ``threads`` works in one; if its plans have ``notes``, they say so.
+    """
+    if takes(planner.plan, "threads"):
+        return planner.plan(threads=threads, **limits)
+    notes = one_thread(threads, f"{type(planner).__name__} keeps to one")
+    plan = planner.plan(**limits)
+    if notes and hasattr(plan, "notes"):
+        return dataclasses.replace(plan, notes=(*plan.notes, *notes))
+    return plan

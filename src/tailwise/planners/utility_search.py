@@ -21,6 +21,7 @@ from tailwise.models.accrued import AccruedTable, ExponentialUtility, Utility
 from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.models.check import require_model
 from tailwise.search import Plan, SearchOptions, StopReason, TreeSearch
+from tailwise.search.merge import RootStatistics
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,9 @@ class UtilitySearch(TreeSearch):
         accrued = self.accrued + float(self.model.powers[h]) * paid
         super().advance(action, self.model.root(state, accrued, h + 1))
 
-    def _report(self, before: Any, begun: float, stopped: StopReason) -> UtilityPlan:
+    def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> UtilityPlan:
         with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval
-            plan = super()._report(before, begun, stopped)
+            plan = super()._plan_of(parts, seconds, stopped)
         fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
         fields["accrued"] = self.accrued
         utility = self.model.utility

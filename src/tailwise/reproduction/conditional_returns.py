@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError
-from tailwise.evaluation.closed_loop import Player, in_threads
+from tailwise.evaluation.closed_loop import Player
 from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.returns import Returns
@@ -34,6 +34,7 @@ from tailwise.planners import Planner
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.intervals import Interval
 from tailwise.search.acting import DEFAULT_ITERATIONS
+from tailwise.search.side_by_side import in_threads
 
 _CERTAIN = 1e-12
 
@@ -193,7 +194,7 @@ def conditional_returns(
         found[episode], plain = _integrate(mdp, player, mine, certain, tails, cumulative, draws)
         return plain
 
-    totals = in_threads(one, count, workers, progress, stop=player.is_stopped.set)
+    totals = np.array(in_threads(one, count, workers, progress, stop=player.is_stopped.set))
     name = label if label is not None else type(planner).__name__
     atoms = np.array([atom for one_episode in found for atom in one_episode])
     owners = np.repeat(np.arange(count), [len(one_episode) for one_episode in found])

@@ -86,6 +86,12 @@ def run_anytime(
         return StopReason.INTERRUPTED
 
 
+def one_thread(threads: int, reason: str) -> tuple[str, ...]:
+    """Return the notes of a plan that keeps to one thread: one that says why, if more were wanted."""
+    count = integer(threads, "threads", low=1)
+    return () if count == 1 else (f"searched in one thread, not {count}: {reason}",)
+
+
 class Turn:
     """One call at a time on one search: a second thread waits, a call from inside a call is an error."""
 

@@ -2,6 +2,9 @@
 
 The tree survives between calls of ``plan``, and ``advance`` keeps the part below the
 step that was really taken, at the right depth and so at the right risk level ``beta_h``.
+
+With ``plan(threads=)`` further trees grow beside the first (*root parallelism*): each is a search of its own, with a
+stream of its own, and a plan merges what all know of the root (:mod:`tailwise.search.merge`).
 """
 
 from __future__ import annotations
@@ -16,16 +19,17 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
-from tailwise._random import Seed, generator, own_words, stream_words
+from tailwise._random import Seed, generator, own_words, seed_sequence, stream_words
 from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
 from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.merge import RootStatistics, merged
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import NO_INTERVAL, SAMPLING_INTERVAL, Plan, StopReason, make_rows
 from tailwise.search.rooted import RootedSearch
-from tailwise.search.tree import Tree
+from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 
 _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per action, in all, per action
@@ -63,11 +67,13 @@ class TreeSearch(RootedSearch[Plan]):
         self._settings, self._rules, self._limits = compile_options(options, model.horizon, model.discount)
         self._tree: Tree
         self._trace: kernels.Trace
-        self._plant(self._binding.handle(model.start), 0)
+        self._others: list[Self] = []  # further trees, from plan(threads=)
+        self._plant(self._binding.handle(model.start), 0, self._limits)
         self._set_levels(0)
 
     def _seat(self, seed: Seed) -> None:
-        self._rng = generator(seed)
+        self._seed = seed_sequence(seed)
+        self._rng = generator(self._seed)
         self._binding = bind(self.model, self._rng, self.options)
         self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
         self._turn = Turn()
@@ -79,6 +85,8 @@ class TreeSearch(RootedSearch[Plan]):
     def root(self) -> NodeView:
         """The living tree, from its root (see :class:`NodeView`); it changes when the search goes on.
 
+        Of several trees, from ``plan(threads=)``, it is the first.
+
         Raises
         ------
         OptionError
@@ -88,14 +96,18 @@ class TreeSearch(RootedSearch[Plan]):
         return NodeView(TreeReader(self._tree, self._binding, self.model.sense), self._tree.root, self._step)
 
     def _begin(self, handle: int, step: int) -> None:
-        self._rules = compile_options(self.options, self._settings.horizon, self._settings.discount).rules
-        self._plant(handle, step)
+        self._others = []
+        self._rules = self._new_rules()
+        self._plant(handle, step, self._limits)
         self._set_levels(step)
+
+    def _new_rules(self) -> kernels.Rules:
+        return compile_options(self.options, self._settings.horizon, self._settings.discount).rules
 
     def _move(self, position: int, handle: int, step: int) -> None:
         child = self._tree.child(self._tree.root, position, handle)
         if child is None or self._tree.num_actions(child) == 0:
-            self._plant(handle, step)
+            self._plant(handle, step, self._tree.limits)
             if child is None:
                 self._set_levels(step)
             return
@@ -111,12 +123,12 @@ class TreeSearch(RootedSearch[Plan]):
     def _set_levels(self, planted: int) -> None:
         self._settings = self._settings._replace(betas=self.risk_levels(planted))
 
-    def _plant(self, handle: int, step: int) -> None:
+    def _plant(self, handle: int, step: int, limits: Limits) -> None:
         """Start a fresh tree."""
         num_actions = len(self._binding.actions(handle))
         if num_actions == 0:
             self._binding.fail(handle, -1, step)
-        self._take(Tree(handle, num_actions, step, self._limits), handle, step)
+        self._take(Tree(handle, num_actions, step, limits), handle, step)
 
     def _take(self, tree: Tree, handle: int, step: int) -> None:
         """Go on with another tree; the model drops the states that are not in it."""
@@ -147,6 +159,50 @@ class TreeSearch(RootedSearch[Plan]):
         self._binding.adopt(other._binding)
         self._tree = other._tree.copy()
         self._rules, self._trace = copy.deepcopy((other._rules, other._trace), memo)
+        seed = other._seed
+        self._seed = np.random.SeedSequence(
+            seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size,
+            n_children_spawned=seed.n_children_spawned,
+        )  # fmt: skip
+        self._others = [copy.deepcopy(tree, memo) for tree in other._others]
+
+    # ----------------------------------------------------------- several trees
+
+    def _why_one_thread(self) -> str:
+        return "" if self._binding.is_parallel else "a model in plain Python keeps to one"
+
+    def _members(self) -> list[Self]:
+        return [self, *self._others]
+
+    def _team(self, count: int) -> list[Self]:
+        """Return the trees that work in a call, with room to grow.
+
+        Whatever more the search may take of ``max_nodes`` and ``max_memory`` is divided among them evenly.
+        """
+        while (missing := count - 1 - len(self._others)) > 0:
+            other = self._twin()
+            other._others = []
+            other._seat(self._seed.spawn(1)[0])
+            other._rules = self._new_rules()
+            handle = other._binding.handle(self._binding.state(self._handle))
+            other._plant(handle, self._step, self._spare(missing))
+            self._others.append(other)
+        team = self._members()[:count]
+        if self._others:
+            spare = self._spare(count)
+            for tree in team:
+                tree._tree.limit(spare.plus(tree._tree.num_nodes, tree._num_bytes))
+        return team
+
+    def _spare(self, parts: int) -> Limits:
+        """Return one of so many equal parts of what the search may still take."""
+        trees = self._members()
+        nodes, taken = sum(tree._tree.num_nodes for tree in trees), sum(tree._num_bytes for tree in trees)
+        return self._limits.plus(-nodes, -taken).part(parts)
+
+    @property
+    def _num_bytes(self) -> int:
+        return self._tree.num_bytes + int(self._binding.num_bytes)
 
     # ---------------------------------------------------------------- planning
 
@@ -178,8 +234,8 @@ class TreeSearch(RootedSearch[Plan]):
         """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
         target = int(self._trace.totals[0]) + iterations
         while (left := target - int(self._trace.totals[0])) > 0:
-            if self.options.max_memory is not None:
-                self._binding.budget = self.options.max_memory - self._tree.num_bytes
+            if self._tree.limits.max_memory is not None:
+                self._binding.budget = self._tree.limits.max_memory - self._tree.num_bytes
             countable = self._tree.visits_left
             if countable <= 0:
                 return StopReason.MAX_VISITS
@@ -198,24 +254,43 @@ class TreeSearch(RootedSearch[Plan]):
                 self._binding.fail(handle, position, self._step)
         return None
 
-    def _report(self, before: NDArray[np.int64], begun: float, stopped: StopReason) -> Plan:
-        tree, trace, sense, binding = self._tree, self._trace, self.model.sense, self._binding
-        visits, erms = tree.counts(tree.root), tree.values(tree.root)
+    def _statistics(self, before: NDArray[np.int64]) -> RootStatistics:
+        """Return what this tree knows of its root."""
+        tree, trace = self._tree, self._trace
+        return RootStatistics(
+            visits=tree.counts(tree.root),
+            values=tree.values(tree.root),
+            counts=trace.counts.copy(),
+            moments=trace.actions.copy(),
+            samples=tuple(latest[:n].copy() for latest, n in zip(trace.latest, trace.counts.tolist(), strict=True)),
+            iterations=self._done_since(before),
+            simulator_steps=int(trace.totals[1] - before[1]),
+            nodes=tree.num_nodes,
+            num_bytes=self._num_bytes,
+        )
+
+    def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
+        parts = [tree._statistics(old) for tree, old in zip(self._members(), before, strict=True)]
+        return self._plan_of(parts, time.perf_counter() - begun, stopped)
+
+    def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
+        """Return the plan that trees at this root make together."""
+        sense, binding, beta = self.model.sense, self._binding, float(self._settings.betas[self._step])
+        found = merged(parts, beta)
+        visits, erms, samples = found.visits, found.values, found.samples
         total = int(visits.sum())
         if total == 0:
             bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
             raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
-        beta = float(self._settings.betas[self._step])
-        samples = [latest[:count].copy() for latest, count in zip(trace.latest, trace.counts.tolist(), strict=True)]
         actions = binding.actions(self._handle)
         labels = [binding.action_name(action, self._handle) for action in actions]
         widened = self.options.widening is not None
-        sampled = [row[:0] for row in samples] if widened else samples
-        rows = make_rows(actions, labels, visits, erms, beta, trace.counts, trace.actions, sampled, sense)
+        sampled = [row[:0] for row in samples] if widened else list(samples)
+        rows = make_rows(actions, labels, visits, erms, beta, found.counts, found.moments, sampled, sense)
         tried = np.flatnonzero(visits)
         value = weighted_erm(erms[tried], beta, visits[tried] / total) if tried.size > 1 else float(erms[tried[0]])
         best = self.options.recommendation.choose(visits, erms)
-        reader = TreeReader(tree, binding, sense)
+        reader = TreeReader(self._tree, binding, sense)
         self._readers.append(weakref.ref(reader))
         return Plan(
             action=rows[best].action,
@@ -227,13 +302,14 @@ class TreeSearch(RootedSearch[Plan]):
             beta=self.options.beta,
             root_beta=beta,
             sense=sense,
-            iterations=int(trace.totals[0] - before[0]),
-            simulator_steps=int(trace.totals[1] - before[1]),
-            nodes=tree.num_nodes,
-            bytes=tree.num_bytes + binding.num_bytes,
-            seconds=time.perf_counter() - begun,
+            iterations=found.iterations,
+            simulator_steps=found.simulator_steps,
+            nodes=found.nodes,
+            bytes=found.num_bytes,
+            seconds=seconds,
             stopped=stopped,
             interval_meaning=NO_INTERVAL if widened else SAMPLING_INTERVAL,
+            trees=len(parts),
             _samples=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
             _reader=reader,
         )

@@ -129,6 +129,10 @@ class Plan(Result):
         Kind of the planner that made it, where :func:`tailwise.make_planner` chose it; else empty.
     reason : str
         Why that kind was chosen.
+    trees : int
+        Trees that were searched side by side and are merged here; ``root`` shows the first.
+    notes : tuple of str
+        What the user should know of how the plan came about, as threads that were of no use.
     """
 
     action: Any
@@ -149,12 +153,14 @@ class Plan(Result):
     planner: str = ""
     reason: str = ""
     interval_meaning: str = SAMPLING_INTERVAL
+    trees: int = 1
+    notes: tuple[str, ...] = ()
     _samples: tuple[NDArray[np.float64], ...] = field(repr=False, compare=False, default=())
     _reader: TreeReader | None = field(repr=False, compare=False, default=None)
 
     @property
     def root(self) -> NodeView:
-        """The tree as it was when the plan was made: its root (see :class:`NodeView`).
+        """The tree (the first of several) as it was when the plan was made: its root (see :class:`NodeView`).
 
         Raises
         ------
@@ -178,7 +184,7 @@ class Plan(Result):
     def samples(self, action: Any) -> NDArray[np.float64]:
         """Return the latest totals sampled through ``action``: float64, shape (k,).
 
-        The last 16,384 at most, fewer where there are many actions, 64 at least; in no particular order.
+        The last 16,384 of each tree at most, fewer where there are many actions, 64 at least; in no particular order.
         """
         return self._samples[self.rows.index(self.row(action))]
 
@@ -191,6 +197,7 @@ class Plan(Result):
         ]
         for row in self.rows:
             lines.append(f"  {row.label:>12}  visits {row.visits:>9}  ERM {row.erm:.6g}  mean {row.mean:.6g}")
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
@@ -14,8 +16,9 @@ from tailwise._validate import integer
 from tailwise.bindings import position_of
 from tailwise.errors import OptionError
 from tailwise.search.acting import ActsByPlanning
-from tailwise.search.anytime import Progress, Turn, run_anytime
+from tailwise.search.anytime import Progress, Turn, one_thread, run_anytime
 from tailwise.search.plan import Plan, StopReason
+from tailwise.search.side_by_side import SideBySide
 
 Found = TypeVar("Found", bound=Plan)
 
@@ -96,12 +99,16 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         """
         with self._turn:
             self._require_decision()
-            position = position_of(self._binding, self._handle, action)
-            handle, h = self._binding.handle(state), self._step + 1
-            if h == int(self.model.horizon):
-                self._step, self._handle = h, handle
-            else:
-                self._move(position, handle, h)
+            for one in self._members():
+                one._follow(action, state)
+
+    def _follow(self, action: Any, state: Any) -> None:
+        position = position_of(self._binding, self._handle, action)
+        handle, h = self._binding.handle(state), self._step + 1
+        if h == int(self.model.horizon):
+            self._step, self._handle = h, handle
+        else:
+            self._move(position, handle, h)
 
     def _require_decision(self) -> None:
         if self._step >= self.model.horizon:
@@ -114,6 +121,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         iterations: int | None = None,
         seconds: float | None = None,
         *,
+        threads: int = 1,
         until: Callable[[Any], bool] | None = None,
         progress: Progress | None = None,
     ) -> Found:
@@ -122,9 +130,16 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         Parameters
         ----------
         iterations : int, optional
-            Number of iterations to run; what one is, the search says.
+            Number of iterations to run, in all; what one is, the search says.
         seconds : float, optional
             Wall time to use; whichever limit comes first ends the call.
+        threads : int, default 1
+            Trees to grow side by side, a thread for each, whose root statistics are merged exactly. The first is the
+            one that one thread would grow, the k-th after it has the k-th child of the search's seed, and the
+            iterations are divided evenly: the result depends on seed and ``threads``, never on timing. The trees stay
+            with the search: ``advance`` re-roots each; a later plan with fewer threads goes on with the first of them
+            and reports all, one with more plants new ones at the root. Searches of other kinds, and of models in plain
+            Python, keep to one thread; the plan's ``notes`` say so.
         until : callable, optional
             Called with the plan so far about every 50 ms; a true result ends the call.
         progress : callable, optional
@@ -147,24 +162,35 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             integer(iterations, "iterations", low=1)
         elif self._ends_by_itself and seconds is None and until is None:
             iterations = _UNLIMITED
+        alone = self._why_one_thread()
+        notes = one_thread(threads, alone) if alone else ()
+        count = 1 if alone else integer(threads, "threads", low=1)
         with self._turn:
             self._require_decision()
-            self._prepare(iterations)
-            begun, before, at = time.perf_counter(), self._counts().copy(), self._iterations_at
+            team = self._team(count)
+            for k, one in enumerate(team):
+                one._prepare(None if iterations is None else (iterations + count - 1 - k) // count)
+            begun, before = time.perf_counter(), [one._counts().copy() for one in self._members()]
 
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
                 return self._report(before, begun, stopped)
 
-            stopped = run_anytime(
-                self._run,
-                lambda: int(self._counts()[at] - before[at]),
-                iterations=iterations,
-                seconds=seconds,
-                until=None if until is None else lambda: until(so_far()),
-                progress=progress,
-                first_chunk=self._first_chunk(),
-            )
-            return so_far(stopped)
+            counts = [functools.partial(one._done_since, old) for one, old in zip(team, before, strict=False)]
+            with SideBySide([one._run for one in team], counts) as work:
+                stopped = run_anytime(
+                    work.run,
+                    work.done,
+                    iterations=iterations,
+                    seconds=seconds,
+                    until=None if until is None else lambda: until(so_far()),
+                    progress=progress,
+                    first_chunk=self._first_chunk() * count,
+                )
+            plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
+            return dataclasses.replace(plan, notes=notes) if notes else plan
+
+    def _done_since(self, before: NDArray[np.int64]) -> int:
+        return int(self._counts()[self._iterations_at] - before[self._iterations_at])
 
     # ----------------------------------------------------------------- copying
 
@@ -191,6 +217,18 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         )
 
     # ------------------------------------------------ what a kind of search adds
+
+    def _why_one_thread(self) -> str:
+        """Return why the search keeps to one thread; empty where it does not."""
+        return f"{type(self).__name__} keeps to one"
+
+    def _members(self) -> list[Self]:
+        """Return the trees of the search, this one first."""
+        return [self]
+
+    def _team(self, count: int) -> list[Self]:
+        """Return the first ``count`` trees, made where they are missing: those that work in a call."""
+        return [self]
 
     def _seat(self, seed: Seed) -> None:
         """Take a turn, a random stream and a binding of its own."""
@@ -224,6 +262,6 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         """Run one chunk; return a reason to stop, if there is one."""
         raise NotImplementedError
 
-    def _report(self, before: NDArray[np.int64], begun: float, stopped: StopReason) -> Found:
-        """Say what was found since the counts were ``before``."""
+    def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Found:
+        """Say what was found since the counts were ``before``: those of each member."""
         raise NotImplementedError

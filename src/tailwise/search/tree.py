@@ -6,7 +6,7 @@ which stays the same until the node is opened (its second visit) or the tree is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,20 @@ class Limits:
     def most_units_beside(self, reserved: int) -> int:
         """Units that fit into ``max_memory`` beside ``reserved`` bytes."""
         width = UNIT_BYTES + 8 * self.node_start.size
-        return min(max(0, (self.max_memory or _UNLIMITED) - reserved) // width, units.MOST_UNITS)
+        room = _UNLIMITED if self.max_memory is None else self.max_memory
+        return min(max(0, room - reserved) // width, units.MOST_UNITS)
+
+    def plus(self, nodes: int, taken: int) -> Limits:
+        """Return bounds moved by so many nodes and bytes; where there is none there stays none."""
+        most = None if self.max_nodes is None else max(0, self.max_nodes + nodes)
+        room = None if self.max_memory is None else max(0, self.max_memory + taken)
+        return replace(self, max_nodes=most, max_memory=room)
+
+    def part(self, parts: int) -> Limits:
+        """Return one of so many equal parts."""
+        most = None if self.max_nodes is None else self.max_nodes // parts
+        room = None if self.max_memory is None else self.max_memory // parts
+        return replace(self, max_nodes=most, max_memory=room)
 
 
 class Tree:
@@ -65,7 +78,8 @@ class Tree:
                 f"give at least {8 * (UNIT_BYTES + 8 * limits.node_start.size) * (1 + num_actions)} bytes"
             )
         self.limits = limits
-        self.arena = units.allocate(capacity, limits.max_nodes or _UNLIMITED, limits.node_start, limits.action_start)
+        most_nodes = _UNLIMITED if limits.max_nodes is None else limits.max_nodes
+        self.arena = units.allocate(capacity, most_nodes, limits.node_start, limits.action_start)
         units.plant(self.arena, handle, num_actions, step)
 
     @classmethod
@@ -85,6 +99,11 @@ class Tree:
     def num_bytes(self) -> int:
         """Memory held, spare room included."""
         return int(self.arena.floats.nbytes + self.arena.statistics.nbytes)
+
+    def limit(self, limits: Limits) -> None:
+        """Set other bounds; what the tree holds already it keeps."""
+        self.limits = limits
+        self.arena.counters[units.MAX_NODES] = _UNLIMITED if limits.max_nodes is None else limits.max_nodes
 
     def grow(self, reserved: int = 0) -> bool:
         """Make room for more nodes; False where ``max_memory``, less ``reserved`` bytes for states, forbids it."""

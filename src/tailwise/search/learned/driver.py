@@ -227,13 +227,14 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             return math.inf
         return float(np.std(oce_utility(samples - value, beta), ddof=1)) / math.sqrt(max(taken, samples.size))
 
-    def _report(self, before: NDArray[np.int64], begun: float, stopped: StopReason) -> LearnedPlan:
+    def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> LearnedPlan:
         values, taken, records = self._root_values()
         if not np.isfinite(values).any():
             self._refuse(stopped)
         scratch, sense = self._scratch, self.model.sense
         sign, beta = -1.0 if sense == "reward" else 1.0, float(self._rules.betas[self._step])
-        walked = int(scratch.work[store.WALKED] - before[store.WALKED])
+        (old,) = before
+        walked = int(scratch.work[store.WALKED] - old[store.WALKED])
         possible, meaning = self._possible_values(values, taken, walked)
         rows = self._rows(values, taken, self._known.draws[records], possible, sign, beta)
         best = int(np.argmin(values))
@@ -248,8 +249,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             beta=self.options.beta,
             root_beta=beta,
             sense=sense,
-            iterations=int(scratch.work[store.ITERATIONS] - before[store.ITERATIONS]),
-            simulator_steps=int(scratch.work[store.STEPS] - before[store.STEPS]),
+            iterations=int(scratch.work[store.ITERATIONS] - old[store.ITERATIONS]),
+            simulator_steps=int(scratch.work[store.STEPS] - old[store.STEPS]),
             nodes=int(self._nodes.used[store.NODES]) - 1,
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,

@@ -1,0 +1,104 @@
+"""Plans for many roots at once: what to do in each of a list of states."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tailwise._random import Seed, seed_sequence
+from tailwise._validate import integer
+from tailwise.errors import OptionError
+from tailwise.planners.make import make_planner
+from tailwise.planners.protocol import Planner, is_shareable
+from tailwise.search import Plan
+from tailwise.search.acting import DEFAULT_ITERATIONS
+from tailwise.search.anytime import one_thread
+from tailwise.search.side_by_side import in_threads
+
+
+def plan_many(
+    model: Any,
+    states: Iterable[Any],
+    beta: float,
+    *,
+    step: int = 0,
+    kind: str = "auto",
+    iterations: int | None = None,
+    seconds: float | None = None,
+    threads: int = 1,
+    seed: Seed = None,
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> tuple[Any, ...]:
+    """Plan in each of many states, several at a time.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem.
+    states : iterable
+        The roots, as the model names its states.
+    beta : float
+        Finite risk level at step 0 (1/cost).
+    step : int, default 0
+        Step h of every root, 0 to H - 1.
+    kind : str, default "auto"
+        Which planner, as for :func:`tailwise.make_planner`. Of an exact one all roots share the solution.
+    iterations, seconds : optional
+        Limits of each plan; 1000 iterations if neither is given.
+    threads : int, default 1
+        How many roots are planned for at a time. It does not change the result. A model in plain Python keeps to one
+        thread, and the ``notes`` of its plans say so.
+    seed : None, int, SeedSequence or Generator
+        The k-th root has the k-th child of it.
+    progress : callable, optional
+        Called with the number of roots that are done.
+    **options
+        Options of the planner.
+
+    Returns
+    -------
+    tuple of Plan
+        One per state, in their order; without their trees, which would not all fit into memory.
+
+    Raises
+    ------
+    StateError
+        If the model has no such state.
+    OptionError
+        If ``kind`` names a fixed policy, or an option is out of range.
+
+    Examples
+    --------
+    >>> from tailwise import domains, plan_many
+    >>> mdp = domains.make("grid-mdp")
+    >>> plans = plan_many(mdp, [0, 1, 2], beta=0.1, iterations=500, seed=0)
+    >>> [(plan.state, plan.label) for plan in plans][0]
+    (0, 'up')
+    """
+    roots = list(states)
+    workers = integer(threads, "threads", low=1)
+    notes = () if is_shareable(model) else one_thread(workers, "a model in plain Python keeps to one")
+    workers = 1 if notes else workers
+    root_seed = seed_sequence(seed)
+    planner = make_planner(model, beta, kind=kind, seed=root_seed, **options)
+    if not isinstance(planner, Planner):
+        raise OptionError(f"{kind} is a fixed policy and plans nothing; use exact for the optimum")
+    limits = {"iterations": DEFAULT_ITERATIONS if iterations is None and seconds is None else iterations}
+    seeds, stopped = root_seed.spawn(len(roots)), threading.Event()
+
+    def watch(done: int, used: float) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    def one(k: int) -> Any:
+        own: Any = planner.fresh(seeds[k])
+        own.reset(roots[k], step)
+        plan = own.plan(**limits, seconds=seconds, progress=watch if workers > 1 else None)
+        if getattr(plan, "stopped", None) == "interrupted":
+            raise KeyboardInterrupt
+        return dataclasses.replace(plan, notes=(*plan.notes, *notes), _reader=None) if isinstance(plan, Plan) else plan
+
+    return tuple(in_threads(one, len(roots), workers, progress, stop=stopped.set))
