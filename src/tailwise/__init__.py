@@ -112,7 +112,7 @@ _HOMES = {
     "truncate": "planners",
 }
 _LAYERS = (
-    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "formats", "models", "planners"),
+    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "explore", "formats", "models", "planners"),
     *("report", "reproduction", "risk", "search", "theory"),
 )
 

@@ -11,7 +11,7 @@ from tailwise import __version__
 
 # Order of the help page. Each module has ``register(app)``; heavy imports wait until a command runs.
 _COMMANDS = (
-    *("plan", "solve", "frontier", "beta", "evaluate", "compare"),
+    *("plan", "solve", "frontier", "beta", "evaluate", "compare", "explore"),
     *("info", "convert", "domains"),
     *("reproduce", "bandit", "theory"),
 )

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.measures import Measures
+from tailwise.evaluation.returns import Returns
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.contract import Sense
 from tailwise.planners import PolicyInterval, backward_induction, make_planner, policy_intervals
 
 LEVELS = (0.9, 0.95, 0.99)
+_SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +127,7 @@ def frontier(
     iterations: int = 1000,
     seed: Seed = 0,
     threads: int = 1,
+    progress: Progress = None,
 ) -> Frontier:
     """Lay out what each beta would do.
 
@@ -143,6 +147,9 @@ def frontier(
         On simulators, a name of :func:`tailwise.planners.list_planners`.
     episodes, iterations, seed, threads
         On simulators, as for :func:`tailwise.evaluate`. Every beta meets the same random numbers.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (betas solved, None) on a table, and with (episodes played, of how
+        many) on a simulator.
 
     Returns
     -------
@@ -166,10 +173,13 @@ def frontier(
         raise OptionError(f"betas must be 'auto' or increasing numbers, not {betas!r}")
     limit = None if budget is None else real(budget, "budget")
     if isinstance(model, TabularMDP):
-        found, certified = _exact_points(model, wanted, tolerance, limit)
+        with followed(progress, "solving for each beta", None) as tick:
+            found, certified = _exact_points(model, wanted, tolerance, limit, tick)
         return Frontier(_compared(found, model.sense), model.sense, limit, True, certified)
     options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
-    found = _sampled_points(model, wanted, planner, limit, options)
+    number = 1 + len(_SCALES) + 1 if wanted is None else len(wanted)
+    with followed(progress, "playing each beta", number * episodes) as tick:
+        found = _sampled_points(model, wanted, planner, limit, options, tick)
     return Frontier(_compared(found, model.sense), model.sense, limit, False, False)
 
 
@@ -196,7 +206,11 @@ def _checked(betas: Sequence[float]) -> list[float]:
 
 
 def _exact_points(
-    mdp: TabularMDP, betas: list[float] | None, tolerance: float, budget: float | None
+    mdp: TabularMDP,
+    betas: list[float] | None,
+    tolerance: float,
+    budget: float | None,
+    tick: Callable[[float], None] | None,
 ) -> tuple[list[FrontierPoint], bool]:
     if betas is None:
         betas = [0.0, _largest_beta(mdp)]
@@ -206,7 +220,9 @@ def _exact_points(
         pieces = [
             piece
             for low, high in itertools.pairwise(betas)
-            for piece in policy_intervals(mdp, low, high, tolerance=tolerance)
+            for piece in policy_intervals(
+                mdp, low, high, tolerance=tolerance, progress=None if tick is None else lambda done, _: tick(done)
+            )
         ]
     points: list[FrontierPoint] = []
     for piece in pieces:
@@ -246,15 +262,27 @@ def _same(point: FrontierPoint, law: CostDistribution, label: str) -> bool:
 
 
 def _sampled_points(
-    model: Any, betas: list[float] | None, planner: str, budget: float | None, options: dict[str, Any]
+    model: Any,
+    betas: list[float] | None,
+    planner: str,
+    budget: float | None,
+    options: dict[str, Any],
+    tick: Callable[[float], None] | None,
 ) -> list[FrontierPoint]:
+    played = 0
+
+    def play(beta: float) -> Returns:
+        nonlocal played
+        before, played = played, played + options["episodes"]
+        told = None if tick is None else lambda done: tick(before + done)
+        return evaluate(model, make_planner(model, beta, kind=planner, seed=options["seed"]), progress=told, **options)
+
     if betas is None:
-        spread = evaluate(model, make_planner(model, 0.0, kind=planner, seed=options["seed"]), **options).std
-        betas = [0.0, *((scale / spread for scale in (0.1, 0.3, 1.0, 3.0)) if spread > 0.0 else ())]
+        spread = play(0.0).std
+        betas = [0.0, *((scale / spread for scale in _SCALES) if spread > 0.0 else ())]
     points = []
     for beta in betas:
-        search = make_planner(model, beta, kind=planner, seed=options["seed"])
-        returns = evaluate(model, search, **options)
+        returns = play(beta)
         first = make_planner(model, beta, kind=planner, seed=options["seed"]).plan(iterations=options["iterations"])
         ends = returns.interval("erm", beta=beta)
         point = _point(returns, beta, beta, beta, None, first.label, budget)

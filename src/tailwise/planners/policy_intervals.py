@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
@@ -49,7 +50,13 @@ class PolicyInterval:
 
 
 def policy_intervals(
-    mdp: TabularMDP, low: float, high: float, *, tolerance: float = 1e-8, max_solves: int = 5000
+    mdp: TabularMDP,
+    low: float,
+    high: float,
+    *,
+    tolerance: float = 1e-8,
+    max_solves: int = 5000,
+    progress: Progress = None,
 ) -> tuple[PolicyInterval, ...]:
     """Trace the ERM-optimal policies from one beta to another.
 
@@ -64,6 +71,8 @@ def policy_intervals(
         interval can be missed.
     max_solves : int, default 5000
         Most betas to solve; what is left uncertified then says so.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (betas solved so far, None).
 
     Returns
     -------
@@ -90,19 +99,22 @@ def policy_intervals(
     limit = integer(max_solves, "max_solves", low=2)
     points = {beta: _Point.at(mdp, beta) for beta in (first, last)}
     pending, pieces = [(first, last)], []
-    while pending:
-        a, b = pending.pop()
-        left, right = points[a], points[b]
-        same = left.key == right.key
-        sure = same and _is_certified(mdp, left, right)
-        scale = max(abs(a), abs(b))
-        narrow = b - a <= share * scale
-        if sure or narrow or len(points) >= limit:
-            pieces.append((a, b, same, sure or narrow))
-            continue
-        middle = _between(a, b)
-        points[middle] = _Point.at(mdp, middle)
-        pending += [(middle, b), (a, middle)]
+    with followed(progress, "solving for each beta", None) as tick:
+        while pending:
+            a, b = pending.pop()
+            left, right = points[a], points[b]
+            same = left.key == right.key
+            sure = same and _is_certified(mdp, left, right)
+            scale = max(abs(a), abs(b))
+            narrow = b - a <= share * scale
+            if tick is not None:
+                tick(len(points))
+            if sure or narrow or len(points) >= limit:
+                pieces.append((a, b, same, sure or narrow))
+                continue
+            middle = _between(a, b)
+            points[middle] = _Point.at(mdp, middle)
+            pending += [(middle, b), (a, middle)]
     found: list[PolicyInterval] = []
     for a, b, same, sure in pieces:
         left, right = points[a], points[b]

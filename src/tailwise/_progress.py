@@ -1,0 +1,112 @@
+"""How far long work is: what ``progress=`` means wherever tailwise takes it.
+
+``True`` shows a bar with rate and time left on standard error, and nothing where that is no terminal. A function is
+called with (done, total), total being None where it is not known, in the thread that does the work; what it raises
+ends the work. ``None`` and ``False`` show nothing. Of nested work the outermost is shown. Planners, whose work has two
+limits, call the function with (iterations done, seconds used) instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from tailwise.errors import OptionError
+
+Progress: TypeAlias = bool | Callable[[float, float | None], None] | None
+PlanProgress: TypeAlias = bool | Callable[[int, float], None] | None
+
+
+@contextmanager
+def followed(progress: Progress, label: str, total: float | None) -> Iterator[Callable[[float], None] | None]:
+    """Yield what the work calls with how much of ``total`` is done, or None where nobody follows it."""
+    if callable(progress):
+        tell = progress
+        yield lambda done: tell(done, total)
+        return
+    with _bar(progress, label, total) as move:
+        yield move
+
+
+@contextmanager
+def followed_plan(
+    progress: PlanProgress, iterations: int | None, seconds: float | None
+) -> Iterator[Callable[[int, float], None] | None]:
+    """Yield what a planner calls with (iterations done, seconds used), or None where nobody follows it."""
+    if callable(progress):
+        yield progress
+        return
+    with _bar(progress, "searching", seconds if iterations is None else iterations) as move:
+        if move is None:
+            yield None
+        else:
+            yield lambda done, used: move(used if iterations is None else done)
+
+
+@contextmanager
+def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str], None]]:
+    """Show ``text`` and the time passed while the body runs; yields a function that changes the text.
+
+    Parameters
+    ----------
+    text : str
+        What is being done, where how much is left is not known.
+    show : bool, optional
+        Whether to show it; by default only if standard error is a terminal.
+    """
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, force_terminal=show or None)
+    if not (console.is_terminal if show is None else show):
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description} ...", markup=False), TimeElapsedColumn())
+    with Bars(*columns, console=console, transient=True) as bars:
+        task = bars.add_task(text, total=None)
+        yield lambda changed: bars.update(task, description=changed, refresh=True)
+
+
+_is_shown = False
+
+
+@contextmanager
+def _bar(progress: Any, label: str, total: float | None) -> Iterator[Callable[[float], None] | None]:
+    """Show a bar while the body runs, if ``progress`` is True, standard error a terminal, and no other bar there."""
+    global _is_shown
+    if progress is not None and not isinstance(progress, bool):
+        raise OptionError(f"progress must be True, False, None or a function, not {progress!r}")
+    if not progress or _is_shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+
+    class Rate(ProgressColumn):
+        """Work done a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s")
+
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %")]
+    if total is None:
+        columns[1:] = [TextColumn("{task.completed:,.0f}")]
+    _is_shown = True
+    try:
+        with Bars(
+            *columns, Rate(), TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
+        ) as bars:
+            task = bars.add_task(label, total=total)
+            yield lambda done: bars.update(task, completed=done)
+    finally:
+        _is_shown = False

@@ -1,0 +1,107 @@
+"""What the page does: one callback passes on what was pressed, another shows what there is to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailwise.errors import TailwiseError
+from tailwise.explore import layout
+from tailwise.explore.session import Session
+
+_FIELDS = ("beta", "beta-slider", "iterations", "iterations-slider", "planner", "state")
+_BUTTONS = ("more", "cancel", "restart")
+_ROW_BUTTONS = ("act", "look", "use", "lay")
+_QUIET = 3  # ticks of the clock between two drawings while the work goes on: what is drawn anew cannot be clicked
+
+
+def connect(app: Any, session: Session) -> None:
+    """Register the callbacks of a page."""
+    from dash import ALL, Input, Output, State, ctx, no_update
+
+    @app.callback(
+        [Output(name, "value") for name in _FIELDS],
+        Output("alert", "children"),
+        Output("asked", "data"),
+        [Input(name, "value") for name in _FIELDS],
+        [Input(name, "n_clicks") for name in _BUTTONS],
+        [Input({"type": name, "place": ALL, "action": ALL}, "n_clicks") for name in _ROW_BUTTONS],
+        State("asked", "data"),
+        prevent_initial_call=True,
+    )
+    def ask(*values: Any) -> list[Any]:
+        pressed = [one for one in ctx.triggered if one["value"] is not None]
+        if not pressed:  # buttons that have just appeared
+            return [*([no_update] * len(_FIELDS)), no_update, no_update]
+        error = ""
+        try:
+            answer(session, ctx.triggered_id, pressed[0]["value"])
+        except TailwiseError as found:
+            error = str(found)
+        now = session.view().settings
+        shown = [
+            now.beta, layout.beta_position(now.beta), now.iterations,
+            layout.iterations_position(now.iterations), now.planner, session.state_text(now.state),
+        ]  # fmt: skip
+        return [*shown, error, values[-1] + 1]
+
+    @app.callback(
+        Output("status", "children"),
+        Output("cancel", "disabled"),
+        Output("clock", "disabled"),
+        Output("alert", "children", allow_duplicate=True),
+        [Output(name, "children") for name in ("decision", "curves", "frontier", "episode")],
+        Output("seen", "data"),
+        Input("clock", "n_intervals"),
+        Input("asked", "data"),
+        State("seen", "data"),
+        prevent_initial_call="initial_duplicate",
+    )
+    def show(time: int | None, _asked: int, seen: int) -> list[Any]:
+        view = session.view()
+        busy = bool(view.status.label)
+        state = [layout.status(view), not busy, not busy, view.status.error or no_update]
+        is_quiet = busy and ctx.triggered_id == "clock" and (time or 0) % _QUIET
+        if view.version == seen or is_quiet:
+            return [*state, *([no_update] * 4), no_update]
+        parts = [
+            layout.decision(session, view), layout.curves(view),
+            layout.frontier(session, view), layout.episode(session, view),
+        ]  # fmt: skip
+        return [*state, *parts, view.version]
+
+
+def answer(session: Session, pressed: Any, value: Any) -> None:
+    """Do what a control of the page stands for.
+
+    Parameters
+    ----------
+    session : Session
+        What the page shows.
+    pressed : str or dict
+        The control's id.
+    value : object
+        Its new value; for a button the number of clicks.
+    """
+    if isinstance(pressed, str):
+        actions: dict[str, Any] = {
+            "beta": lambda: session.change(beta=value),
+            "beta-slider": lambda: session.change(beta=layout.beta_at(float(value))),
+            "iterations": lambda: session.change(iterations=value),
+            "iterations-slider": lambda: session.change(iterations=layout.iterations_at(float(value))),
+            "planner": lambda: session.change(planner=value),
+            "state": lambda: session.change(state=value),
+            "more": session.search_on,
+            "cancel": session.cancel,
+            "restart": session.restart,
+        }
+        actions[pressed]()
+        return
+    view, kind, place, k = session.view(), pressed["type"], pressed["place"], pressed["action"]
+    if kind == "look":
+        session.look(place)
+    elif kind == "lay":
+        session.lay_out()
+    elif kind == "use" and view.frontier is not None:
+        session.change(beta=view.frontier.points[k].beta)
+    elif kind == "act" and place == view.place and view.moment.plan is not None:  # else a click on an old page
+        session.act(view.moment.plan.rows[k].action)

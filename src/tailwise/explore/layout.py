@@ -1,0 +1,272 @@
+"""The page: controls that stay, and what the session has to show. All text reaches the page as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tailwise.explore import figures
+from tailwise.explore.session import Session, View
+from tailwise.models.simulator import model_name
+
+BETA_STEPS = 20  # of the slider, in each power of ten
+LEAST_BETA, MOST_BETA = -6, 2  # powers of ten; its first position is 0
+ITERATION_STEPS = 10
+ASSETS = Path(__file__).parent / "assets"
+_MOST_STATES = 1000  # suggested
+
+
+def beta_position(beta: float) -> int:
+    """Return the position of the slider that is nearest to a beta; 0 for none above 0."""
+    if beta <= 0.0:
+        return 0
+    return min(max(1, round(BETA_STEPS * (math.log10(beta) - LEAST_BETA))), BETA_STEPS * (MOST_BETA - LEAST_BETA))
+
+
+def beta_at(position: float) -> float:
+    """Return the beta of a position of the slider, to three digits."""
+    return 0.0 if position < 1 else float(f"{10.0 ** (LEAST_BETA + position / BETA_STEPS):.3g}")
+
+
+def iterations_at(position: float) -> int:
+    """Return the iterations of a position of the slider, to two digits."""
+    return int(float(f"{10.0 ** (position / ITERATION_STEPS):.2g}"))
+
+
+def iterations_position(iterations: int) -> int:
+    """Return the position of the slider that is nearest to a number of iterations."""
+    return min(max(ITERATION_STEPS, round(ITERATION_STEPS * math.log10(iterations))), 6 * ITERATION_STEPS)
+
+
+def page(session: Session) -> Any:
+    """Return the page's fixed parts, filled with the session's settings."""
+    from dash import dcc, html
+
+    model, asked = session.model, session.view().settings
+    better = "lower" if model.sense == "cost" else "higher"
+    states = range(min(_MOST_STATES, model.num_states)) if session.is_table else ()
+    last = BETA_STEPS * (MOST_BETA - LEAST_BETA)
+    number = {"type": "number", "debounce": True, "step": "any"}
+    controls = html.Section(
+        [
+            html.H2("Settings", className="hidden"),
+            _field(
+                "Risk aversion: beta", "beta", dcc.Input(id="beta", value=asked.beta, **number),
+                html.Label("beta, by powers of ten", htmlFor="beta-slider", className="hidden"),
+                dcc.Input(
+                    id="beta-slider", type="range", min=0, max=last, step=1, debounce=0.15,
+                    value=beta_position(asked.beta),
+                ),
+            ),
+            _field(
+                "Iterations of each decision", "iterations",
+                dcc.Input(id="iterations", value=asked.iterations, min=1, **number),
+                html.Label("iterations, by powers of ten", htmlFor="iterations-slider", className="hidden"),
+                dcc.Input(
+                    id="iterations-slider", type="range", min=10, max=60, step=1, debounce=0.15,
+                    value=iterations_position(asked.iterations),
+                ),
+            ),
+            _field(
+                "First state", "state",
+                dcc.Input(
+                    id="state", type="text", debounce=True, list="states", autoComplete="off",
+                    value=session.state_text(asked.state),
+                ),
+                html.Datalist([html.Option(value=session.state_text(state)) for state in states], id="states"),
+            ),
+            html.Fieldset(
+                [
+                    html.Legend("Planner"),
+                    dcc.RadioItems(list(session.planners), asked.planner, id="planner", inline=True),
+                ]
+            ),
+        ],
+        className="controls",
+    )  # fmt: skip
+    buttons = html.Div(
+        [
+            html.Button("Search on", id="more"),
+            html.Button("Cancel", id="cancel", disabled=True),
+            html.Button("New episode", id="restart"),
+            html.Span(id="status", role="status"),
+        ],
+        className="buttons",
+    )
+    facts = (
+        f"horizon {model.horizon}, discount {model.discount:g}; numbers are {model.sense}s, {better} is better. "
+        "beta 0 is the mean, positive averse, negative seeking."
+    )
+    return html.Main(
+        [
+            html.H1(model_name(model)),
+            html.P(facts),
+            controls,
+            buttons,
+            html.P(id="alert", role="alert"),
+            html.Section(id="decision", className="card"),
+            html.Section(id="episode", className="card"),
+            html.Section(id="curves", className="pair"),
+            html.Section(id="frontier", className="card"),
+            dcc.Interval(id="clock", interval=400),
+            dcc.Store(id="asked", data=0),
+            dcc.Store(id="seen", data=-1),
+        ]
+    )
+
+
+def status(view: View) -> Any:
+    """Return what the worker is at, with a bar."""
+    from dash import html
+
+    now = view.status
+    if not now.label:
+        return ""
+    share = {} if now.share is None else {"value": f"{now.share:.4f}"}
+    known = "" if now.share is None else f" {100 * now.share:.0f} %"
+    return [html.Progress(**share, **{"aria-label": now.label}), f" {now.label}{known}"]
+
+
+def decision(session: Session, view: View) -> Any:
+    """Return the recommendation and the table of the actions."""
+    from dash import html
+
+    moment, h = view.moment, view.place
+    plan, exact = moment.plan, moment.exact
+    where = f"in state {session.state_text(moment.state)} at step {h}"
+    if plan is None:
+        return [html.H2(f"Thinking {where}")]
+    label = getattr(plan, "label", str(plan.action))
+    said = [html.H2(["Take ", html.Strong(label, id="action"), f" {where}"])]
+    if view.status.label == "searching":
+        said.append(html.P("So far; the search is under way.", className="note"))
+    is_itself = type(exact) is type(plan)
+    if is_itself:
+        said.append(html.P("This is the exact optimum."))
+    elif exact is not None:
+        verdict = "the search agrees" if plan.action in exact.optimal_actions else "the search has not found it"
+        said.append(html.P(f"Exact optimum: {exact.label}; {verdict}."))
+    sure = {} if exact is None or is_itself else {row.action: row for row in exact.rows}
+    known = getattr(plan, "rows", ())
+    is_sampled = any(math.isfinite(row.mean) for row in known)
+    sampled = ["sampled mean", "worst seen"] if is_sampled else []
+    columns = ["action", "take it", "ERM", *(["exact ERM"] if sure else []), *sampled, "visits"]
+    rows = []
+    for k, row in enumerate(known):
+        worst = row.maximum if plan.sense == "cost" else row.minimum
+        take = html.Button(
+            "Take", id={"type": "act", "place": h, "action": k}, title=f"Take {row.label}",
+            **{"aria-label": f"Take {row.label}"},
+        )  # fmt: skip
+        exactly = [_number(sure[row.action].erm if row.action in sure else math.nan)] if sure else []
+        seen = [_number(row.mean), _number(worst)] if is_sampled else []
+        cells = [row.label, take, _number(row.erm), *exactly, *seen, f"{row.visits:,}"]
+        rows.append((cells, row.action == plan.action))
+    said.append(_table("Actions", columns, rows))
+    kind = getattr(plan, "planner", "") or view.settings.planner
+    work = f"{kind}: {moment.trace[-1][0]:,} iterations" if moment.trace else ""
+    why = getattr(getattr(plan, "stopped", None), "message", "")
+    parts = filter(None, (work, why, getattr(plan, "reason", "")))
+    said.append(html.P("; ".join(parts) + ".", className="note"))
+    return said
+
+
+def curves(view: View) -> Any:
+    """Return the distributions after the actions, and how the estimates came about."""
+    moment = view.moment
+    if moment.plan is None or not hasattr(moment.plan, "samples"):
+        return []
+    drawn = [
+        _graph("Totals as sampled", "distribution", figures.distribution(moment.plan)),
+        _graph("How probable is worse?", "exceedance", figures.exceedance(moment.plan)),
+    ]
+    if len(moment.trace) > 1:
+        drawn.append(_graph("Estimates by iterations", "convergence", figures.convergence(moment)))
+    return drawn
+
+
+def frontier(session: Session, view: View) -> Any:
+    """Return what each beta would do from the first state, or a button that finds out."""
+    from dash import html
+
+    found, beta = view.frontier, view.settings.beta
+    title = html.H2(f"What each beta would do, from state {session.state_text(view.settings.state)}")
+    if found is None:
+        text = "It plays episodes at five betas, which takes a while; Cancel ends it."
+        return [title, html.P(text), html.Button("Lay out the frontier", id={"type": "lay", "place": 0, "action": 0})]
+    here = found.at(beta)
+    rows = []
+    for k, point in enumerate(found.points):
+        use = html.Button(
+            "Use", id={"type": "use", "place": 0, "action": k}, **{"aria-label": f"Use beta {point.beta:.4g}"}
+        )
+        span = f"{point.low:.4g}" if point.low == point.high else f"{point.low:.4g} to {point.high:.4g}"
+        cells = [point.label, use, span, *map(_number, (point.mean, point.cvar[1], point.worst))]
+        rows.append((cells, point is here))
+    columns = ["first action", "use it", "beta", "mean", "mean of the worst 5 %", "worst"]
+    changes = ", ".join(f"{beta:.6g}" for beta in found.switches)
+    text = f"The first action changes at beta = {changes}." if changes else "The first action is the same throughout."
+    how = "" if found.exact else " Sampled, on common random numbers."
+    table = _table("Plans", columns, rows)
+    return [title, html.P(text + how), _graph("", "frontier-graph", figures.frontier(found, beta)), table]
+
+
+def episode(session: Session, view: View) -> Any:
+    """Return what happened so far, and what the planner thought of it."""
+    from dash import html
+
+    rows = []
+    for h, moment in enumerate(view.moments):
+        thought = getattr(moment.plan, "label", "...")
+        taken = "" if moment.taken is None else session.action_text(moment.taken, moment.state)
+        cost = "" if moment.taken is None else _number(moment.cost)
+        look = html.Button("Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at step {h}"})
+        risk = _number(getattr(moment.plan, "value", math.nan))
+        state = session.state_text(moment.state)
+        rows.append(([str(h), look, state, thought, risk, taken, cost, _number(moment.accrued)], h == view.place))
+    unit = session.model.sense
+    columns = ["step", "look at it", "state", "advised", "ERM to go", "taken", unit, f"total {unit} before"]
+    text = (
+        "Take an action above to go on; at an earlier step it begins another course."
+        if view.total is None
+        else f"The episode is over: its total {unit} is {_number(view.total)}."
+    )
+    return [html.H2("The episode, step by step"), html.P(text, id="outcome"), _table("Steps", columns, rows)]
+
+
+def _field(label: str, name: str, *inputs: Any) -> Any:
+    from dash import html
+
+    return html.Div([html.Label(label, htmlFor=name), *inputs], className="field")
+
+
+def _graph(title: str, name: str, figure: Any) -> Any:
+    from dash import dcc, html
+
+    graph = dcc.Graph(id=name, figure=figure, config=figures.CONFIG, style={"height": f"{figures.HEIGHT}px"})
+    return html.Div([*([html.H2(title)] if title else []), graph], className="card" if title else "")
+
+
+def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[Any], bool]]) -> Any:
+    """Return a table that scrolls by itself; the rows that are marked stand out, in words too."""
+    from dash import html
+
+    head = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
+    body = html.Tbody(
+        [
+            html.Tr(
+                [html.Th(cells[0], scope="row"), *map(html.Td, cells[1:])],
+                className="marked" if marked else "",
+                **({"aria-current": "true"} if marked else {}),
+            )
+            for cells, marked in rows
+        ]
+    )
+    caption = {"role": "region", "aria-label": name}
+    return html.Div(html.Table([head, body]), className="wide", tabIndex=0, **caption)
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.6g}"

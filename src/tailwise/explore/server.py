@@ -1,0 +1,171 @@
+"""The server of the page: this machine only, and only who knows the address.
+
+The address holds a random token; every other request is refused, and so is one that names another host (a page
+elsewhere whose name is made to point to this machine). Pages may load nothing from anywhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from typing import Any
+
+from tailwise._validate import integer
+from tailwise.errors import RunError, require
+from tailwise.explore.session import Session
+from tailwise.models.simulator import model_name
+
+_HOST = "127.0.0.1"
+
+
+def explore(
+    model: Any,
+    *,
+    beta: float = 0.0,
+    iterations: int = 2000,
+    planner: str = "auto",
+    seed: int = 0,
+    port: int = 0,
+    open_browser: bool = True,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve a page on this machine where a model's decisions are explored, until Ctrl-C.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem.
+    beta : float, default 0.0
+        Risk level to begin with.
+    iterations : int, default 2000
+        Iterations of each decision, to begin with.
+    planner : str, default "auto"
+        A name of :func:`tailwise.planners.list_planners`, to begin with.
+    seed : int, default 0
+        Of the planner and of what happens in the episodes.
+    port : int, default 0
+        Port to serve at; 0 takes a free one.
+    open_browser : bool, default True
+        Whether to open the page in the user's browser.
+    announce : callable, default print
+        Told the address, in a sentence.
+
+    Raises
+    ------
+    MissingExtraError
+        If Dash is not installed (extra ``explore``).
+    RunError
+        If the port is taken.
+    """
+    require("dash", "explore", "the explorer")
+    session = Session(model, beta=beta, iterations=iterations, planner=planner, seed=seed)
+    server = PageServer(session, port=port)
+    announce(f"exploring {model_name(model)} at {server.address} (Ctrl-C ends it)")
+    try:
+        if open_browser:
+            webbrowser.open(server.address)
+        server.run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.close()
+
+
+class PageServer:
+    """Serves one session; ``address`` is where, token included.
+
+    Parameters
+    ----------
+    session : Session
+        What the page shows.
+    port : int, default 0
+        Port; 0 takes a free one.
+
+    Raises
+    ------
+    RunError
+        If the port cannot be had.
+    """
+
+    def __init__(self, session: Session, *, port: int = 0) -> None:
+        from werkzeug.serving import make_server
+
+        wanted = integer(port, "port", low=0, high=65535)
+        self.session = session
+        self.token = secrets.token_urlsafe(24)
+        try:
+            listening = socket.create_server((_HOST, wanted))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise RunError(
+                f"port {wanted} of this machine cannot be used ({reason}); choose another one, or leave it out to get "
+                "one that is free"
+            ) from error
+        with listening:
+            self.port = int(listening.getsockname()[1])
+            logging.getLogger("werkzeug").setLevel(logging.ERROR)
+            app = page_app(session, self.token, self.port)
+            self._server = make_server(_HOST, self.port, app.server, threaded=True, fd=listening.fileno())
+
+    @property
+    def address(self) -> str:
+        """Address of the page."""
+        return f"http://{_HOST}:{self.port}/{self.token}/"
+
+    def run(self) -> None:
+        """Serve until :meth:`stop` or Ctrl-C."""
+        self._server.serve_forever(poll_interval=0.1)
+
+    def stop(self) -> None:
+        """End :meth:`run`, from another thread."""
+        self._server.shutdown()
+
+    def close(self) -> None:
+        """Give the port back, and end the work under way."""
+        self._server.server_close()
+        self.session.cancel()
+        self.session.wait(5.0)
+
+
+def page_app(session: Session, token: str, port: int) -> Any:
+    """Return the Dash application of a session, which answers under ``/token/`` at this machine's ``port`` alone."""
+    import dash
+    import flask
+
+    from tailwise.explore import callbacks, layout
+
+    server = flask.Flask("tailwise.explore")
+    hosts = {f"{name}:{port}" for name in (_HOST, "localhost")}
+
+    @server.before_request
+    def refuse() -> Any:
+        """Answer only requests with the token, to this machine by its own name."""
+        given = flask.request.path.split("/")[1]
+        if flask.request.host not in hosts or not secrets.compare_digest(given.encode(), token.encode()):
+            return flask.Response("403: use the address that tailwise explore has printed", 403, mimetype="text/plain")
+        return None
+
+    app = dash.Dash(
+        "tailwise.explore", server=server, url_base_pathname=f"/{token}/", serve_locally=True, title="tailwise",
+        update_title="", suppress_callback_exceptions=True, enable_mcp=False,
+        assets_folder=str(layout.ASSETS), meta_tags=[{"name": "viewport", "content": "width=device-width"}],
+    )  # fmt: skip
+    app.layout = lambda: layout.page(session)
+    callbacks.connect(app, session)
+    scripts = " ".join(app.csp_hashes())
+
+    @server.after_request
+    def protect(response: Any) -> Any:
+        response.headers["Content-Security-Policy"] = (
+            f"default-src 'self'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; "
+            "img-src 'self' data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+        )
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    return app

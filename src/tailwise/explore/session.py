@@ -1,0 +1,380 @@
+"""What one page looks at: a model, the settings, an episode, and what the planner thinks at each of its steps.
+
+Plain Python: the page shows a session and passes on what is pressed. One thread works for it; every method returns at
+once, and ``version`` goes up whenever there is something new to see.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tailwise._validate import integer, real
+from tailwise.errors import OptionError, StateError
+from tailwise.evaluation import Frontier, frontier
+from tailwise.evaluation.environment import SimulatorEnvironment, TableEnvironment
+from tailwise.explore.worker import Status, Ticket, Worker
+from tailwise.models import TabularMDP
+from tailwise.models.check import require_model
+from tailwise.models.simulator import action_label, own_method, short
+from tailwise.planners import ExactPlanner, Planner, list_planners, make_planner
+from tailwise.planners.make import AutoPlanner, lists_outcomes
+from tailwise.planners.protocol import takes
+
+_OFFERED = ("auto", "exact", "bounded", "learned", "tree", "erm-mcts", "acc-mcts", "uct")
+_MOST_TRACED = 400  # points of the curves over iterations
+_EPISODES = 50  # of each beta on the frontier of a simulator
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked: risk level at step 0, iterations of each decision, a planner by name, and the first state."""
+
+    beta: float
+    iterations: int
+    planner: str
+    state: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """One decision of the episode.
+
+    Attributes
+    ----------
+    state : object
+        Where it is taken; its step is its place among the moments.
+    accrued : float
+        Discounted total before it.
+    plan : object or None
+        What the planner thinks so far.
+    exact : Plan or None
+        The exact optimum, of a table that is solved in no time.
+    trace : tuple of (int, tuple of float)
+        Iterations, and the risk of each action by then.
+    taken, cost : object, float
+        The action that was taken, None if none yet, and what it cost.
+    """
+
+    state: Any
+    accrued: float = 0.0
+    plan: Any = None
+    exact: Any = None
+    trace: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    taken: Any = None
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A session as it is at one moment, for the page."""
+
+    version: int
+    settings: Settings
+    moments: tuple[Moment, ...]
+    place: int
+    total: float | None
+    frontier: Frontier | None
+    status: Status
+
+    @property
+    def moment(self) -> Moment:
+        """The decision that is looked at."""
+        return self.moments[self.place]
+
+
+class Session:
+    """One page's model, settings and episode.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem.
+    beta : float, default 0.0
+        Risk level at step 0.
+    iterations : int, default 2000
+        Iterations of each decision.
+    planner : str, default "auto"
+        A name of :func:`tailwise.planners.list_planners`.
+    seed : int, default 0
+        Of the planner and of what happens.
+
+    Raises
+    ------
+    ModelError, OptionError
+        If the model or an option is wrong.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.explore import Session
+    >>> session = Session(domains.make("grid-mdp"), beta=0.03)
+    >>> session.wait()
+    >>> session.view().moment.plan.label
+    'up'
+    >>> session.change(beta=0.04)
+    >>> session.wait()
+    >>> session.view().moment.plan.label
+    'right'
+    """
+
+    def __init__(
+        self, model: Any, *, beta: float = 0.0, iterations: int = 2000, planner: str = "auto", seed: int = 0
+    ) -> None:
+        require_model(model)
+        self.model = model
+        self.is_table = isinstance(model, TabularMDP)
+        named = {kind.name for kind in list_planners() if lists_outcomes(model) or not kind.needs_outcomes}
+        self.planners = tuple(name for name in (*_OFFERED, planner) if name == "auto" or name in named)
+        self.planners = tuple(dict.fromkeys((*self.planners, planner)))
+        self._is_solved = self.is_table and AutoPlanner(model, 0.0).kind == "exact"
+        self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
+        self._lock = threading.RLock()
+        self._worker = Worker()
+        self._version, self._episode, self._planner = 0, -1, None
+        self._frontiers: dict[Any, Frontier] = {}
+        first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), planner, model.start)
+        self._check(first)
+        self._settings = first
+        self.restart()
+
+    # ------------------------------------------------------------------- what the page asks for
+
+    def view(self) -> View:
+        """Return the session as it is now."""
+        with self._lock:
+            return View(
+                self._version, self._settings, tuple(self._moments), self._place, self._total,
+                self._frontiers.get(self._frontier_key()), self._worker.status,
+            )  # fmt: skip
+
+    def change(
+        self,
+        *,
+        beta: float | None = None,
+        iterations: int | None = None,
+        planner: str | None = None,
+        state: str | None = None,
+    ) -> None:
+        """Change settings, and think again; another state (its label, or a Python literal) begins a new episode.
+
+        Raises
+        ------
+        OptionError, StateError
+            If a value is wrong; nothing is changed then.
+        """
+        with self._lock:
+            now = self._settings
+            asked = Settings(
+                now.beta if beta is None else real(beta, "beta"),
+                now.iterations if iterations is None else integer(iterations, "iterations", low=1),
+                now.planner if planner is None else planner,
+                now.state if state is None else self.find_state(state),
+            )
+            self._check(asked)
+            self._settings = asked
+            if state is not None:
+                self.restart()
+            else:
+                self._keep_moments(self._place)
+                self._think()
+
+    def search_on(self) -> None:
+        """Search for as many iterations again."""
+        with self._lock:
+            self._think(more=True)
+
+    def cancel(self) -> None:
+        """End what is under way; what was found stays."""
+        self._worker.cancel()
+        self._tell()
+
+    def restart(self) -> None:
+        """Begin a new episode."""
+        with self._lock:
+            self._episode += 1
+            kind: Any = TableEnvironment if self.is_table else SimulatorEnvironment
+            self._environment = kind(self.model, self._seed)
+            self._environment.begin(self._episode)
+            self._moments, self._place, self._total = [Moment(self._settings.state)], 0, None
+            self._think()
+
+    def look(self, place: int) -> None:
+        """Look at an earlier decision of the episode."""
+        with self._lock:
+            self._place = integer(place, "place", low=0, high=len(self._moments) - 1)
+            self._planner = None
+            self._tell()
+
+    def act(self, action: Any) -> None:
+        """Take an action in the decision that is looked at; what came after it is forgotten.
+
+        Raises
+        ------
+        StateError
+            If the action is not allowed.
+        """
+        with self._lock:
+            h, now = self._place, self._moments[self._place]
+            if action not in self.actions(now.state):
+                raise StateError(f"action {short(action)} is not allowed in state {self.state_text(now.state)}")
+            self._worker.start("acting", lambda ticket: self._step(ticket, h, action))
+            self._tell()
+
+    def lay_out(self) -> None:
+        """Lay out the frontier of a simulator: what each beta would do. On a table that is done unasked."""
+        with self._lock:
+            self._worker.start("laying out the frontier", lambda ticket: self._lay_out(ticket, wanted=True))
+            self._tell()
+
+    def wait(self, seconds: float | None = None) -> bool | None:
+        """Wait until nothing is under way; with a limit, return whether that is so."""
+        ended = self._worker.wait(seconds)
+        return None if seconds is None else ended
+
+    def find_state(self, text: str) -> Any:
+        """Return the state that a text means, or raise ``StateError``."""
+        if text.strip() in ("", self.state_text(self.model.start)):
+            return self.model.start
+        if hasattr(self.model, "find_state"):
+            return self.model.find_state(text.strip())
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise StateError(f"state {short(text)} is not a Python literal such as 3 or (0, 1.5)") from None
+
+    def actions(self, state: Any) -> list[Any]:
+        """Return the actions allowed in a state."""
+        allowed = self.model.actions(state)
+        return list(range(int(allowed))) if isinstance(allowed, (int, np.integer)) else list(allowed)
+
+    def action_text(self, action: Any, state: Any) -> str:
+        """Return an action's name."""
+        return str(self.model.action_name(action)) if self.is_table else action_label(self.model, action, state)
+
+    def state_text(self, state: Any) -> str:
+        """Return a state's name."""
+        name = own_method(self.model, "state_name")
+        return short(state, 60) if name is None else str(name(state))
+
+    # ------------------------------------------------------------------- the work
+
+    def _check(self, settings: Settings) -> None:
+        """Raise the error of a wrong setting, before anything is changed."""
+        planner = make_planner(self.model, settings.beta, kind=settings.planner, seed=self._seed)
+        if not isinstance(planner, Planner):
+            raise OptionError(f"{settings.planner} is a fixed policy, which thinks nothing; choose a planner")
+        planner.reset(settings.state, 0)
+
+    def _keep_moments(self, place: int) -> None:
+        """Forget what came after a decision, and what was done in it."""
+        self._moments[place:] = [replace(self._moments[place], taken=None, cost=0.0)]
+        self._total = None
+
+    def _tell(self) -> None:
+        self._version += 1
+
+    def _think(self, *, more: bool = False) -> None:
+        """Think about the decision that is looked at, in the worker's thread."""
+        h, settings = self._place, self._settings
+        planner = self._planner if more else None
+        if planner is None:
+            self._moments[h] = replace(self._moments[h], plan=None, exact=None, trace=())
+        self._planner = None
+
+        def work(ticket: Ticket) -> None:
+            self._search(ticket, h, settings, planner)
+            self._lay_out(ticket)
+
+        self._worker.start("searching", work)
+        self._tell()
+
+    def _step(self, ticket: Ticket, h: int, action: Any) -> None:
+        """Let an action happen, and think about what follows; in the worker's thread, where the model is used."""
+        now = self._moments[h]
+        state, cost, done = self._environment.step(now.state, action, h)
+        factor = float(self.model.discount) ** h
+        total, ended = now.accrued + factor * cost, None
+        if done or h + 1 >= self.model.horizon:
+            ended = total if done else total + factor * float(self.model.discount) * self._environment.end_cost(state)
+        with self._lock:
+            if not self._is_current(ticket, h):
+                return
+            self._moments[h:] = [replace(now, taken=action, cost=cost)]
+            self._total, self._planner = ended, None
+            if ended is None:
+                self._moments.append(Moment(state, total))
+                self._place = h + 1
+            self._tell()
+            settings = self._settings
+        if ended is None:
+            ticket.label = "searching"
+            self._search(ticket, h + 1, settings, None)
+        self._lay_out(ticket)
+
+    def _search(self, ticket: Ticket, h: int, settings: Settings, planner: Any) -> None:
+        moment = self._moments[h]
+        if planner is None:
+            if self._is_solved:
+                solver = ExactPlanner(self.model, settings.beta, seed=0)
+                solver.reset(moment.state, h)
+                self._store(ticket, h, exact=solver.decision())
+            planner = make_planner(self.model, settings.beta, kind=settings.planner, seed=self._seed)
+            planner.reset(moment.state, h, **({"accrued": moment.accrued} if takes(planner.reset, "accrued") else {}))
+        trace = list(moment.trace)
+        before = trace[-1][0] if trace else 0
+
+        def note(plan: Any) -> bool:
+            trace.append((before + plan.iterations, tuple(row.erm for row in getattr(plan, "rows", ()))))
+            if len(trace) > _MOST_TRACED:
+                del trace[1::2]
+            self._store(ticket, h, plan=plan, trace=tuple(trace))
+            return ticket.is_cancelled
+
+        def watch(iterations: int, _: float) -> None:
+            ticket.done, ticket.total = iterations, settings.iterations
+
+        plan = planner.plan(settings.iterations, until=note, progress=watch)
+        note(plan)
+        with self._lock:
+            if self._is_current(ticket, h) and h == self._place:
+                self._planner = planner
+        ticket.check()
+
+    def _store(self, ticket: Ticket, h: int, **found: Any) -> None:
+        """Keep what was found, unless the page has moved on."""
+        with self._lock:
+            if self._is_current(ticket, h):
+                self._moments[h] = replace(self._moments[h], **found)
+                self._tell()
+
+    def _is_current(self, ticket: Ticket, h: int) -> bool:
+        return self._worker.holds(ticket) and h < len(self._moments)
+
+    def _frontier_key(self) -> Any:
+        now = self._settings
+        return now.state if self.is_table else (now.state, now.planner, now.iterations)
+
+    def _lay_out(self, ticket: Ticket, *, wanted: bool = False) -> None:
+        """Lay out the frontier from the first state, where that is quick or asked for."""
+        with self._lock:
+            key, now = self._frontier_key(), self._settings
+        if key in self._frontiers or not (self._is_solved or wanted):
+            return
+        ticket.label, ticket.done, ticket.total = "laying out the frontier", 0.0, None
+        follow: Callable[[float, float | None], None] = ticket.tell
+        if self.is_table:
+            found = frontier(self.model.with_options(start=now.state), progress=follow)
+        else:
+            model = copy.copy(self.model)
+            model.start = now.state
+            found = frontier(model, planner=now.planner, episodes=_EPISODES, iterations=now.iterations, progress=follow)
+        with self._lock:
+            self._frontiers[key] = found
+            self._tell()

@@ -1,0 +1,193 @@
+"""What the explorer's page looks at, without a page."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tailwise import Simulator, backward_induction, domains, frontier
+from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.explore import Session, layout
+from tailwise.explore.worker import Worker
+
+
+def settled(session):
+    assert session.wait(60.0)
+    return session.view()
+
+
+class Line(Simulator):
+    """Walk right for 1 a step, or leave at once for 2.5; a slip costs 5. It lists nothing."""
+
+    horizon, discount, sense, start = 3, 1.0, "cost", 0
+    gate: threading.Event | None = None
+    is_broken = False
+
+    def actions(self, state):
+        return ["walk", "leave"]
+
+    def step(self, state, action, rng):
+        if self.gate is not None:
+            self.gate.wait(20.0)
+        if self.is_broken:
+            raise RuntimeError("the bridge is out")
+        if action == "leave":
+            return state, 2.5, True
+        return state + 1, 1.0 + 5.0 * (rng.random() < 0.01), False
+
+
+def test_beta_changes_the_action_at_the_switch_point():
+    mdp = domains.make("grid-mdp")
+    first = frontier(mdp).switches[0]
+    assert first == pytest.approx(0.03402361, abs=1e-7)
+    session = Session(mdp, beta=first * (1 - 1e-6))
+    assert settled(session).moment.plan.label == "up"
+    session.change(beta=first * (1 + 1e-6))
+    view = settled(session)
+    assert view.moment.plan.label == "right"
+    assert view.frontier.at(view.settings.beta).label == "right"
+    assert view.status.error == ""
+
+
+def test_the_exact_optimum_stands_beside_a_search():
+    mdp = domains.make("grid-mdp")
+    session = Session(mdp, beta=0.5, planner="tree", iterations=100)
+    view = settled(session)
+    assert view.moment.exact.value == backward_induction(mdp, 0.5).value
+    assert view.moment.trace[-1][0] == 100
+
+
+def test_an_episode_adds_up_and_ends():
+    mdp = domains.make("grid-mdp")
+    session = Session(mdp, beta=0.05, iterations=50)
+    total = 0.0
+    for h in range(mdp.horizon):
+        view = settled(session)
+        assert view.place == h
+        assert view.moment.accrued == pytest.approx(total)
+        session.act(view.moment.plan.action)
+        taken = settled(session).moments[h]
+        assert taken.taken == view.moment.plan.action
+        total += mdp.discount**h * taken.cost
+        if session.view().total is not None:
+            break
+    view = session.view()
+    rest = 0.0
+    if len(view.moments) == mdp.horizon:  # the last step was played: the last state is charged
+        rest = view.total - total
+    assert view.total == pytest.approx(total + rest)
+    assert all(moment.plan is not None for moment in view.moments)
+
+
+def test_an_earlier_decision_can_be_taken_otherwise():
+    session = Session(domains.make("grid-mdp"), beta=0.05, iterations=50)
+    for _ in range(3):
+        session.act(settled(session).moment.plan.action)
+    assert len(settled(session).moments) == 4
+    session.look(1)
+    assert session.view().moment.state == session.view().moments[1].state
+    session.act(0)
+    view = settled(session)
+    assert (len(view.moments), view.place, view.moments[1].taken) == (3, 2, 0)
+    session.restart()
+    assert len(settled(session).moments) == 1
+
+
+def test_wrong_values_change_nothing():
+    session = Session(domains.make("grid-mdp"), beta=0.05, iterations=50)
+    before = settled(session).settings
+    for wrong in ({"beta": "many"}, {"beta": None, "iterations": 0}, {"iterations": 1.5}, {"planner": "erm-bi"}):
+        with pytest.raises(OptionError):
+            session.change(**wrong)
+    with pytest.raises(StateError):
+        session.change(state="nowhere")
+    with pytest.raises(StateError):
+        session.act(99)
+    assert session.view().settings == before
+    with pytest.raises(ModelError):
+        Session(object())
+
+
+def test_another_first_state():
+    mdp = domains.make("grid-mdp")
+    session = Session(mdp, beta=0.05, iterations=50)
+    session.change(state=mdp.state_name(7))
+    view = settled(session)
+    assert view.moments[0].state == 7
+    assert view.frontier.at(0.05).erm == pytest.approx(view.moment.exact.value, rel=0.2)
+    session.change(state="")
+    assert settled(session).moments[0].state == mdp.start
+
+
+@pytest.mark.compiled
+def test_a_search_can_be_cancelled_and_goes_on():
+    session = Session(domains.make("grid-mdp"), beta=0.05, planner="tree", iterations=10**9)
+    while session.view().moment.plan is None:
+        assert not session.wait(0.05)
+    session.cancel()
+    first = settled(session).moment.trace[-1][0]
+    assert 0 < first < 10**9
+    session.search_on()
+    while session.view().moment.trace[-1][0] <= first:
+        assert not session.wait(0.05)
+    session.cancel()
+    assert settled(session).status.label == ""
+
+
+@pytest.mark.compiled
+def test_simulators_are_explored_too():
+    session = Session(Line(), beta=1.0, iterations=300, planner="tree")
+    view = settled(session)
+    assert view.moment.plan.label == "leave"
+    assert view.frontier is None  # it takes a while, and is made when it is asked for
+    session.act("walk")
+    view = settled(session)
+    assert view.moment.state == 1
+    assert view.moments[0].cost in (1.0, 6.0)
+    session.act("leave")
+    assert settled(session).total == view.moment.accrued + 2.5
+
+
+@pytest.mark.compiled
+def test_a_failing_model_is_explained_and_the_session_lives():
+    model = Line()
+    session = Session(model, beta=1.0, iterations=50, planner="tree")
+    settled(session)
+    model.is_broken = True
+    session.search_on()
+    assert "the bridge is out" in settled(session).status.error
+    model.is_broken = False
+    session.restart()
+    assert settled(session).status.error == ""
+
+
+def test_new_work_takes_the_place_of_old():
+    worker, seen, gate = Worker(), [], threading.Event()
+
+    def endless(ticket):
+        while True:
+            gate.set()
+            ticket.tell(1, 4)
+
+    worker.start("endless", endless)
+    assert gate.wait(10.0)
+    assert worker.status.label == "endless"
+    assert worker.status.share == 0.25
+    worker.start("next", lambda ticket: seen.append(ticket.label))
+    assert worker.wait(10.0)
+    assert seen == ["next"]
+    worker.start("failing", lambda ticket: 1 / 0)
+    assert worker.wait(10.0)
+    assert worker.status.error == "ZeroDivisionError: division by zero"
+
+
+def test_sliders_cover_what_they_say():
+    assert layout.beta_at(0) == 0.0
+    assert layout.beta_position(-1.0) == 0
+    for position in range(161):
+        assert layout.beta_position(layout.beta_at(position)) == position
+    betas = np.array([layout.beta_at(k) for k in range(161)])
+    assert (np.diff(betas) > 0).all()
+    assert betas[-1] == 100.0
+    for position in range(10, 61):
+        assert layout.iterations_position(layout.iterations_at(position)) == position
