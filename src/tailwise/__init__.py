@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tailwise._version import __version__
+
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
         SampledBackup,
         SearchOptions,
         TreeSearch,
+        load_plan,
+        load_search,
     )
 
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
@@ -104,6 +108,8 @@ _HOMES = {
     "exceedance_planning": "planners",
     "frontier": "evaluation",
     "load": "formats",
+    "load_plan": "search",
+    "load_search": "search",
     "make_planner": "planners",
     "nested_cvar_planning": "planners",
     "plan_many": "planners",
@@ -116,7 +122,6 @@ _LAYERS = (
     *("report", "reproduction", "risk", "search", "theory"),
 )
 
-__version__ = "0.1.0"
 __all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]
 
 

@@ -30,7 +30,9 @@ from tailwise.bindings.intern import (
     intern,
     intern_rows,
     new_store,
+    recalled_store,
     retained,
+    store_memory,
     word_float,
 )
 from tailwise.bindings.table import draw_outcome
@@ -282,6 +284,14 @@ class AccruedBinding(Binding):
         store, fresh = retained(self.data.store, handles)
         self.data = self.data._replace(store=store)
         return fresh
+
+    def memory(self) -> dict[str, Any]:
+        """Return the pairs met so far."""
+        return {"store": store_memory(self.data.store)}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Know the pairs that another binding knew."""
+        self.data = self.data._replace(store=recalled_store(memory["store"]))
 
     def adopt(self, other: Self) -> None:
         """Take over the pairs that another binding knows."""

@@ -94,6 +94,13 @@ class Binding:
     def adopt(self, other: Self) -> None:
         """Take over the states that another binding of the same model knows, with their handles."""
 
+    def memory(self) -> dict[str, Any]:
+        """Return what the search's handles mean, as values for :mod:`tailwise._values`; what a file keeps."""
+        return {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Know what another binding of the same model knew, with its handles: what :meth:`memory` returned."""
+
     @property
     def num_bytes(self) -> int:
         """Memory that grows with the search: of states and of outcomes."""

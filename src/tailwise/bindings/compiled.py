@@ -19,7 +19,9 @@ from tailwise.bindings.intern import (
     grown,
     intern_rows,
     new_store,
+    recalled_store,
     retained,
+    store_memory,
     word_float,
 )
 from tailwise.bindings.options import SimulationOptions
@@ -162,6 +164,15 @@ class CompiledBinding(SimulatorBinding):
         """Take over the states that another binding knows, and the outcomes that it remembers."""
         super().adopt(other)
         self._replace_store(copied(other.data.store))
+
+    def memory(self) -> dict[str, Any]:
+        """Return the states met, and the outcomes remembered."""
+        return {**super().memory(), "store": store_memory(self.data.store)}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Know the states and outcomes that another binding knew."""
+        super().recall(memory)
+        self._replace_store(recalled_store(memory["store"]))
 
     def _replace_store(self, store: InternStore) -> None:
         self._integers[shared.WORDS] = store.words.ctypes.data

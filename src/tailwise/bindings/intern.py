@@ -109,6 +109,23 @@ def copied(store: InternStore) -> InternStore:
     return InternStore(store.words.copy(), store.slots.copy(), store.used.copy())
 
 
+def store_memory(store: InternStore) -> tuple[int, NDArray[np.int64]]:
+    """Return all that makes a store: its capacity, and the words in use, shape (used, width)."""
+    return store.words.shape[0], store.words[: int(store.used[0])].copy()
+
+
+def recalled_store(memory: tuple[int, NDArray[np.int64]]) -> InternStore:
+    """Return the store that :func:`store_memory` described, the same slot for slot."""
+    capacity, words = memory
+    if words.dtype != np.int64 or words.shape[0] > capacity:
+        raise ValueError("a store of states holds more than it has room for")
+    store = new_store(words.shape[1], capacity)
+    intern_rows(store, words)
+    if int(store.used[0]) != words.shape[0]:
+        raise ValueError("a store of states holds a state twice")
+    return store
+
+
 def grown(store: InternStore) -> InternStore:
     """Return a store of twice the capacity with the same handles."""
     used = int(store.used[0])

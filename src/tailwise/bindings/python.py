@@ -27,6 +27,7 @@ from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.binding import BudgetSpentError
 from tailwise.bindings.intern import new_store
 from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.portable import require_portable
 from tailwise.bindings.simulator import SimulatorBinding
 from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS
 from tailwise.bindings.sizes import RunningSize
@@ -68,6 +69,7 @@ class PythonBinding(SimulatorBinding):
         self._actions: list[list[Any] | None] = []
         self._index: dict[Any, int] = {}
         self._size = RunningSize()
+        self._portable = 0  # so many of the states are known to fit into a file
         self._is_over = False
         self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
@@ -364,6 +366,7 @@ class PythonBinding(SimulatorBinding):
         self._hashes = [self._hashes[handle] for handle in kept]
         self._actions = [self._actions[handle] for handle in kept]
         self._index = {state: handle for handle, state in enumerate(self._states)}
+        self._portable = 0
         self._size = RunningSize()
         for state in self._states:
             self._size.add(state)
@@ -383,6 +386,23 @@ class PythonBinding(SimulatorBinding):
     def num_bytes(self) -> int:
         """Memory of states (estimated, with 200 bytes for each in the lists and the index) and of outcomes."""
         return super().num_bytes + int(self._size.total) + 200 * len(self._states)
+
+    def memory(self) -> dict[str, Any]:
+        """Return the states met, if a file can hold them, and the outcomes remembered."""
+        require_portable(self._states, self._portable, self.model)
+        self._portable = len(self._states)
+        return {**super().memory(), "states": self._states, "size": vars(self._size)}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Know the states and outcomes that another binding knew."""
+        super().recall(memory)
+        self._states = memory["states"]
+        self._hashes = [hash(state) for state in self._states]
+        self._actions = [None] * len(self._states)
+        self._index = {state: handle for handle, state in enumerate(self._states)}
+        self._size = RunningSize()
+        vars(self._size).update(memory["size"])
+        self._portable = len(self._states)
 
     def adopt(self, other: Self) -> None:
         """Take over the states that another binding knows, and the outcomes that it remembers."""

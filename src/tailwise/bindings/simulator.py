@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tailwise.bindings import simulator_memory as memory
 from tailwise.bindings.binding import Binding
-from tailwise.bindings.intern import InternStore
+from tailwise.bindings.intern import InternStore, recalled_store, store_memory
 from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.simulator_world import FunctionModel
 from tailwise.models.simulator import short
@@ -78,6 +78,17 @@ class SimulatorBinding(Binding):
     def _forget_outcomes(self, kept: NDArray[np.int64], fresh: NDArray[np.int64]) -> None:
         """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""
         self.data = self.data._replace(widened=memory.pruned(self.data.widened, kept, fresh))
+
+    def memory(self) -> dict[str, Any]:
+        """Return the outcomes remembered."""
+        widened = self.data.widened
+        own = {name: array for name, array in widened._asdict().items() if name not in ("limits", "pairs")}
+        return {"pairs": store_memory(widened.pairs), "widened": own}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Remember the outcomes that another binding remembered."""
+        own = {"pairs": recalled_store(memory["pairs"]), **memory["widened"]}
+        self.data = self.data._replace(widened=self.data.widened._replace(**own))
 
     def adopt(self, other: Self) -> None:
         """Take over the outcomes that another binding remembers."""

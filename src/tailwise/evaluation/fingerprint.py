@@ -1,59 +1,18 @@
 """Which model a sample was played in: what tells two samples that must not be compared.
 
-Two samples are pairs only if their random numbers *and* their models were the same. A table is known by its arrays. A
-simulator cannot be read, so it is known by its class, its contract and what it does at the beginning of a few random
-episodes from a fixed seed. Simulators that differ only where none of these episodes came are not told apart.
+Two samples are pairs only if their random numbers *and* their models were the same; see
+:mod:`tailwise.models.fingerprint` for what tells two models.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-import numpy as np
-
-from tailwise._random import Seed, generator, seed_sequence
+from tailwise._random import Seed, seed_sequence
 from tailwise.evaluation.streams import run_key
-from tailwise.models import TabularMDP
-from tailwise.models.simulator import model_name, own_method
-
-_EPISODES, _STEPS = 4, 25  # a hundred steps: little beside an evaluation, even of a slow simulator
+from tailwise.models.fingerprint import fingerprint
 
 
 def world_name(seed: Seed, model: Any) -> tuple[int, ...]:
     """Return what identifies the random numbers of a seed and the model that they were used in: three ints."""
-    digest = hashlib.blake2b(digest_size=8)
-    digest.update(repr((model.sense, int(model.horizon), float(model.discount))).encode())
-    if isinstance(model, TabularMDP):
-        digest.update(repr(model.start).encode())
-        for array in (*model.data, model.action_ids):
-            digest.update(str(array.shape).encode())
-            digest.update(np.ascontiguousarray(array).data)
-    else:
-        digest.update(f"{type(model).__qualname__} {model_name(model)}".encode())
-        for episode in range(_EPISODES):
-            _trace(model, episode, digest)
-    return (*(int(word) for word in run_key(seed_sequence(seed))), int.from_bytes(digest.digest(), "big"))
-
-
-def _trace(model: Any, episode: int, digest: Any) -> None:
-    """Add the costs of a random episode to the digest; a model that fails ends it."""
-    rng = generator(episode)
-    end = own_method(model, "terminal_cost")
-    state, done = model.start, False
-    for _ in range(min(_STEPS, int(model.horizon))):
-        try:
-            actions = model.actions(state)
-            choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
-            state, cost, done = model.step(state, choices[int(rng.random() * len(choices))], rng)
-            digest.update(np.float64(cost).tobytes() + len(choices).to_bytes(8, "big") + bytes([bool(done)]))
-        except Exception:  # the evaluation itself meets and names what matters of it
-            digest.update(b"failed")
-            return
-        if done:
-            return
-    if end is not None:
-        try:
-            digest.update(np.float64(end(state)).tobytes())
-        except Exception:
-            digest.update(b"failed")
+    return (*(int(word) for word in run_key(seed_sequence(seed))), int.from_bytes(fingerprint(model, 8), "big"))

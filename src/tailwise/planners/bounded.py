@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tailwise._random import Seed, generator, own_words
 from tailwise._validate import integer, real
-from tailwise.bindings.intern import intern_rows, new_store
+from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
 from tailwise.errors import OptionError
 from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
@@ -52,6 +52,7 @@ _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
 _FIRST_NODES = 1_024
 _UNLIMITED = 2**62
 _SLICE = 10_000  # nodes that are backed up between two looks at the clock: some hundredths of a second
+_KEPT = ("low", "high", "limits", "path", "book", "root_low", "root_high", "root_visits")  # of the trial
 
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
@@ -127,6 +128,10 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
         max_states: int = 10_000,
     ) -> None:
         self.model = model
+        self._given = {
+            "beta": beta, "bounds": bounds, "terminal_bounds": terminal_bounds, "tolerance": tolerance, "width": width,
+            "max_nodes": max_nodes, "max_memory": max_memory, "max_states": max_states,
+        }  # fmt: skip
         self.beta = real(beta, "beta")
         slack = real(tolerance, "tolerance", low=0.0)
         closeness = math.inf if width is None else real(width, "width", low=0.0)
@@ -159,6 +164,32 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
 
     def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
         self._nodes = copy.deepcopy(other._nodes, memo)
+
+    def _memory(self) -> dict[str, Any]:
+        used = int(self._nodes.store.used[0])
+        trial = {name: getattr(self._trial, name) for name in _KEPT}
+        nodes = store_memory(self._nodes.store), self._nodes.low[:used].copy(), self._nodes.high[:used].copy()
+        sweep = self._pending, self._is_pruned
+        return {"binding": self._binding.memory(), "trial": trial, "nodes": nodes, "sweep": sweep}
+
+    def _recall(self, memory: dict[str, Any]) -> None:
+        self._binding.recall(memory["binding"])
+        self._trial = kernels.fitted(self._trial._replace(**memory["trial"]), *self._binding.widths)
+        kept, low, high = memory["nodes"]
+        store = recalled_store(kept)
+        capacity, used = store.words.shape[0], int(store.used[0])
+        self._nodes = kernels.Nodes(store, np.empty(capacity), np.empty(capacity))
+        self._nodes.low[:used], self._nodes.high[:used] = low, high
+        self._pending, self._is_pruned = memory["sweep"]
+
+    def _recipe(self) -> dict[str, Any]:
+        return self._given
+
+    @classmethod
+    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
+        search = object.__new__(cls)
+        BoundedTrials.__init__(search, model, **recipe)
+        return search
 
     def _begin(self, handle: int, step: int) -> None:
         self._resize(min(_FIRST_NODES, self._room), None)
@@ -246,7 +277,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
     def _sweep(self) -> bool:
         """Back up some of the nodes that are lined up, last steps first; return whether that was all."""
         last = self._pending.size
-        first = max(0, last - _SLICE)
+        first: int = max(0, last - _SLICE)
         self._carry_back(self._pending, first, last)
         self._pending = self._pending[:first]
         return first == 0

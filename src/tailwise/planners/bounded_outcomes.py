@@ -11,6 +11,8 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from tailwise._values import refilled
+from tailwise.bindings.portable import require_portable
 from tailwise.bindings.table import TableBinding
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
@@ -72,6 +74,14 @@ class Listing(Protocol):
     @property
     def bytes(self) -> int:
         """Memory that the listing takes besides the model's own."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """Return what is known beside the model's own; what a file keeps."""
+        ...
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Know what another listing knew, with its handles."""
         ...
 
     @property
@@ -155,6 +165,21 @@ class SimulatorListing:
         other._ahead = self._ahead.copy()
         other._room = OutcomeTable._make(array.copy() for array in self._room)
         return other
+
+    def memory(self) -> dict[str, Any]:
+        """Return the states met, if a file can hold them, and their outcomes."""
+        require_portable(self._states, 0, self.model)
+        sizes = self._rows, self._outcomes, *self.widths
+        return {"states": self._states, "ahead": self._ahead, "sizes": sizes, "room": tuple(self._room)}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Know the states and outcomes that another listing knew."""
+        self._states, self._ahead = memory["states"], memory["ahead"]
+        self._index = {state: handle for handle, state in enumerate(self._states)}
+        self._actions = {}
+        self._rows, self._outcomes, *widths = memory["sizes"]
+        self.widths = widths[0], widths[1]
+        self._room = refilled(self._room, iter(memory["room"]))
 
     @property
     def table(self) -> OutcomeTable:

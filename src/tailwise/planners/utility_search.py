@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -112,6 +112,7 @@ class UtilitySearch(TreeSearch):
     model: AccruedTable | AccruedSimulator
 
     def __init__(self, view: AccruedTable | AccruedSimulator, options: SearchOptions, *, seed: Seed = None) -> None:
+        self._given = options
         super().__init__(view, lifted(options, view), seed=seed)
 
     @property
@@ -172,6 +173,21 @@ class UtilitySearch(TreeSearch):
         paid = self.model.known_cost(self.state, action, state, h) if cost is None else real(cost, "cost")
         accrued = self.accrued + float(self.model.powers[h]) * paid
         super().advance(action, self.model.root(state, accrued, h + 1))
+
+    @property
+    def _problem(self) -> Any:
+        return self.model.mdp if isinstance(self.model, AccruedTable) else self.model.inner
+
+    def _recipe(self) -> dict[str, Any]:
+        given = {field.name: getattr(self._given, field.name) for field in dataclasses.fields(self._given)}
+        return {"utility": self.model.utility, **given}
+
+    @classmethod
+    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
+        search, options = object.__new__(cls), dict(recipe)
+        view = accrued_view(model, options.pop("utility"))
+        UtilitySearch.__init__(search, view, SearchOptions(**options), seed=0)
+        return search
 
     def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> UtilityPlan:
         with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval

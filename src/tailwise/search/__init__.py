@@ -2,7 +2,7 @@
 
 from tailwise.search.driver import TreeSearch
 from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
-from tailwise.search.plan import ActionRow, Plan, StopReason
+from tailwise.search.plan import ActionRow, Plan, StopReason, load_plan
 from tailwise.search.rooted import RootedSearch
 from tailwise.search.rules import (
     Backup,
@@ -17,6 +17,7 @@ from tailwise.search.rules import (
     register_backup,
     register_leaf,
 )
+from tailwise.search.saved import load_search
 from tailwise.search.views import ActionView, NodeView
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "SearchOptions",
     "StopReason",
     "TreeSearch",
+    "load_plan",
+    "load_search",
     "options_of",
     "register_backup",
     "register_leaf",

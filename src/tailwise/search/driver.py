@@ -10,6 +10,7 @@ stream of its own, and a plan merges what all know of the root (:mod:`tailwise.s
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 import weakref
 from typing import Any, Self
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, seed_sequence, stream_words
+from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
@@ -180,9 +182,7 @@ class TreeSearch(RootedSearch[Plan]):
         Whatever more the search may take of ``max_nodes`` and ``max_memory`` is divided among them evenly.
         """
         while (missing := count - 1 - len(self._others)) > 0:
-            other = self._twin()
-            other._others = []
-            other._seat(self._seed.spawn(1)[0])
+            other = self._newcomer(self._seed.spawn(1)[0])
             other._rules = self._new_rules()
             handle = other._binding.handle(self._binding.state(self._handle))
             other._plant(handle, self._step, self._spare(missing))
@@ -194,6 +194,13 @@ class TreeSearch(RootedSearch[Plan]):
                 tree._tree.limit(spare.plus(tree._tree.num_nodes, tree._num_bytes))
         return team
 
+    def _newcomer(self, seed: Seed) -> Self:
+        """Return a further tree of the search, which must then be planted."""
+        other = self._twin()
+        other._others = []
+        other._seat(seed)
+        return other
+
     def _spare(self, parts: int) -> Limits:
         """Return one of so many equal parts of what the search may still take."""
         trees = self._members()
@@ -203,6 +210,50 @@ class TreeSearch(RootedSearch[Plan]):
     @property
     def _num_bytes(self) -> int:
         return self._tree.num_bytes + int(self._binding.num_bytes)
+
+    # --------------------------------------------------------------- in files
+
+    def _memory(self) -> dict[str, Any]:
+        trace, limits, seed = self._trace, self._tree.limits, self._seed
+        latest = trace.latest.copy()
+        latest[np.arange(latest.shape[1]) >= trace.counts[:, None]] = 0.0
+        pairs = enumerate(zip(leaves(self._rules), leaves(self._new_rules()), strict=True))
+        return {
+            "binding": self._binding.memory(), "tree": self._tree.memory(), "betas": self._settings.betas,
+            "rules": {k: now for k, (now, first) in pairs if not np.array_equal(now, first)},
+            "trace": (trace.counts, trace.actions, latest, trace.totals),
+            "limits": (limits.max_nodes, limits.max_memory),
+            "seed": (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned),
+        }  # fmt: skip
+
+    def _recall(self, memory: dict[str, Any]) -> None:
+        fresh = copy.deepcopy(self._new_rules())
+        self._rules = refilled(fresh, (memory["rules"].get(k, leaf) for k, leaf in enumerate(leaves(fresh))))
+        self._binding.recall(memory["binding"])
+        most_nodes, most_bytes = memory["limits"]
+        limits = dataclasses.replace(self._limits, max_nodes=most_nodes, max_memory=most_bytes)
+        self._tree = Tree.recalled(memory["tree"], limits)
+        counts, actions, latest, totals = memory["trace"]
+        trace = kernels.new_trace(self._settings.horizon, counts.size, latest.shape[1])
+        self._trace = trace._replace(counts=counts, actions=actions, latest=latest, totals=totals)
+        self._settings = self._settings._replace(betas=memory["betas"])
+        entropy, key, size, spawned = memory["seed"]
+        self._seed = np.random.SeedSequence(entropy, spawn_key=key, pool_size=size, n_children_spawned=spawned)
+        for reader in self._take_readers():
+            reader.detach()
+
+    def _enrol(self, count: int) -> list[Self]:
+        self._others = [self._newcomer(0) for _ in range(count - 1)]
+        return self._members()
+
+    def _recipe(self) -> dict[str, Any]:
+        return {field.name: getattr(self.options, field.name) for field in dataclasses.fields(self.options)}
+
+    @classmethod
+    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
+        search = object.__new__(cls)
+        TreeSearch.__init__(search, model, SearchOptions(**recipe), seed=0)
+        return search
 
     # ---------------------------------------------------------------- planning
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._plain import Result
-from tailwise.errors import OptionError
+from tailwise._files import Record, checked, read_record, write_record
+from tailwise._plain import Result, plain
+from tailwise._values import find_class, pack, unpack
+from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
@@ -174,6 +178,43 @@ class Plan(Result):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None}  # a tree stays with its search
 
+    def save(self, path: str | Path) -> Path:
+        """Write the plan to a file, for :func:`tailwise.load_plan`; the file is there as a whole or not at all.
+
+        Everything but the tree is kept, the sampled totals included. States and actions that are numbers, texts,
+        tuples, lists or arrays come back as they were; what else a model's states are comes back as
+        :meth:`to_dict` shows it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; one that is there is replaced.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        FormatError
+            If it cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from tailwise import ErmMcts, domains, load_plan
+        >>> plan = ErmMcts(domains.make("mdp-4"), beta=0.5, seed=0).plan(iterations=100)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = plan.save(f"{folder}/decision.plan")
+        ...     load_plan(path) == plan
+        True
+        """
+        target, arrays = Path(path).expanduser(), list[Any]()
+        content = pack(copy.copy(self), arrays, instead=_portable)  # a copy has left its tree behind
+        write_record(target, "plan", _VERSION, Record(content, arrays))
+        return target
+
     def row(self, action: Any) -> ActionRow:
         """Return the row of ``action`` (as the model names it, or by label)."""
         for row in self.rows:
@@ -199,6 +240,56 @@ class Plan(Result):
             lines.append(f"  {row.label:>12}  visits {row.visits:>9}  ERM {row.erm:.6g}  mean {row.mean:.6g}")
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+_VERSION = 1  # of the files of plans
+_OWN = (Plan, ActionRow, Interval, StopReason)
+
+
+def _portable(value: Any) -> Any:
+    """Return what stands for a value of a class that only its model knows."""
+    if isinstance(value, _OWN):
+        return value
+    return tuple(value) if isinstance(value, tuple) else plain(value)
+
+
+def _find_own(name: str) -> type:
+    found = find_class(name)
+    if issubclass(found, _OWN):
+        return found
+    raise ValueError(f"{name} is no part of a plan")
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan that :meth:`Plan.save` wrote.
+
+    It equals the plan that was saved, of the same class, with the same table, texts, ``to_dict()`` and sampled totals.
+    It has no tree (``root`` raises), and plays no episodes anew (``samples`` of bounded trials are empty).
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    FormatError
+        If there is no such file, or it holds something else, has another version or is damaged.
+
+    Examples
+    --------
+    See :meth:`Plan.save`.
+    """
+    target = Path(path).expanduser()
+    record = read_record(target, "plan", _VERSION)
+    plan: Plan = checked(target, "plan", lambda: unpack(record.content, record.arrays, _find_own))
+    if isinstance(plan, Plan):
+        return plan
+    raise FormatError(f"{target}: it holds a {type(plan).__name__}, no plan")
 
 
 def make_rows(

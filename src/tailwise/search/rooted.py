@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from tailwise.errors import OptionError
 from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Progress, Turn, one_thread, run_anytime
 from tailwise.search.plan import Plan, StopReason
+from tailwise.search.saved import Checkpoint, save_search
 from tailwise.search.side_by_side import SideBySide
 
 Found = TypeVar("Found", bound=Plan)
@@ -124,6 +126,8 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         threads: int = 1,
         until: Callable[[Any], bool] | None = None,
         progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+        every: float = 60.0,
     ) -> Found:
         """Search on from what is known, and report. May be called again to continue.
 
@@ -144,6 +148,13 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             Called with the plan so far about every 50 ms; a true result ends the call.
         progress : callable, optional
             Called with (iterations done, seconds used) about every 50 ms.
+        checkpoint : str or Path, optional
+            File to which the search is saved as it goes on, and at the end. Where it holds this very call already, the
+            call goes on from there, to the result of one that was never interrupted: a script that was killed is run
+            again as it is. Iterations count from the call's beginning, ``seconds`` anew. A file that holds anything
+            else is refused and left alone. It needs a seed.
+        every : float, default 60.0
+            Seconds between two writings of the checkpoint.
 
         Returns
         -------
@@ -153,10 +164,12 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         Raises
         ------
         OptionError
-            If no limit is given, a limit is not positive, the horizon is reached, or ``max_nodes`` or
-            ``max_memory`` leaves no room for a first iteration.
+            If no limit is given, a limit is not positive, the horizon is reached, ``max_nodes`` or ``max_memory``
+            leaves no room for a first iteration, or ``checkpoint`` holds another search.
         SimulatorError
             If the model fails; all is as it was before the failing iteration.
+        FormatError
+            If ``checkpoint`` holds something else, is damaged or cannot be written.
         """
         if iterations is not None:
             integer(iterations, "iterations", low=1)
@@ -167,16 +180,21 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         count = 1 if alone else integer(threads, "threads", low=1)
         with self._turn:
             self._require_decision()
-            team = self._team(count)
+            keeper = None if checkpoint is None else Checkpoint(self, checkpoint, every)
+            before = [] if keeper is None else keeper.resume(count, iterations)
+            team = self._members()[:count] if before else self._team(count)
+            before = before or [one._counts().copy() for one in self._members()]
+            counts = [functools.partial(one._done_since, old) for one, old in zip(team, before, strict=False)]
             for k, one in enumerate(team):
-                one._prepare(None if iterations is None else (iterations + count - 1 - k) // count)
-            begun, before = time.perf_counter(), [one._counts().copy() for one in self._members()]
+                one._prepare(None if iterations is None else (iterations + count - 1 - k) // count - counts[k]())
+            begun = time.perf_counter()
 
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
                 return self._report(before, begun, stopped)
 
-            counts = [functools.partial(one._done_since, old) for one, old in zip(team, before, strict=False)]
             with SideBySide([one._run for one in team], counts) as work:
+                if keeper is not None:
+                    progress = keeper.begin(work, before, progress)
                 stopped = run_anytime(
                     work.run,
                     work.done,
@@ -186,13 +204,42 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
                     progress=progress,
                     first_chunk=self._first_chunk() * count,
                 )
+            if keeper is not None:
+                keeper.save()
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
             return dataclasses.replace(plan, notes=notes) if notes else plan
 
     def _done_since(self, before: NDArray[np.int64]) -> int:
         return int(self._counts()[self._iterations_at] - before[self._iterations_at])
 
-    # ----------------------------------------------------------------- copying
+    # ------------------------------------------------------ copying and saving
+
+    def save(self, path: str | Path) -> Path:
+        """Write the search to a file, for :func:`tailwise.load_search`; it is there as a whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; one that is there is replaced, when its successor is complete.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        FormatError
+            If it cannot be written.
+        SimulatorError
+            If a state of the simulator cannot be kept in a file; names it.
+        OptionError
+            If an option cannot be kept in a file and is no function.
+        """
+        target = Path(path).expanduser()
+        with self._turn:
+            save_search(self, target)
+        return target
 
     def _twin(self) -> Self:
         """Return an object with the same attributes, which must then be seated and get memory of its own."""
@@ -213,7 +260,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
     def __reduce__(self) -> Any:
         raise TypeError(
             f"a {type(self).__name__} cannot be pickled or copied in part: it holds compiled code and a live random "
-            "stream; copy.deepcopy(search) gives an independent copy in this process"
+            "stream; copy.deepcopy(search) gives an independent copy in this process, search.save(path) one that lasts"
         )
 
     # ------------------------------------------------ what a kind of search adds
@@ -226,12 +273,40 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         """Return the trees of the search, this one first."""
         return [self]
 
+    def _enrol(self, count: int) -> list[Self]:
+        """Return as many trees as a file says there are, which must then recall theirs."""
+        if count != 1:
+            raise ValueError(f"a {type(self).__name__} of {count} trees")
+        return [self]
+
     def _team(self, count: int) -> list[Self]:
         """Return the first ``count`` trees, made where they are missing: those that work in a call."""
         return [self]
 
     def _seat(self, seed: Seed) -> None:
         """Take a turn, a random stream and a binding of its own."""
+        raise NotImplementedError
+
+    @property
+    def _problem(self) -> Any:
+        """The user's model, of which ``model`` may be a view."""
+        return self.model
+
+    def _recipe(self) -> dict[str, Any]:
+        """Return the options that the search was made with, by name."""
+        raise NotImplementedError
+
+    @classmethod
+    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
+        """Return a search of the user's model that has found nothing, with the options of a recipe."""
+        raise NotImplementedError
+
+    def _memory(self) -> dict[str, Any]:
+        """Return all that was found, as values for :mod:`tailwise._values`."""
+        raise NotImplementedError
+
+    def _recall(self, memory: dict[str, Any]) -> None:
+        """Know what another search of the same recipe knew: what :meth:`_memory` returned."""
         raise NotImplementedError
 
     def _begin(self, handle: int, step: int) -> None:

@@ -28,9 +28,9 @@ class SideBySide:
     """
 
     def __init__(self, runs: Sequence[Callable[[int], StopReason | None]], counts: Sequence[Callable[[], int]]) -> None:
-        self._runs, self._counts = runs, counts
+        self._runs, self.counts = runs, counts
         self._aim = 0
-        self._reasons: list[StopReason | None] = [None] * len(runs)
+        self.reasons: list[StopReason | None] = [None] * len(runs)
         self._pool = ThreadPoolExecutor(len(runs) - 1) if len(runs) > 1 else None
 
     def __enter__(self) -> Self:
@@ -40,14 +40,20 @@ class SideBySide:
         if self._pool is not None:
             self._pool.shutdown()
 
+    def resume(self, reasons: list[StopReason | None]) -> None:
+        """Go on from where the counts stand, with pieces that stopped for these reasons already."""
+        self.reasons, size = reasons, len(self._runs)
+        going = [k for k in range(size) if reasons[k] is None]
+        self._aim = max((size * (done - 1) + 1 + k for k in going if (done := self.counts[k]())), default=0)
+
     @property
     def reason(self) -> StopReason | None:
         """Why the first piece that stopped early did so."""
-        return next((reason for reason in self._reasons if reason is not None), None)
+        return next((reason for reason in self.reasons if reason is not None), None)
 
     def done(self) -> int:
         """Iterations in all; what pieces that stopped early will not do counts as done."""
-        return self._aim if self.reason else sum(count() for count in self._counts)
+        return self._aim if self.reason else sum(count() for count in self.counts)
 
     def run(self, iterations: int) -> StopReason | None:
         """Go on by so many iterations in all; return a reason to stop once every piece has one."""
@@ -61,14 +67,14 @@ class SideBySide:
             _wait(futures)
         for future in futures:
             future.result()
-        return self.reason if all(self._reasons) else None
+        return self.reason if all(self.reasons) else None
 
     def _one(self, k: int) -> None:
         """Bring one piece to its part of the aim; the first pieces do what does not divide."""
         size = len(self._runs)
-        left = (self._aim + size - 1 - k) // size - self._counts[k]()
-        if left > 0 and self._reasons[k] is None:
-            self._reasons[k] = self._runs[k](left)
+        left = (self._aim + size - 1 - k) // size - self.counts[k]()
+        if left > 0 and self.reasons[k] is None:
+            self.reasons[k] = self._runs[k](left)
 
 
 def _wait(futures: list[Future[Any]]) -> None:

@@ -180,6 +180,40 @@ class Tree:
         """Give the states of all nodes new handles, in the order of :meth:`handles`."""
         self.arena.ints[4 * units.headers(self.arena)] = handles
 
+    def memory(self) -> dict[str, Any]:
+        """Return all that makes the tree, without spare room: what a file keeps."""
+        arena = self.arena
+        used = int(arena.counters[units.USED])
+        ints, statistics = arena.ints[: 4 * used].copy(), arena.statistics[:used].copy()
+        ints[:4], statistics[:1] = 0, 0.0  # the null link's own memory is never written
+        return {
+            "capacity": units.capacity(arena),
+            "counters": arena.counters.copy(),
+            "units": ints,
+            "statistics": statistics,
+        }
+
+    @classmethod
+    def recalled(cls, memory: dict[str, Any], limits: Limits) -> Tree:
+        """Return the tree that :meth:`memory` described.
+
+        Raises
+        ------
+        ValueError
+            If it describes none.
+        """
+        counters, ints, statistics = memory["counters"], memory["units"], memory["statistics"]
+        arena = units.allocate(
+            memory["capacity"], int(counters[units.MAX_NODES]), limits.node_start, limits.action_start
+        )
+        used, width = int(counters[units.USED]), limits.node_start.size
+        if not (ints.size == 4 * used <= arena.ints.size and statistics.shape == (used if width else 0, width)):
+            raise ValueError("the parts of the tree do not fit together")
+        arena.counters[:] = counters
+        arena.ints[: 4 * used] = ints
+        arena.statistics[:used] = statistics
+        return cls._of(arena, limits)
+
     def copy(self) -> Tree:
         """Return an independent copy."""
         return self._of(units.resized(self.arena, units.capacity(self.arena)), self.limits)

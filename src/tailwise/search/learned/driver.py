@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import time
 from typing import Any, NoReturn, Self
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, stream_words
+from tailwise._values import leaves, refilled
 from tailwise.bindings import bind, world
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import AccruedTable
@@ -31,6 +33,7 @@ _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
 _LEAST_WORK = 60_000  # outcomes that the bootstrap may look at even after a short search
 _TIE = 1e-9
+_KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
 
@@ -124,6 +127,27 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
     def _refuse(self, stopped: StopReason) -> NoReturn:
         bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
         raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
+
+    def _memory(self) -> dict[str, Any]:
+        kept = {name: getattr(self._scratch, name) for name in _KEPT}
+        known, nodes = (tuple(leaves(part)) for part in (self._known, self._nodes))
+        return {"binding": self._binding.memory(), "known": known, "nodes": nodes, "scratch": kept}
+
+    def _recall(self, memory: dict[str, Any]) -> None:
+        self._binding.recall(memory["binding"])
+        self._known = refilled(self._known, iter(memory["known"]))
+        self._nodes = refilled(self._nodes, iter(memory["nodes"]))
+        scratch = store.new_scratch(self._horizon, memory["scratch"]["sampled"].size, BLOCK)
+        self._scratch = scratch._replace(**memory["scratch"])
+
+    def _recipe(self) -> dict[str, Any]:
+        return {field.name: getattr(self.options, field.name) for field in dataclasses.fields(self.options)}
+
+    @classmethod
+    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
+        search = object.__new__(cls)
+        LearnedSearch.__init__(search, model, LearnedOptions(**recipe), seed=0)
+        return search
 
     # ---------------------------------------------------------------- planning
 
