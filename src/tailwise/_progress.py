@@ -37,11 +37,12 @@ def followed_plan(
     if callable(progress):
         yield progress
         return
-    with _bar(progress, "searching", seconds if iterations is None else iterations) as move:
+    by_time = iterations is None and seconds is not None
+    with _bar(progress, "searching", seconds if by_time else iterations, has_rate=not by_time) as move:
         if move is None:
             yield None
         else:
-            yield lambda done, used: move(used if iterations is None else done)
+            yield lambda done, used: move(used if by_time else done)
 
 
 @contextmanager
@@ -73,7 +74,9 @@ _is_shown = False
 
 
 @contextmanager
-def _bar(progress: Any, label: str, total: float | None) -> Iterator[Callable[[float], None] | None]:
+def _bar(
+    progress: Any, label: str, total: float | None, *, has_rate: bool = True
+) -> Iterator[Callable[[float], None] | None]:
     """Show a bar while the body runs, if ``progress`` is True, standard error a terminal, and no other bar there."""
     global _is_shown
     if progress is not None and not isinstance(progress, bool):
@@ -98,14 +101,14 @@ def _bar(progress: Any, label: str, total: float | None) -> Iterator[Callable[[f
             speed = task.finished_speed or task.speed
             return Text("" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s")
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %")]
+    shown = [BarColumn(), TextColumn("{task.percentage:>3.0f} %")]
     if total is None:
-        columns[1:] = [TextColumn("{task.completed:,.0f}")]
+        shown = [TextColumn("{task.completed:,.0f}")]
+    columns = (TextColumn("{task.description}", markup=False), *shown, *([Rate()] if has_rate else []))
     _is_shown = True
     try:
-        with Bars(
-            *columns, Rate(), TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
-        ) as bars:
+        times = (TimeElapsedColumn(), TimeRemainingColumn())
+        with Bars(*columns, *times, console=console, transient=True, redirect_stdout=False) as bars:
             task = bars.add_task(label, total=total)
             yield lambda done: bars.update(task, completed=done)
     finally:

@@ -290,7 +290,7 @@ def test_a_policy_may_not_take_what_a_simulator_does_not_allow():
 def test_ctrl_c_keeps_the_episodes_that_are_done_where_asked_to(chain):
     whole = evaluate(chain, ErmMcts(chain, 0.5), episodes=6, iterations=20, seed=0)
 
-    def stop(done):
+    def stop(done, total):
         if done == 4:
             raise KeyboardInterrupt
 

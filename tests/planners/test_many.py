@@ -33,9 +33,9 @@ def test_an_exact_planner_is_solved_once_for_all_roots():
     plans = plan_many(mdp, range(3), 0.1, iterations=8)
     assert [plan.planner for plan in plans] == ["exact"] * 3
     seen = []
-    assert plan_many(mdp, [], 0.1, progress=seen.append) == ()
-    plan_many(mdp, [0, 1], 0.1, kind="tree", threads=2, progress=seen.append, iterations=5)
-    assert seen == [1, 2]
+    assert plan_many(mdp, [], 0.1, progress=lambda *now: seen.append(now)) == ()
+    plan_many(mdp, [0, 1], 0.1, kind="tree", threads=2, progress=lambda *now: seen.append(now), iterations=5)
+    assert seen == [(1, 2), (2, 2)]
 
 
 def test_faults_are_named():

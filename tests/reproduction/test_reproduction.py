@@ -79,8 +79,8 @@ def test_a_killed_run_resumes_to_the_same_bytes(finished, tmp_path):
     class Killed(Exception):
         pass
 
-    def kill(name, share):
-        if share > 0.4:
+    def kill(done, total):
+        if done > 0.4 * total:
             raise Killed
 
     with pytest.raises(Killed):
@@ -95,7 +95,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(finished, tmp_path):
 def test_resuming_a_complete_run_changes_nothing(finished):
     before = contents(finished.path)
     shares = []
-    reproduce(finished.path, TINY, resume=True, progress=lambda name, share: shares.append(share))
+    reproduce(finished.path, TINY, resume=True, progress=lambda done, total: shares.append(done / total))
     assert shares == [1.0]
     assert contents(finished.path) == before
 

@@ -43,11 +43,11 @@ def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, within: float | None,
         is_erm = aim == "beta"
         plan = constrained_planning(mdp, within, beta=amount if is_erm else None, level=None if is_erm else amount)
     elif aim == "evar":
-        plan = evar_planning(mdp, amount)
+        plan = evar_planning(mdp, amount, progress=True)
     elif aim == "nested-cvar":
         plan = nested_cvar_planning(mdp, amount)
     else:
-        plan = cvar_planning(mdp, amount) if aim == "cvar" else exceedance_planning(mdp, amount)
+        plan = cvar_planning(mdp, amount, progress=True) if aim == "cvar" else exceedance_planning(mdp, amount)
     if isinstance(plan, TotalPlan):
         law = CostDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
     else:

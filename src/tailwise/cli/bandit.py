@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tailwise._progress import followed
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, progress_bar, show_table
+from tailwise.cli.output import number, print_json, show_table
 
 if TYPE_CHECKING:
     from tailwise.reproduction import ConvergenceRow
@@ -88,7 +89,7 @@ def compare_command(
 
     bandit, found = make_bandit(name), []
     children = seed_sequence(seed).spawn(len(ALGORITHMS))
-    with progress_bar("pulling", len(ALGORITHMS)) as tick:
+    with followed(True, "pulling", len(ALGORITHMS)) as tick:
         for done, (algorithm, child) in enumerate(zip(ALGORITHMS, children, strict=True)):
             rule = make_algorithm(algorithm, beta, constant=constant)
             run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads)
@@ -128,7 +129,7 @@ def rates_command(
     from tailwise.reproduction import convergence_study
 
     rows: list[ConvergenceRow] = []
-    with progress_bar("pulling", 3) as tick:
+    with followed(True, "pulling", 3) as tick:
         for done, name in enumerate(BANDITS[:3]):
             rows += convergence_study(
                 (name,), constant=constant, pulls=pulls, replications=replications, seed=seed, threads=threads

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tailwise._progress import followed
 from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
-from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span
+from tailwise.cli.output import MISSING, number, print_json, say, show_table, span
 from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
@@ -77,9 +78,9 @@ def register(app: typer.Typer) -> None:
             players[shown] = getattr(built, "fixed_policy", built)
         wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]
         runs: list[_Run] = []
-        with progress_bar("playing", episodes * len(wanted)) as tick:
+        with followed(True, "playing", episodes * len(wanted)) as tick:
             for index, (name, n) in enumerate(wanted):
-                told = None if tick is None else lambda done, base=index * episodes: tick(base + done)
+                told = None if tick is None else lambda done, _, base=index * episodes: tick(base + done)
                 limits: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "progress": told}
                 try:
                     runs.append(_play(problem, players[name], name, beta, n, integrate, limits))

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, progress_bar, say, show_table, span, sparkline
+from tailwise.cli.output import number, print_json, say, show_table, span, sparkline
 
 
 def register(app: typer.Typer) -> None:
@@ -43,11 +43,10 @@ def register(app: typer.Typer) -> None:
         searches = isinstance(player, Planner) and not hasattr(player, "fixed_policy")
         if iterations is None and seconds is None and searches:
             iterations = DEFAULT_ITERATIONS
-        with progress_bar("playing", episodes) as tick:
-            returns = evaluate(
-                problem, player, episodes=episodes, iterations=iterations, seconds=seconds, seed=seed,
-                threads=threads, label=kind, progress=tick, partial=True,
-            )  # fmt: skip
+        returns = evaluate(
+            problem, player, episodes=episodes, iterations=iterations, seconds=seconds, seed=seed,
+            threads=threads, label=kind, progress=True, partial=True,
+        )  # fmt: skip
         summary = returns.summary(beta, confidence=confidence, resamples=resamples)
         optimum = exact_optimum(problem, beta)
         if json:

@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
             problem = load_solvable(model, horizon=horizon, discount=discount)
         found = lay_out(
             problem, betas if betas == "auto" else _numbers(betas), budget=budget, planner=planner, episodes=episodes,
-            iterations=1000 if iterations is None else iterations, seed=seed, threads=threads,
+            iterations=1000 if iterations is None else iterations, seed=seed, threads=threads, progress=True,
         )  # fmt: skip
         if plot is not None:
             _draw(found, plot)

@@ -10,14 +10,12 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -144,15 +142,3 @@ def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
     counts, _ = np.histogram(samples, bins=bins)
     heights = np.ceil(counts / counts.max() * (len(BARS) - 1)).astype(int)
     return f"  {low} |{''.join(BARS[height] for height in heights)}| {high}"
-
-
-@contextmanager
-def progress_bar(label: str, total: float | None) -> Iterator[Callable[[float], None] | None]:
-    """Show a bar on standard error while the body runs; yields None where that is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=done)

@@ -8,8 +8,9 @@ import numpy as np
 import typer
 
 from tailwise._plain import plain
+from tailwise._progress import followed_plan
 from tailwise.cli import options as given
-from tailwise.cli.output import MISSING, number, print_json, progress_bar, say, show_table, span, sparkline
+from tailwise.cli.output import MISSING, number, print_json, say, show_table, span, sparkline
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -55,10 +56,7 @@ def register(app: typer.Typer) -> None:
         search.reset(find_state(problem, state), step)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
-        with progress_bar("searching", iterations if iterations is not None else seconds) as tick:
-            watch = None
-            if tick is not None:
-                watch = lambda done, used: tick(done if iterations is not None else used)  # noqa: E731
+        with followed_plan(True, iterations, seconds) as watch:
             result: Any = plan_in_threads(
                 search, threads, iterations=iterations, seconds=seconds, until=condition, progress=watch
             )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, progress_bar, show_table
+from tailwise.cli.output import number, print_json, show_table
 from tailwise.errors import OptionError, require
 
 
@@ -51,10 +51,8 @@ def register(app: typer.Typer) -> None:
             most_iterations=most_iterations,
         )
         require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
-        with progress_bar("reproducing", 1.0) as tick:
-            told = None if tick is None else lambda _, share: tick(share)
-            workers = (os.cpu_count() or 1) if threads is None else threads
-            folder = reproduce(out, settings, threads=workers, resume=resume, progress=told)
+        workers = (os.cpu_count() or 1) if threads is None else threads
+        folder = reproduce(out, settings, threads=workers, resume=resume, progress=True)
         summary = summarise(folder)
         files = write_reproduction(summary, folder.path)
         if json:

@@ -8,13 +8,13 @@ of its own, for the environment and for the planner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer
 from tailwise.bindings.table import outcome_at
@@ -44,7 +44,7 @@ def evaluate(
     seconds: float | None = None,
     reuse: bool = True,
     label: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
     partial: bool = False,
 ) -> Returns:
     """Play closed-loop episodes and return their discounted totals.
@@ -73,8 +73,8 @@ def evaluate(
         Keep the tree from step to step. False plans each step from scratch.
     label : str, optional
         For display; the planner's kind or class if not given.
-    progress : callable, optional
-        Called with the number of episodes done so far.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (episodes done, of how many).
     partial : bool, default False
         What Ctrl-C does: True ends the run and returns the episodes that are done (if there are any) with a note
         that says so; False raises ``KeyboardInterrupt``, so that a shorter sample is never taken for a whole one.
@@ -185,9 +185,9 @@ def _follow_rows(
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
         return 0.0
 
-    progress = options["progress"]
-    told = None if progress is None else lambda blocks: progress(min(count, blocks * _BLOCK))
-    blocks = len(in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]))
+    with followed(options["progress"], "playing", count) as tick:
+        told = None if tick is None else lambda blocks, _: tick(min(count, blocks * _BLOCK))
+        blocks = len(in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]))
     return np.asarray(mdp.signed(totals[: blocks * _BLOCK]))
 
 

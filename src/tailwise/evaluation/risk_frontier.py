@@ -274,7 +274,7 @@ def _sampled_points(
     def play(beta: float) -> Returns:
         nonlocal played
         before, played = played, played + options["episodes"]
-        told = None if tick is None else lambda done: tick(before + done)
+        told = None if tick is None else lambda done, _: tick(before + done)
         return evaluate(model, make_planner(model, beta, kind=planner, seed=options["seed"]), progress=told, **options)
 
     if betas is None:

@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
@@ -102,7 +103,7 @@ class Solution:
                 raise StateError(f"{what} {index!r} is outside 0..{size - 1}")
 
 
-def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1) -> Solution:
+def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progress: Progress = None) -> Solution:
     """Solve a table exactly for the entropic risk measure (the paper's ERM-BI).
 
     Parameters
@@ -113,6 +114,8 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1) -> Sol
         Finite risk level at step 0, in 1/cost: positive averse, 0 risk-neutral, negative seeking.
     threads : int, default 1
         Threads that share the states of each step. The result does not depend on them.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (steps done, of how many).
 
     Returns
     -------
@@ -152,10 +155,13 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1) -> Sol
     values, policy = np.empty((horizon + 1, size)), np.empty((horizon, size), np.int32)
     values[horizon] = mdp.terminal_losses
     none = np.empty(0)
-    with ThreadPoolExecutor(number) if number > 1 else nullcontext() as pool:
+    follow = followed(progress, "solving", horizon)
+    with ThreadPoolExecutor(number) if number > 1 else nullcontext() as pool, follow as tick:
         sweep = _Sweeps(mdp, level, pool, number)
         for h in range(horizon - 1, -1, -1):
             sweep(h, values[h + 1], none, values[h], policy[h])
+            if tick is not None:
+                tick(horizon - h)
     if mdp.sense == "reward":
         np.subtract(0.0, values, out=values)  # and no -0.0
     values.setflags(write=False)

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
@@ -87,6 +88,7 @@ def cvar_planning(
     tolerance: float | None = None,
     merge: float | None = None,
     max_solves: int = 500,
+    progress: Progress = None,
 ) -> TotalPlan:
     """Find the plan whose total has the least mean over its worst ``1 - level``.
 
@@ -103,6 +105,8 @@ def cvar_planning(
         where there are too many.
     max_solves : int, default 500
         Stop there, with the gap that is left.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (thresholds solved, None).
 
     Returns
     -------
@@ -154,16 +158,19 @@ def cvar_planning(
     if last:
         best = min(best, solve(last), key=operator.itemgetter(0))
         intervals = [bounded(0, last)]
-    while intervals and best[0] - intervals[0][0] > allowed and len(least) < limit:
-        _, i, j = intervals[0]
-        if j == i + 1:
-            break  # the least bound is reached
-        heapq.heappop(intervals)
-        corner = points[i] + least[i] - least[j]  # where the two bounds on W meet
-        middle = int(np.clip(np.searchsorted(points, corner), i + 1, j - 1))
-        best = min(best, solve(middle), key=operator.itemgetter(0))
-        heapq.heappush(intervals, bounded(i, middle))
-        heapq.heappush(intervals, bounded(middle, j))
+    with followed(progress, "solving for each threshold", None) as tick:
+        while intervals and best[0] - intervals[0][0] > allowed and len(least) < limit:
+            _, i, j = intervals[0]
+            if j == i + 1:
+                break  # the least bound is reached
+            heapq.heappop(intervals)
+            corner = points[i] + least[i] - least[j]  # where the two bounds on W meet
+            middle = int(np.clip(np.searchsorted(points, corner), i + 1, j - 1))
+            best = min(best, solve(middle), key=operator.itemgetter(0))
+            heapq.heappush(intervals, bounded(i, middle))
+            heapq.heappush(intervals, bounded(middle, j))
+            if tick is not None:
+                tick(len(least))
     gap = max(0.0, best[0] - intervals[0][0]) if intervals else 0.0
     gap = 0.0 if gap <= 1e-12 * range_ else gap  # rounding
     return plan_of(graph, best[2], best[0], gap + off, float(points[best[1]]), len(least))

@@ -20,6 +20,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
+from tailwise._progress import PlanProgress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import OptionError
@@ -167,7 +168,7 @@ class CvarMcts:
         *,
         threads: int = 1,
         until: Callable[[Any], bool] | None = None,
-        progress: Callable[[int, float], None] | None = None,
+        progress: PlanProgress = None,
     ) -> CvarPlan:
         """Search from the root; the first plan of an episode also chooses the threshold, with half of the limit.
 

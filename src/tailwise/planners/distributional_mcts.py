@@ -26,6 +26,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
@@ -188,7 +189,7 @@ class DistributionalMcts:
         seconds: float | None = None,
         *,
         until: Callable[[Any], bool] | None = None,
-        progress: Callable[[int, float], None] | None = None,
+        progress: PlanProgress = None,
     ) -> DistributionalPlan:
         """Sample episodes from the root until a limit is reached."""
         if iterations is None and seconds is None and until is None:
@@ -200,19 +201,20 @@ class DistributionalMcts:
         begun, done, stopped = time.perf_counter(), 0, StopReason.ITERATIONS
         if self._root is None:
             self._root = self._node(self._place)
-        while done < most:
-            self._iterate(self._root)
-            done += 1
-            if done % 64 == 0:
-                used = time.perf_counter() - begun
-                if progress is not None:
-                    progress(done, used)
-                if used >= limit:
-                    stopped = StopReason.SECONDS
-                    break
-                if until is not None and until(self._found(done, used, stopped)):
-                    stopped = StopReason.UNTIL
-                    break
+        with followed_plan(progress, iterations, seconds) as told:
+            while done < most:
+                self._iterate(self._root)
+                done += 1
+                if done % 64 == 0:
+                    used = time.perf_counter() - begun
+                    if told is not None:
+                        told(done, used)
+                    if used >= limit:
+                        stopped = StopReason.SECONDS
+                        break
+                    if until is not None and until(self._found(done, used, stopped)):
+                        stopped = StopReason.UNTIL
+                        break
         return self._found(done, time.perf_counter() - begun, stopped)
 
     def _node(self, place: Any) -> _Node:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
@@ -77,7 +78,12 @@ class EvarSolution:
 
 
 def evar_planning(
-    mdp: TabularMDP, level: float, *, tolerance: float | None = None, max_solves: int = 20_000
+    mdp: TabularMDP,
+    level: float,
+    *,
+    tolerance: float | None = None,
+    max_solves: int = 20_000,
+    progress: Progress = None,
 ) -> EvarSolution:
     """Find the plan with the least entropic value at risk.
 
@@ -91,6 +97,8 @@ def evar_planning(
         Largest gap that is allowed, > 0, in the unit of the costs; 1e-4 of the range of the totals if not given.
     max_solves : int, default 20,000
         Stop there, with the gap that is left.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (betas solved, None).
 
     Returns
     -------
@@ -138,17 +146,20 @@ def evar_planning(
     solve(first)
     intervals = [bounded(0.0, first), bounded(first, math.inf)]
     heapq.heapify(intervals)
-    while best[0] - intervals[0][0] > allowed and len(values) < limit:
-        _, a, b = heapq.heappop(intervals)
-        if a == 0.0:
-            middle = b / 2.0
-        elif b == math.inf:
-            middle = a * 2.0
-        else:
-            middle = math.sqrt(a * b)
-        solve(middle)
-        heapq.heappush(intervals, bounded(a, middle))
-        heapq.heappush(intervals, bounded(middle, b))
+    with followed(progress, "solving for each beta", None) as tick:
+        while best[0] - intervals[0][0] > allowed and len(values) < limit:
+            _, a, b = heapq.heappop(intervals)
+            if a == 0.0:
+                middle = b / 2.0
+            elif b == math.inf:
+                middle = a * 2.0
+            else:
+                middle = math.sqrt(a * b)
+            solve(middle)
+            heapq.heappush(intervals, bounded(a, middle))
+            heapq.heappush(intervals, bounded(middle, b))
+            if tick is not None:
+                tick(len(values))
     gap = max(0.0, best[0] - intervals[0][0])
     solution = backward_induction(mdp, best[1])
     return EvarSolution(level, float(mdp.signed(best[0])), gap, best[1], solution, len(values))

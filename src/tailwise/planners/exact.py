@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, kernel
+from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import integer, real
 from tailwise.bindings.table import draw_outcome
@@ -231,7 +232,7 @@ class ExactPlanner(ActsByPlanning):
         seconds: float | None = None,
         *,
         until: Callable[[Plan], bool] | None = None,
-        progress: Callable[[int, float], None] | None = None,
+        progress: PlanProgress = None,
     ) -> ExactPlan:
         """Look the optimal action up, and play episodes for the distributions.
 
@@ -257,16 +258,17 @@ class ExactPlanner(ActsByPlanning):
         begun, played, steps = time.perf_counter(), 0, 0
         stopped = StopReason.PROVEN
         try:
-            while played < totals[0].size and stopped is StopReason.PROVEN:
-                steps += self._play([part[played : played + chunk] for part in totals])
-                played += chunk
-                used = time.perf_counter() - begun
-                if progress is not None:
-                    progress(min(number, played * size), used)
-                if used >= allowed:
-                    stopped = StopReason.SECONDS
-                elif until is not None and until(self._report([t[:played] for t in totals], steps, begun, stopped)):
-                    stopped = StopReason.UNTIL
+            with followed_plan(progress, number, None) as told:
+                while played < totals[0].size and stopped is StopReason.PROVEN:
+                    steps += self._play([part[played : played + chunk] for part in totals])
+                    played += chunk
+                    used = time.perf_counter() - begun
+                    if told is not None:
+                        told(min(number, played * size), used)
+                    if used >= allowed:
+                        stopped = StopReason.SECONDS
+                    elif until is not None and until(self._report([t[:played] for t in totals], steps, begun, stopped)):
+                        stopped = StopReason.UNTIL
         except KeyboardInterrupt:
             stopped = StopReason.INTERRUPTED
         return self._report([part[:played] for part in totals], steps, begun, stopped)

@@ -13,6 +13,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from tailwise._progress import PlanProgress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
@@ -162,7 +163,7 @@ class AutoPlanner:
         *,
         threads: int = 1,
         until: Callable[[Any], bool] | None = None,
-        progress: Callable[[int, float], None] | None = None,
+        progress: PlanProgress = None,
     ) -> Any:
         """Plan with the chosen planner; the plan's ``planner`` and ``reason`` say which and why.
 

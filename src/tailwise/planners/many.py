@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import OptionError
@@ -29,7 +30,7 @@ def plan_many(
     seconds: float | None = None,
     threads: int = 1,
     seed: Seed = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
     **options: Any,
 ) -> tuple[Any, ...]:
     """Plan in each of many states, several at a time.
@@ -53,8 +54,8 @@ def plan_many(
         thread, and the ``notes`` of its plans say so.
     seed : None, int, SeedSequence or Generator
         The k-th root has the k-th child of it.
-    progress : callable, optional
-        Called with the number of roots that are done.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (roots done, of how many).
     **options
         Options of the planner.
 
@@ -101,4 +102,4 @@ def plan_many(
             raise KeyboardInterrupt
         return dataclasses.replace(plan, notes=(*plan.notes, *notes), _reader=None) if isinstance(plan, Plan) else plan
 
-    return tuple(in_threads(one, len(roots), workers, progress, stop=stopped.set))
+    return tuple(in_threads(one, len(roots), workers, progress, label="planning", stop=stopped.set))

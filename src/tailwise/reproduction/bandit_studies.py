@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailwise._plain import Result
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
 from tailwise.bandits.algorithms import ErmUcb
@@ -85,13 +86,17 @@ def runs_over_beta(
     replications: int,
     seed: Seed = 0,
     threads: int = 1,
+    progress: Progress = None,
 ) -> tuple[BanditRun, ...]:
     """Run :class:`ErmUcb` with eta = 1/2 on the example bandit ``name`` at each beta; every beta has its own stream."""
     bandit, children = make_bandit(name), seed_sequence(seed).spawn(len(betas))
-    runs = []
-    for beta, child in zip(betas, children, strict=True):
-        rule = ErmUcb(beta, constant)
-        runs.append(simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads))
+    runs: list[BanditRun] = []
+    with followed(progress, "pulling", len(betas)) as tick:
+        for beta, child in zip(betas, children, strict=True):
+            rule = ErmUcb(beta, constant)
+            runs.append(simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads))
+            if tick is not None:
+                tick(len(runs))
     return tuple(runs)
 
 
@@ -173,6 +178,7 @@ def convergence_study(
     replications: int = 100,
     seed: Seed = 0,
     threads: int = 1,
+    progress: Progress = None,
 ) -> tuple[ConvergenceRow, ...]:
     """Measure the exponents of both estimators on example bandits, over the last 1.5 decades of n.
 
@@ -190,6 +196,8 @@ def convergence_study(
         Every bandit gets its own child.
     threads : int, default 1
         Does not change the result.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (runs done, of how many).
 
     Returns
     -------
@@ -198,10 +206,13 @@ def convergence_study(
     """
     batches = min(20, integer(replications, "replications", low=2, hint="an interval needs at least two"))
     rows: list[ConvergenceRow] = []
-    for name, child in zip(names, seed_sequence(seed).spawn(len(names)), strict=True):
-        runs = runs_over_beta(
-            name, betas=betas, constant=constant, pulls=pulls, replications=replications, seed=child, threads=threads
-        )
-        for run in runs:
-            rows.extend(convergence_rows(name, run, start=max(1, pulls // 30), batches=batches))
+    children = seed_sequence(seed).spawn(len(names))
+    size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
+    number = len(betas)
+    with followed(progress, "pulling", len(names) * number) as tick:
+        for k, (name, child) in enumerate(zip(names, children, strict=True)):
+            told = None if tick is None else lambda done, _, before=k * number: tick(before + done)
+            runs = runs_over_beta(name, betas=betas, constant=constant, seed=child, progress=told, **size)
+            for run in runs:
+                rows.extend(convergence_rows(name, run, start=max(1, pulls // 30), batches=batches))
     return tuple(rows)

@@ -14,12 +14,12 @@ them estimates that of the closed loop without bias and with a fraction of the n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError
@@ -149,7 +149,7 @@ def conditional_returns(
     seed: Seed = None,
     threads: int = 1,
     label: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
 ) -> ConditionalReturns:
     """Play closed-loop episodes with the certain rest of each integrated exactly (conditional Monte Carlo).
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from tailwise import domains
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer
 from tailwise.evaluation import action_frequencies, evaluate, policy_risk
 from tailwise.planners import backward_induction
@@ -25,7 +25,7 @@ def reproduce(
     *,
     threads: int = 1,
     resume: bool = False,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress = None,
 ) -> RunFolder:
     """Run the paper's experiments and keep their samples.
 
@@ -39,8 +39,8 @@ def reproduce(
         Threads over the episodes of an experiment. They do not change the result.
     resume : bool, default False
         Go on with a run that was interrupted.
-    progress : callable, optional
-        Called with (name of the current experiment, share of the work done).
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (iterations done, of how many).
 
     Returns
     -------
@@ -60,18 +60,19 @@ def reproduce(
         folder.load(experiment)  # a damaged file is found before hours of work, not after
     work = float(sum(experiment.work for experiment in experiments))
     done = float(sum(experiment.work for experiment in present))
-    for experiment in experiments:
-        if experiment in present:
-            continue
-        if progress is not None:
-            progress(experiment.name, done / work)
-        begun = time.perf_counter()
-        _run(folder, experiment, workers)
-        with (folder.path / "timing.log").open("a") as log:
-            log.write(f"{time.perf_counter() - begun:9.3f} s  {experiment.name}\n")
-        done += experiment.work
-    if progress is not None:
-        progress("", 1.0)
+    with followed(progress, "reproducing", work) as tick:
+        for experiment in experiments:
+            if experiment in present:
+                continue
+            if tick is not None:
+                tick(done)
+            begun = time.perf_counter()
+            _run(folder, experiment, workers)
+            with (folder.path / "timing.log").open("a") as log:
+                log.write(f"{time.perf_counter() - begun:9.3f} s  {experiment.name}\n")
+            done += experiment.work
+        if tick is not None:
+            tick(done)
     return folder
 
 

@@ -12,12 +12,13 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed
 from tailwise._validate import integer
 from tailwise.bindings import position_of
 from tailwise.errors import OptionError
 from tailwise.search.acting import ActsByPlanning
-from tailwise.search.anytime import Progress, Turn, one_thread, run_anytime
+from tailwise.search.anytime import Turn, one_thread, run_anytime
 from tailwise.search.plan import Plan, StopReason
 from tailwise.search.saved import Checkpoint, save_search
 from tailwise.search.side_by_side import SideBySide
@@ -125,7 +126,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         *,
         threads: int = 1,
         until: Callable[[Any], bool] | None = None,
-        progress: Progress | None = None,
+        progress: PlanProgress = None,
         checkpoint: str | Path | None = None,
         every: float = 60.0,
     ) -> Found:
@@ -146,8 +147,8 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             Python, keep to one thread; the plan's ``notes`` say so.
         until : callable, optional
             Called with the plan so far about every 50 ms; a true result ends the call.
-        progress : callable, optional
-            Called with (iterations done, seconds used) about every 50 ms.
+        progress : bool or callable, optional
+            True shows a bar; a function is called with (iterations done, seconds used) about every 50 ms.
         checkpoint : str or Path, optional
             File to which the search is saved as it goes on, and at the end. Where it holds this very call already, the
             call goes on from there, to the result of one that was never interrupted: a script that was killed is run
@@ -171,6 +172,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         FormatError
             If ``checkpoint`` holds something else, is damaged or cannot be written.
         """
+        follow = followed_plan(progress, iterations, seconds)
         if iterations is not None:
             integer(iterations, "iterations", low=1)
         elif self._ends_by_itself and seconds is None and until is None:
@@ -192,16 +194,16 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
                 return self._report(before, begun, stopped)
 
-            with SideBySide([one._run for one in team], counts) as work:
+            with SideBySide([one._run for one in team], counts) as work, follow as told:
                 if keeper is not None:
-                    progress = keeper.begin(work, before, progress)
+                    told = keeper.begin(work, before, told)
                 stopped = run_anytime(
                     work.run,
                     work.done,
                     iterations=iterations,
                     seconds=seconds,
                     until=None if until is None else lambda: until(so_far()),
-                    progress=progress,
+                    progress=told,
                     first_chunk=self._first_chunk() * count,
                 )
             if keeper is not None:

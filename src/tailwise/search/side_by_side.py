@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Self, TypeVar
 
+from tailwise._progress import Progress, followed
 from tailwise.search.plan import StopReason
 
 T = TypeVar("T")
@@ -94,8 +95,9 @@ def in_threads(
     one: Callable[[int], T],
     count: int,
     threads: int,
-    progress: Callable[[int], None] | None,
+    progress: Progress,
     *,
+    label: str = "playing",
     partial: bool = False,
     stop: Callable[[], None] | None = None,
 ) -> list[T]:
@@ -107,8 +109,10 @@ def in_threads(
         What to compute for an index.
     count, threads : int
         How many indices, and how many threads.
-    progress : callable or None
-        Told how many are done.
+    progress : bool, callable or None
+        True shows a bar; a function is told (how many are done, of how many).
+    label : str, default "playing"
+        What the bar says.
     partial : bool, default False
         On Ctrl-C return those that are done, in order, if there are any.
     stop : callable, optional
@@ -117,10 +121,11 @@ def in_threads(
     values: list[T] = []
     pool = ThreadPoolExecutor(threads) if threads > 1 else None
     try:
-        for value in map(one, range(count)) if pool is None else pool.map(one, range(count)):
-            values.append(value)
-            if progress is not None:
-                progress(len(values))
+        with followed(progress, label, count) as tick:
+            for value in map(one, range(count)) if pool is None else pool.map(one, range(count)):
+                values.append(value)
+                if tick is not None:
+                    tick(len(values))
     except KeyboardInterrupt:
         if not (partial and values):
             raise

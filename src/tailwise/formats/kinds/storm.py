@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from tailwise._progress import activity
 from tailwise.formats.registry import register_format
 from tailwise.formats.storm_options import StormOptions
 from tailwise.models import TabularMDP
@@ -29,11 +30,10 @@ def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
     """
     from tailwise.formats.jani_rewards import averaged_rewards
     from tailwise.formats.model_table import table_of_model
-    from tailwise.formats.progress import progress_line
     from tailwise.formats.storm_build import build
 
     asked = StormOptions(**options)
-    with progress_line(f"building {path.name} with Storm", show=asked.progress) as say:
+    with activity(f"building {path.name} with Storm", show=asked.progress) as say:
         model = build(kind, path, asked)
         say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")
         averaged = averaged_rewards(path) if kind == "jani" else frozenset()

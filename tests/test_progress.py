@@ -1,0 +1,126 @@
+"""One way to follow long work: a bar on a terminal, nothing elsewhere, a function where one is given."""
+
+import io
+import re
+from contextlib import redirect_stderr
+
+import pytest
+
+from tailwise import (
+    backward_induction,
+    cvar_planning,
+    domains,
+    evaluate,
+    evar_planning,
+    frontier,
+    make_planner,
+    plan_many,
+)
+from tailwise._progress import followed, followed_plan
+from tailwise.errors import OptionError
+from tailwise.reproduction import convergence_study
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    return Terminal()
+
+
+def seen(screen):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return domains.make("grid-mdp")
+
+
+WORK = {
+    "solving": lambda mdp, told: backward_induction(mdp, 0.1, progress=told),
+    "solving for each beta": lambda mdp, told: evar_planning(mdp, 0.95, progress=told),
+    "solving for each threshold": lambda mdp, told: cvar_planning(mdp, 0.95, progress=told),
+    "playing": lambda mdp, told: evaluate(mdp, backward_induction(mdp, 0.1), episodes=20_000, seed=0, progress=told),
+    "planning": lambda mdp, told: plan_many(mdp, [0, 1, 2], 0.1, iterations=10, progress=told),
+    "searching": lambda mdp, told: make_planner(mdp, 0.1).plan(iterations=1000, progress=told),
+    "solving for each beta ": lambda mdp, told: frontier(mdp, progress=told),
+    "pulling": lambda mdp, told: convergence_study(
+        ("stationary",), betas=(0.1, 1.0), pulls=300, replications=4, progress=told
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_bar_on_a_terminal_and_nothing_elsewhere(name, grid, terminal):
+    with redirect_stderr(terminal):
+        WORK[name](grid, True)
+    shown = seen(terminal)
+    assert name.strip() in shown
+    assert "0:00:0" in shown  # the time
+    with redirect_stderr(io.StringIO()) as file:
+        WORK[name](grid, True)
+    assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_function_is_told(name, grid, capfd):
+    told = []
+    WORK[name](grid, lambda *now: told.append(now))
+    done = [first for first, _ in told]
+    assert done == sorted(done)
+    assert done[-1] > 0
+    if name != "searching":  # whose second number is the time
+        total = told[-1][1]
+        assert total is None or done[-1] == total
+    WORK[name](grid, None)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_what_the_function_raises_ends_the_work(name, grid):
+    def stop(*_):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        WORK[name](grid, stop)
+
+
+def test_rate_share_and_time_left(terminal):
+    with redirect_stderr(terminal), followed(True, "working [bold]", 200.0) as tick:
+        for done in (50, 100, 150):
+            tick(done)
+    shown = seen(terminal)
+    assert "working [bold]" in shown  # no markup
+    assert "75 %" in shown
+    assert "/s" in shown
+    assert terminal.getvalue().endswith("\x1b[2K")  # and the line is taken away
+
+
+def test_a_search_that_is_limited_by_time(terminal):
+    with redirect_stderr(terminal), followed_plan(True, None, 4.0) as tick:
+        tick(1000, 1.0)
+        tick(2000, 2.0)
+    assert "50 %" in seen(terminal)
+    assert "/s" not in seen(terminal)
+
+
+def test_of_nested_work_the_outermost_is_shown(terminal):
+    with redirect_stderr(terminal), followed(True, "outer", 2.0) as outer, followed(True, "inner", 5.0) as inner:
+        assert outer is not None
+        assert inner is None
+    assert "inner" not in seen(terminal)
+    with redirect_stderr(terminal), followed(True, "again", 1.0) as tick:
+        assert tick is not None
+
+
+def test_what_is_neither(grid):
+    with pytest.raises(OptionError, match="progress must be True, False, None or a function"):
+        backward_induction(grid, 0.1, progress="yes")
