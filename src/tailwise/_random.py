@@ -55,6 +55,14 @@ def generator(seed: Seed) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(seed_sequence(seed)))
 
 
+def seed_text(rng: np.random.Generator) -> str:
+    """Return the seed of a generator in words, so that what it gave can be repeated; also where none was given."""
+    found: Any = getattr(rng.bit_generator, "seed_seq", None)
+    if not isinstance(found, np.random.SeedSequence):
+        return "a generator's own"
+    return f"{found.entropy}" + (f", child {found.spawn_key}" if found.spawn_key else "")
+
+
 def stream_words(rng: np.random.Generator) -> NDArray[np.uint64]:
     """Return the state of an SFC64 generator, shared with it, for use in kernels: uint64, shape (5,).
 

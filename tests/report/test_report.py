@@ -66,7 +66,8 @@ def test_one_document_in_two_forms():
     page = document.html()
     assert "<strong>bold</strong> <code>x &lt; y</code>" in page
     assert "<script" not in page
-    assert "http" not in page
+    assert "http:" not in page
+    assert "https:" not in page
     assert "a<b" in parsed(page)
 
 

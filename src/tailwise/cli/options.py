@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
@@ -58,5 +59,9 @@ Planner: TypeAlias = Annotated[
         "uct-polynomial, cvar-mcts, distributional, erm-bi, neutral-bi, or package.module:Class.",
     ),
 ]  # fmt: skip
+Report: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline."),
+]
 Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
 Resamples: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]

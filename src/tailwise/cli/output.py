@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailwise._plain import plain
+from tailwise.errors import OptionError, require
 
 BARS = " ▁▂▃▄▅▆▇█"
 MISSING = "-"
@@ -142,3 +144,12 @@ def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
     counts, _ = np.histogram(samples, bins=bins)
     heights = np.ceil(counts / counts.max() * (len(BARS) - 1)).astype(int)
     return f"  {low} |{''.join(BARS[height] for height in heights)}| {high}"
+
+
+def check_report(path: Path | None) -> None:
+    """Raise, before the work, what would keep a report from being written after it."""
+    if path is None:
+        return
+    require("plotly.offline", "report", "drawing the charts of a report")
+    if path.is_dir() or not path.parent.is_dir():
+        raise OptionError(f"--report must be a file in a folder that exists, not {path}")

@@ -10,7 +10,7 @@ import typer
 from tailwise._plain import plain
 from tailwise._progress import followed_plan
 from tailwise.cli import options as given
-from tailwise.cli.output import MISSING, number, print_json, say, show_table, span, sparkline
+from tailwise.cli.output import MISSING, check_report, number, print_json, say, show_table, span, sparkline
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
         bonus: given.Bonus = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
+        report: given.Report = None,
         json: given.Json = False,
     ) -> None:
         """Find the action to take now, with the risk of each."""
@@ -48,6 +49,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.planners.until import from_text
         from tailwise.search import Plan
 
+        check_report(report)
         condition = None if until is None else from_text(until)
         problem = load_model(model, horizon=horizon, discount=discount)
         search = build_planner(problem, beta, planner, bonus=bonus, seed=seed)
@@ -57,9 +59,16 @@ def register(app: typer.Typer) -> None:
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
         with followed_plan(True, iterations, seconds) as watch:
-            result: Any = plan_in_threads(
-                search, threads, iterations=iterations, seconds=seconds, until=condition, progress=watch
-            )
+            limits: dict[str, Any] = {
+                "iterations": iterations, "seconds": seconds, "until": condition, "progress": watch,
+            }  # fmt: skip
+            if report is None:
+                result: Any = plan_in_threads(search, threads, **limits)
+            else:
+                from tailwise.report import recorded_plan
+
+                result = recorded_plan(search, threads=threads, **limits)
+                result.report(report)
         if json:
             found = plain(result)
             found = found if isinstance(found, dict) else {"action": result.action}
@@ -68,6 +77,8 @@ def register(app: typer.Typer) -> None:
             _show(problem, result, getattr(search, "kind", planner), search)
         else:
             _show_other(result)
+        if report is not None and not json:
+            say(f"report: {report}")
         if getattr(result, "stopped", "") == "interrupted":
             raise typer.Exit(130)
 

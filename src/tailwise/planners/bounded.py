@@ -31,7 +31,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from tailwise._random import Seed, generator, own_words
+from tailwise._random import Seed, generator, own_words, seed_text
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
 from tailwise.errors import OptionError
@@ -157,7 +157,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
 
     def _seat(self, seed: Seed) -> None:
         self._turn = Turn()
-        self._stream = own_words(generator(seed))
+        rng = generator(seed)
+        self._stream, self._seed_text = own_words(rng), seed_text(rng)
         if isinstance(self._binding, SimulatorListing):
             self._binding = self._binding.copy()
         self._trial = copy.deepcopy(self._trial)

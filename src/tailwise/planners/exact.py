@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, kernel
 from tailwise._progress import PlanProgress, followed_plan
-from tailwise._random import Seed, generator, stream_words
+from tailwise._random import Seed, generator, seed_text, stream_words
 from tailwise._validate import integer, real
 from tailwise.bindings.table import draw_outcome
 from tailwise.errors import ModelError, OptionError, StateError
@@ -32,7 +32,7 @@ from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
 from tailwise.search.acting import ActsByPlanning
-from tailwise.search.plan import ActionRow, Plan, StopReason
+from tailwise.search.plan import ActionRow, Origin, Plan, StopReason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +312,9 @@ class ExactPlanner(ActsByPlanning):
             stopped=stopped,
             interval_meaning="the exact risk of the action, followed by optimal ones",
             _samples=samples,
+            _origin=Origin(
+                self.model, {"beta": self.beta}, seed_text(self._rng), table=self._policy.table, root=self._root
+            ),
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if action in tied),
         )
 

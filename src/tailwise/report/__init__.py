@@ -1,10 +1,13 @@
-"""Plots and documents."""
+"""Reports of decisions as self-contained pages, plots for notebooks, and documents and figures for print."""
 
-from tailwise.report.document import Bullets, Document, Heading, Image, Paragraph, Table
-from tailwise.report.plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
+from tailwise.report.decision import decision_report
+from tailwise.report.document import Bullets, Chart, Document, Heading, Image, Paragraph, Table, literal
+from tailwise.report.paper_plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
+from tailwise.report.recording import recorded_plan
 
 __all__ = [
     "Bullets",
+    "Chart",
     "Curve",
     "Document",
     "Heading",
@@ -13,7 +16,10 @@ __all__ = [
     "Paragraph",
     "Sample",
     "Table",
+    "decision_report",
     "histogram_panels",
+    "literal",
+    "recorded_plan",
     "risk_curves",
     "save_figure",
 ]

@@ -1,15 +1,20 @@
-"""A document of headings, paragraphs, tables and images, written as Markdown or as one HTML page.
+"""A document of headings, paragraphs, tables, images and charts, written as Markdown or as one HTML page.
 
-Text may hold ``**bold**``, ```` `code` ```` and bare words; the same source serves both forms.
+Text may hold ``**bold**``, ```` `code` ```` and bare words; the same source serves both forms. Names that come from a
+model go through :func:`literal`, which keeps every character what it is.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tailwise.report import page
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,33 @@ class Image:
     caption: str
 
 
-Block: TypeAlias = Heading | Paragraph | Bullets | Table | Image
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A plotly figure; in Markdown only its caption.
+
+    Attributes
+    ----------
+    caption : str
+        What it shows; also its text for those who cannot see it.
+    traces : tuple of dict
+        Plotly's ``data``. A ``color`` of ``"@text"``, ``"@grid"`` or ``"@page"`` follows the scheme of the page.
+    layout : dict
+        Plotly's ``layout``.
+    height : int
+        In CSS pixels.
+    names : tuple of str
+        For a drill-down (an icicle or treemap as the only trace, with ids "0", "1", ...): the names of its parts, for
+        the buttons that do what clicking does. Plain text, unlike plotly's labels.
+    """
+
+    caption: str
+    traces: tuple[dict[str, Any], ...]
+    layout: dict[str, Any] = field(default_factory=dict)
+    height: int = 360
+    names: tuple[str, ...] = ()
+
+
+Block: TypeAlias = Heading | Paragraph | Bullets | Table | Image | Chart
 
 
 @dataclass(frozen=True)
@@ -83,31 +114,64 @@ class Document:
                 parts.append("\n".join(f"- {item}" for item in block.items))
             elif isinstance(block, Image):
                 parts.append(f"![{block.caption}]({block.path})\n\n*{block.caption}*")
+            elif isinstance(block, Chart):
+                parts.append(f"*{block.caption}*")
             else:
                 parts.append(_markdown_table(block))
         return "\n\n".join(parts) + "\n"
 
-    def html(self) -> str:
-        """Return the document as one HTML page, without scripts and without anything from elsewhere."""
+    def html(self, folder: Path | None = None) -> str:
+        """Return the document as one HTML page, with nothing from elsewhere, and without scripts unless it has charts.
+
+        Parameters
+        ----------
+        folder : Path, optional
+            Where the images lie: they then become part of the page.
+
+        Raises
+        ------
+        MissingExtraError
+            If it has charts, and plotly is not installed.
+        """
+        charts = [block for block in self.blocks if isinstance(block, Chart)]
         body = [f"<h1>{_inline(self.title)}</h1>"]
-        for block in self.blocks:
-            if isinstance(block, Heading):
-                body.append(f"<h{block.level}>{_inline(block.text)}</h{block.level}>")
-            elif isinstance(block, Paragraph):
-                body.append(f"<p>{_inline(block.text)}</p>")
-            elif isinstance(block, Bullets):
-                items = "".join(f"<li>{_inline(item)}</li>" for item in block.items)
-                body.append(f"<ul>{items}</ul>")
-            elif isinstance(block, Image):
-                caption = _inline(block.caption)
-                picture = f'<img src="{html.escape(block.path)}" alt="{html.escape(block.caption)}">'
-                body.append(f"<figure>{picture}<figcaption>{caption}</figcaption></figure>")
-            else:
-                body.append(_html_table(block))
-        head = f'<meta charset="utf-8"><title>{html.escape(self.title)}</title><style>{_STYLE}</style>'
-        return (
-            f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
-        )
+        body += [_html(block, folder) for block in self.blocks]
+        title = html.escape(re.sub(_MARKUP, "", _escapes_undone(self.title)))
+        return page.assemble(title, "\n".join(body), has_charts=bool(charts))
+
+    def save(self, path: str | Path, *, folder: Path | None = None) -> Path:
+        """Write :meth:`html` into a file and return its path; ``RunError`` where that cannot be written."""
+        return page.write(path, self.html(folder))
+
+
+def literal(text: Any) -> str:
+    """Return text of which no character is markup, neither here nor in Markdown, on one line."""
+    return re.sub(r"([\\*`|<>&_\[\]])", r"\\\1", " ".join(str(text).split()))
+
+
+def _html(block: Block, folder: Path | None) -> str:
+    if isinstance(block, Heading):
+        return f'<h{block.level} id="{_anchor(block.text)}">{_inline(block.text)}</h{block.level}>'
+    if isinstance(block, Paragraph):
+        return f"<p>{_inline(block.text)}</p>"
+    if isinstance(block, Bullets):
+        return f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in block.items)}</ul>"
+    if isinstance(block, Chart):
+        return page.chart(block.traces, block.layout, block.height, block.names, _inline(block.caption))
+    if isinstance(block, Image):
+        source = block.path if folder is None else _embedded(folder / block.path)
+        picture = f'<img src="{html.escape(source)}" alt="{html.escape(block.caption)}">'
+        return f"<figure>{picture}<figcaption>{_inline(block.caption)}</figcaption></figure>"
+    return html_table(block)
+
+
+def _embedded(path: Path) -> str:
+    kind = "svg+xml" if path.suffix == ".svg" else path.suffix[1:]
+    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def _markdown_table(block: Table) -> str:
@@ -116,27 +180,38 @@ def _markdown_table(block: Table) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _html_table(block: Table) -> str:
+def html_table(block: Table) -> str:
+    """Return a table as HTML; a wide one scrolls by itself, with keys too."""
+
     def cells(tag: str, row: tuple[str, ...]) -> str:
         kinds = ["text" if k < block.text_columns else "number" for k in range(len(row))]
         return "".join(f'<{tag} class="{kind}">{_inline(text)}</{tag}>' for kind, text in zip(kinds, row, strict=True))
 
     rows = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in block.rows)
     head = f"<thead><tr>{cells('th', block.columns)}</tr></thead>"
-    return f"<div class=wide><table>\n{head}\n<tbody>\n{rows}\n</tbody></table></div>"
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="table"><table>\n{head}\n<tbody>\n{rows}\n'
+        "</tbody></table></div>"
+    )
+
+
+_MARKUP = r"\*\*|`"
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def _escapes_undone(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text)
 
 
 def _inline(text: str) -> str:
-    escaped = html.escape(text, quote=False)
+    """Return text as HTML: what is escaped stays as it is, the rest of the markup becomes tags."""
+    kept: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        kept.append(match[1])
+        return f"\0{len(kept) - 1}\0"
+
+    escaped = html.escape(_ESCAPED.sub(keep, text.replace("\0", "")), quote=False)
     escaped = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escaped)
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", escaped)
-
-
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
-    "background:#fff}h1,h2,h3{line-height:1.2}table{border-collapse:collapse;font-size:.9rem}"
-    "td,th{padding:.25rem .6rem;border-bottom:1px solid #ddd;white-space:nowrap}th{text-align:left}"
-    ".number{text-align:right;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}"
-    "img{max-width:100%}figure{margin:1.5rem 0}figcaption{color:#555;font-size:.9rem}"
-    "code{background:#f3f3f3;padding:0 .2em}"
-)
+    escaped = re.sub(r"`(.+?)`", r"<code>\1</code>", escaped)
+    return re.sub(r"\0(\d+)\0", lambda match: html.escape(kept[int(match[1])], quote=False), escaped)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailwise.report.document import Image
-from tailwise.report.plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
+from tailwise.report.paper_plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
 from tailwise.reproduction.published import ACC, ERM, ORACLE
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
-from tailwise._random import Seed, generator, own_words, seed_sequence, stream_words
+from tailwise._random import Seed, generator, own_words, seed_sequence, seed_text, stream_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import OptionError
@@ -76,6 +76,7 @@ class TreeSearch(RootedSearch[Plan]):
     def _seat(self, seed: Seed) -> None:
         self._seed = seed_sequence(seed)
         self._rng = generator(self._seed)
+        self._seed_text = seed_text(self._rng)
         self._binding = bind(self.model, self._rng, self.options)
         self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
         self._turn = Turn()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, read_record, write_record
 from tailwise._plain import Result, plain
+from tailwise._shown import report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
@@ -93,6 +94,56 @@ class ActionRow(Result):
     interval: Interval
 
 
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What a plan said on the way: one row for each time it was asked, in the model's sense.
+
+    Attributes
+    ----------
+    iterations : ndarray of int64, shape (k,)
+        Done by then, increasing.
+    chosen : ndarray of int64, shape (k,)
+        Position of the recommended action among the rows.
+    erms, visits, lows, highs : ndarray of float64, shape (k, A)
+        Of each row: its ERM, its visits, and the ends of its interval.
+    """
+
+    iterations: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    erms: NDArray[np.float64]
+    visits: NDArray[np.float64]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a plan comes from, for its report.
+
+    Attributes
+    ----------
+    model : object
+        The problem.
+    settings : dict of str to object
+        The planner's options.
+    seed : str
+        The seed, in words.
+    table : TabularMDP or None
+        What an exact planner solved, if that is not the model; ``root`` is its index of the plan's state.
+    root : int
+        See ``table``.
+    trajectory : Trajectory or None
+        How the plan came about, where that was recorded (:func:`tailwise.report.recorded_plan`).
+    """
+
+    model: Any
+    settings: dict[str, Any]
+    seed: str
+    table: Any = None
+    root: int = 0
+    trajectory: Trajectory | None = None
+
+
 @dataclass(frozen=True)
 class Plan(Result):
     """The outcome of one call of ``plan``.
@@ -161,6 +212,33 @@ class Plan(Result):
     notes: tuple[str, ...] = ()
     _samples: tuple[NDArray[np.float64], ...] = field(repr=False, compare=False, default=())
     _reader: TreeReader | None = field(repr=False, compare=False, default=None)
+    _origin: Origin | None = field(repr=False, compare=False, default=None)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the decision report: one HTML file that says what was decided, why, and what would change it.
+
+        It works without a network. What it can say depends on the planner and the model: exact distributions and the
+        betas at which the decision changes for tables, the search tree for tree searches; how the search came to its
+        answer if the plan was made by :func:`tailwise.report.recorded_plan`. What it cannot say it names.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which is replaced if it exists.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        MissingExtraError
+            If plotly is not installed (extra ``report``).
+        RunError
+            If the file cannot be written.
+        """
+        return Path(report_layer("decision").decision_report(self).save(path))
 
     @property
     def root(self) -> NodeView:
@@ -176,7 +254,7 @@ class Plan(Result):
         return NodeView(self._reader, self._reader.tree.root, self.step)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None}  # a tree stays with its search
+        return {**self.__dict__, "_reader": None, "_origin": None}  # a tree, and the model, stay with the search
 
     def save(self, path: str | Path) -> Path:
         """Write the plan to a file, for :func:`tailwise.load_plan`; the file is there as a whole or not at all.

@@ -19,7 +19,7 @@ from tailwise.bindings import position_of
 from tailwise.errors import OptionError
 from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Turn, one_thread, run_anytime
-from tailwise.search.plan import Plan, StopReason
+from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.saved import Checkpoint, save_search
 from tailwise.search.side_by_side import SideBySide
 
@@ -46,6 +46,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
     _step: int
     _handle: int  # of the root's state
     _iterations_at = 0  # where the counts have the iterations
+    _seed_text = ""  # the seed, in words
     _ends_by_itself = False  # whether a call without a limit has an end
 
     # -------------------------------------------------------------------- root
@@ -209,7 +210,8 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             if keeper is not None:
                 keeper.save()
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
-            return dataclasses.replace(plan, notes=notes) if notes else plan
+            origin = Origin(self.model, self._recipe(), self._seed_text)
+            return dataclasses.replace(plan, notes=notes or plan.notes, _origin=origin)
 
     def _done_since(self, before: NDArray[np.int64]) -> int:
         return int(self._counts()[self._iterations_at] - before[self._iterations_at])
@@ -257,6 +259,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             other._seat(0)
             other._stream[:] = self._stream
             other._inherit(self, memo)
+            other._seed_text = self._seed_text
         return other
 
     def __reduce__(self) -> Any:

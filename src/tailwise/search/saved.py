@@ -53,9 +53,12 @@ def record_of(search: Any, model: str = "", call: Any = None) -> Record:
     _require_known(search)
     problem = search._problem
     found = [
-        {"stream": one._stream.copy(), "step": one._step, "handle": one._handle, **one._memory()}
+        {
+            "stream": one._stream.copy(), "seed": one._seed_text, "step": one._step, "handle": one._handle,
+            **one._memory(),
+        }
         for one in search._members()
-    ]
+    ]  # fmt: skip
     content = {
         "tailwise": __version__,
         "search": class_name(type(search)),
@@ -213,7 +216,7 @@ def _restore(search: Any, record: Record) -> None:
         if stream.dtype != np.uint64 or stream.shape != one._stream.shape:
             raise ValueError("the random stream has another form")
         one._recall(memory)
-        one._stream[:] = stream
+        one._stream[:], one._seed_text = stream, memory["seed"]
         one._step, one._handle = memory["step"], memory["handle"]
 
 

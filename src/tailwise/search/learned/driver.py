@@ -13,7 +13,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
-from tailwise._random import Seed, generator, own_words, stream_words
+from tailwise._random import Seed, generator, own_words, seed_text, stream_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import bind, world
 from tailwise.errors import ModelError, OptionError
@@ -69,6 +69,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
 
     def _seat(self, seed: Seed) -> None:
         self._rng = generator(seed)
+        self._seed_text = seed_text(self._rng)
         self._binding = bind(self.model, self._rng, self.options.without_widening())
         self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
         self._turn = Turn()

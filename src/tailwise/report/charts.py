@@ -1,0 +1,263 @@
+"""Charts as plotly's plain data: what the pages and :mod:`tailwise.report.plots` draw.
+
+Colours are Okabe and Ito's, told apart by the colour-blind; what differs in colour differs in dash or place as well.
+A colour ``"@text"`` follows the page (:class:`tailwise.report.document.Chart`). Names go through ``label``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tailwise.evaluation import Frontier
+from tailwise.evaluation.measures import Floats, Measures
+from tailwise.report.document import Chart
+from tailwise.report.page import label
+from tailwise.report.paper_plots import COLOURS
+from tailwise.search.plan import Trajectory
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+BODY, TAIL = COLOURS[0], COLOURS[1]
+_BINS, _POINTS = 48, 400
+_LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0.0}
+
+
+def histograms(
+    parts: Sequence[tuple[str, Measures]], *, beta: float | None, level: float = 0.95, caption: str, xlabel: str
+) -> Chart:
+    """Draw one histogram under the other on a common axis, each with its mean, ERM, VaR and CVaR, its tail marked.
+
+    Parameters
+    ----------
+    parts : sequence of (str, Measures)
+        Names and totals (Returns or CostDistribution).
+    beta : float or None
+        Risk level of the ERM lines; None for none.
+    level : float, default 0.95
+        Where the tail begins: at the VaR of this level.
+    caption, xlabel : str
+        Texts; the second is plain.
+    """
+    low = min(law.minimum for _, law in parts)
+    high = max(law.maximum for _, law in parts)
+    edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
+    heights = [_chances(law, edges) for _, law in parts]
+    positive = np.concatenate([chances[chances > 0.0] for chances in heights])
+    is_log = bool(positive.min() < 0.03 * positive.max())
+    top, bottom = float(positive.max()), 10.0 ** math.floor(math.log10(positive.min())) if is_log else 0.0
+    traces: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {
+        "bargap": 0.05, "legend": _LEGEND, "annotations": [], "barmode": "overlay", "margin": {"t": 60},
+    }  # fmt: skip
+    room = 1.0 / len(parts)
+    centres = (edges[:-1] + edges[1:]) / 2.0
+    for k, ((name, law), chances) in enumerate(zip(parts, heights, strict=True)):
+        axis = f"y{k + 1 if k else ''}"
+        var = law.var(level)
+        is_tail = (edges[:-1] > var) if law.sense == "cost" else (edges[1:] < var)
+        shown = chances > 0.0
+        for which, colour, said in ((~is_tail, BODY, "total"), (is_tail, TAIL, f"beyond VaR {level:.0%}")):
+            keep = shown & which
+            traces.append({
+                "type": "bar", "x": centres[keep], "y": chances[keep], "width": float(edges[1] - edges[0]) * 0.95,
+                "marker": {"color": colour}, "name": said, "legendgroup": said, "showlegend": k == 0, "yaxis": axis,
+                "hovertemplate": "%{x:.5g}: probability %{y:.4g}<extra></extra>",
+            })  # fmt: skip
+        marks = [("mean", law.mean, "solid", "@text"), (f"CVaR {level:.0%}", law.cvar(level), "dash", TAIL)]
+        if beta is not None:
+            marks.insert(1, (f"ERM at beta {beta:g}", law.erm(beta), "dot", "@text"))
+        for said, value, dash, colour in marks:
+            if math.isfinite(value):
+                traces.append({
+                    "type": "scatter", "mode": "lines", "x": [value, value], "y": [bottom or 0.0, top * 1.05],
+                    "line": {"color": colour, "dash": dash, "width": 2}, "name": said, "legendgroup": said,
+                    "showlegend": k == 0, "yaxis": axis, "hovertemplate": f"{said} %{{x:.6g}}<extra></extra>",
+                })  # fmt: skip
+        start = 1.0 - (k + 1) * room
+        domain = [start + (0.02 if k < len(parts) - 1 else 0.0), start + room - 0.2 * room]
+        layout[f"yaxis{k + 1 if k else ''}"] = {
+            "domain": domain, "type": "log" if is_log else "linear", "nticks": 4,
+            "range": [math.log10(bottom), math.log10(top * 1.3)] if is_log else [0.0, top * 1.08],
+            **({"exponentformat": "power", "dtick": max(1, round(-math.log10(bottom) / 3))} if is_log else {}),
+        }  # fmt: skip
+        layout["annotations"].append({
+            "text": f"<b>{label(name, 40)}</b>", "xref": "paper", "yref": "paper", "x": 0.0, "y": domain[1],
+            "xanchor": "left", "yanchor": "bottom", "showarrow": False,
+        })  # fmt: skip
+    slack = 0.03 * float(edges[-1] - edges[0])
+    layout["xaxis"] = {
+        "title": {"text": label(xlabel)}, "anchor": f"y{len(parts) if len(parts) > 1 else ''}",
+        "range": [float(edges[0]) - slack, float(edges[-1]) + slack],
+    }  # fmt: skip
+    scale = "probability of each bin, on a logarithmic scale" if is_log else "probability of each bin"
+    return Chart(f"{caption} Upwards: {scale}.", tuple(traces), layout, height=120 + 150 * len(parts))
+
+
+def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: str) -> Chart:
+    """Draw the probability of doing worse than each total, on a logarithmic scale."""
+    traces, least = [], 1.0
+    ends = [law.minimum for _, law in parts] if sense == "cost" else [law.maximum for _, law in parts]
+    for k, (name, law) in enumerate(parts):
+        x, y = _exceedance(law, min(ends) if sense == "cost" else max(ends))
+        least = min(least, float(y.min()))
+        traces.append({
+            "type": "scatter", "mode": "lines", "x": x, "y": y, "name": label(name, 30),
+            "line": {**_style(k), "shape": "hv" if law.sense == "cost" else "vh"},
+            "hovertemplate": "worse than %{x:.5g}: %{y:.4g}<extra></extra>",
+        })  # fmt: skip
+    worse = "more" if sense == "cost" else "less"
+    layout = {
+        "xaxis": {"title": {"text": f"total {sense}"}},
+        "yaxis": {
+            "title": {"text": f"P({worse} than this)"},
+            "type": "log",
+            "exponentformat": "power",
+            "range": [math.log10(least) - 0.1, 0.05],
+            "dtick": max(1, round(-math.log10(least) / 6)),
+        },
+        "legend": _LEGEND,
+    }
+    return Chart(caption, tuple(traces), layout)
+
+
+def convergence(names: Sequence[str], trajectory: Trajectory, *, exact: Sequence[float] = (), caption: str) -> Chart:
+    """Draw how the ERM of each action and its share of the visits evolved; ``exact`` values are dotted."""
+    x = trajectory.iterations
+    total = np.maximum(1.0, trajectory.visits.sum(axis=1))
+    traces: list[dict[str, Any]] = []
+    for k, name in enumerate(names):
+        style = {"type": "scatter", "mode": "lines", "x": x, "name": label(name, 30), "legendgroup": str(k)}
+        ends = np.stack((trajectory.lows[:, k], trajectory.highs[:, k]))
+        sure = np.isfinite(ends).all(axis=0)
+        if sure.sum() > 1:
+            around = np.concatenate((ends[0][sure], ends[1][sure][::-1]))
+            traces.append({
+                **style, "x": [*x[sure], *x[sure][::-1]], "y": around, "fill": "toself", "showlegend": False,
+                "fillcolor": _faint(k), "line": {"width": 0, "color": _faint(k)}, "hoverinfo": "skip",
+            })  # fmt: skip
+        traces.append({**style, "y": trajectory.erms[:, k], "line": _style(k)})
+        if len(exact):
+            traces.append({
+                **style, "x": [x[0], x[-1]], "y": [exact[k]] * 2, "showlegend": False, "hoverinfo": "skip",
+                "line": {"color": _style(k)["color"], "dash": "dot", "width": 1},
+            })  # fmt: skip
+        share = trajectory.visits[:, k] / total
+        traces.append({**style, "y": share, "line": _style(k), "showlegend": False, "yaxis": "y2"})
+    low, high = _sight(trajectory, exact)
+    layout = {
+        "xaxis": {"title": {"text": "iterations"}, "type": "log", "anchor": "y2"},
+        "yaxis": {"domain": [0.42, 1.0], "title": {"text": "ERM"}, "range": [low, high]},
+        "yaxis2": {"domain": [0.0, 0.34], "title": {"text": "share"}, "range": [0.0, 1.02]},
+        "legend": _LEGEND,
+    }
+    return Chart(caption, tuple(traces), layout, height=460)
+
+
+def risk_by_beta(
+    names: Sequence[str], betas: Floats, erms: Floats, *, beta: float, changes: Sequence[float], caption: str
+) -> Chart:
+    """Draw how much worse each action is than the best one, against beta; ``erms`` has shape (k, A), as losses."""
+    above = erms - np.nanmin(erms, axis=1, keepdims=True)
+    most = float(np.nanmax(above))
+    if len(names) > 2:  # an action that is never near the best would press the others together
+        most = min(most, 4.0 * float(np.nanmax(np.sort(above, axis=1)[:, 1])))
+    traces = [
+        {
+            "type": "scatter", "mode": "lines", "x": betas, "y": above[:, k], "name": label(name, 30),
+            "line": _style(k),
+        }
+        for k, name in enumerate(names)
+    ]  # fmt: skip
+    shapes = [_vertical(beta, "@text", "solid"), *(_vertical(change, TAIL, "dash") for change in changes)]
+    layout = {
+        "xaxis": {"title": {"text": "beta"}},
+        "yaxis": {"title": {"text": "ERM above the best"}, "range": [-0.02 * most, 1.05 * most or 1.0]},
+        "legend": _LEGEND, "shapes": shapes,
+    }  # fmt: skip
+    return Chart(caption, tuple(traces), layout)
+
+
+def frontier(found: Frontier, *, caption: str) -> Chart:
+    """Draw the plans of a frontier: what each pays on average, and in the worst 5 %."""
+    traces = []
+    for dominated, said, symbol, colour in (
+        (False, "on the frontier", "circle", BODY), (True, "dominated", "x", TAIL),
+    ):  # fmt: skip
+        points = [point for point in found.points if point.dominated is dominated]
+        if points:
+            traces.append({
+                "type": "scatter", "mode": "markers" if dominated else "lines+markers", "name": said,
+                "x": [point.mean for point in points], "y": [point.cvar[1] for point in points],
+                "text": [f"{label(point.label)}<br>beta {point.low:.4g} to {point.high:.4g}" for point in points],
+                "marker": {"symbol": symbol, "color": colour, "size": 10}, "line": {"color": colour, "width": 1},
+                "hovertemplate": "%{text}<br>mean %{x:.5g}, CVaR 95 % %{y:.5g}<extra></extra>",
+            })  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": f"mean {found.sense}"}}, "yaxis": {"title": {"text": "CVaR 95 %"}},
+        "legend": _LEGEND,
+    }  # fmt: skip
+    return Chart(caption, tuple(traces), layout)
+
+
+def _chances(law: Measures, edges: Floats) -> Floats:
+    totals, weights = law._atoms()
+    counts, _ = np.histogram(totals, bins=edges, weights=weights)
+    return np.asarray(counts / counts.sum(), dtype=np.float64)
+
+
+def _exceedance(law: Measures, end: float) -> tuple[Floats, Floats]:
+    """Return at most some hundred points (total, probability of worse), in order of the total, from ``end`` on."""
+    totals, weights = law._atoms()
+    values, places = np.unique(totals, return_inverse=True)
+    chances = np.bincount(places, weights=weights) / (totals.size if weights is None else weights.sum())
+    if law.sense == "cost":
+        worse = np.concatenate((np.cumsum(chances[::-1])[::-1][1:], [0.0]))
+    else:
+        worse = np.concatenate(([0.0], np.cumsum(chances)[:-1]))
+    keep = worse > 1e-15  # at the worst total it is 0, which a logarithm does not show: the curve ends there
+    best, last = (values[0], values[-1]) if law.sense == "cost" else (values[-1], values[0])
+    values, worse = values[keep], worse[keep]
+    if law.sense == "cost":
+        values, worse = (
+            np.array([end, best, *values, last]),
+            np.array([1.0, 1.0, *worse, *worse[-1:], *[1.0][worse.size :]]),
+        )
+    else:
+        values, worse = (
+            np.array([last, *values, best, end]),
+            np.array([*[1.0][worse.size :], *worse[:1], *worse, 1.0, 1.0]),
+        )
+    chosen = np.unique(np.linspace(0, values.size - 1, min(values.size, _POINTS)).astype(int))
+    return values[chosen], worse[chosen]
+
+
+def _style(k: int) -> dict[str, Any]:
+    return {"color": COLOURS[k % len(COLOURS)], "dash": DASHES[k % len(DASHES)], "width": 2}
+
+
+def _faint(k: int) -> str:
+    red, green, blue = (int(COLOURS[k % len(COLOURS)][i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.13)"
+
+
+def _vertical(x: float, colour: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1,
+        "line": {"color": colour, "dash": dash, "width": 1},
+    }  # fmt: skip
+
+
+def _sight(trajectory: Trajectory, exact: Sequence[float]) -> tuple[float, float]:
+    """Return a range of ERMs that shows the second half of the way, which a wild beginning would squeeze."""
+    half = trajectory.iterations >= np.sqrt(trajectory.iterations[0] * trajectory.iterations[-1])
+    ends = trajectory.lows[-1], trajectory.highs[-1]
+    values = np.concatenate((trajectory.erms[half].reshape(-1), *ends, np.asarray(exact, dtype=np.float64)))
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0.0, 1.0
+    low, high = np.quantile(values, [0.01, 0.99])
+    slack = 0.15 * (high - low) or 0.1 * max(1.0, abs(high))
+    return float(low - slack), float(high + slack)

@@ -1,0 +1,141 @@
+"""What may come of each action: the best that can be said, with a word on where it comes from.
+
+On a table that is small enough, the exact law of the total: the action, and then what is optimal at the root's risk
+level. Else what the planner has: episodes played with what is certain (bounded trials), or the totals that its search
+sampled, exploration and all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import OptionError, StateError
+from tailwise.evaluation import CostDistribution, Returns, cost_distribution
+from tailwise.evaluation.measures import Floats, Measures
+from tailwise.models import TabularMDP
+from tailwise.models.accrued import total_bounds
+from tailwise.planners import BoundedPlan, Solution, UtilityPlan, backward_induction
+from tailwise.search.plan import ActionRow, Plan
+
+MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
+_MOST_ATOMS = 20_000
+EXACT = (
+    "Exact: the action now, and then the policy of least ERM at this risk level, by backward induction and a forward "
+    "pass over all totals."
+)
+PLAYED = "Played: episodes that begin with the action and then follow what is certain to be good."
+SAMPLED = (
+    "Sampled by the search: the latest totals of its own episodes through the action. They hold its exploration and "
+    "its rollouts, and so are worse, and wider, than what careful decisions would lead to. A disaster that it did not "
+    "meet is not in them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """The total after one action. Numbers are in the model's own sense.
+
+    Attributes
+    ----------
+    label : str
+        Name of the action.
+    law : Measures or None
+        Its exact law (CostDistribution) or a sample of it (Returns); None where there is nothing to show.
+    erm : float
+        The planner's estimate.
+    """
+
+    label: str
+    law: Measures | None
+    erm: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outlooks:
+    """The outlook of each row of a plan, in the plan's order, and where they come from."""
+
+    actions: tuple[Outlook, ...]
+    source: str
+    is_exact: bool
+
+
+def root_table(plan: Plan) -> TabularMDP | None:
+    """Return the decision as a table of its own, which starts at the plan's root; None without a small table.
+
+    A plan of a utility is not about the ERM, and so has none.
+    """
+    origin = plan._origin
+    if origin is None or isinstance(plan, UtilityPlan):
+        return None
+    table, root = origin.table, origin.root
+    if table is None and isinstance(origin.model, TabularMDP):
+        table, root = origin.model, int(plan.state)
+    if table is None or table.num_outcomes * table.horizon > MOST_WORK:
+        return None
+    steps = table.step_losses[plan.step :] if table.step_losses.size else table.step_losses
+    rooted: TabularMDP = replace(table, start=root, horizon=table.horizon - plan.step, step_losses=steps)
+    return rooted
+
+
+def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> Outlooks:
+    """Return what may come of each action of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    table : TabularMDP or None
+        Its decision (:func:`root_table`).
+    solution : Solution or None
+        The table's, at the plan's root level.
+    """
+    if table is not None and solution is not None:
+        try:
+            laws = [law_after(table, solution, int(action)) for action in table.actions(table.start)]
+        except (OptionError, StateError):  # too many totals, or a state without an action ahead
+            pass
+        else:
+            return Outlooks(_zip(plan.rows, laws), EXACT, True)
+    samples = [plan.samples(row.action) for row in plan.rows]
+    found = [Returns(totals, plan.sense) if totals.size > 1 else None for totals in samples]
+    return Outlooks(_zip(plan.rows, found), PLAYED if isinstance(plan, BoundedPlan) else SAMPLED, False)
+
+
+def law_after(table: TabularMDP, solution: Solution, action: int) -> CostDistribution:
+    """Return the exact law of the total: ``action`` (a table's id) at the start, then the solution's policy."""
+    policy = solution.policy.copy()
+    policy[0, table.start] = action
+    low, high = total_bounds(table)
+    for share in (0.0, 1e-6, 1e-4):
+        try:
+            return cost_distribution(table, policy, tolerance=share * (high - low), max_atoms=_MOST_ATOMS)
+        except OptionError:
+            continue
+    return cost_distribution(table, policy, tolerance=2e-3 * (high - low), max_atoms=10 * _MOST_ATOMS)
+
+
+def solved(table: TabularMDP | None, plan: Plan) -> Solution | None:
+    """Return the exact solution of the plan's decision, where it is a small table."""
+    return None if table is None else backward_induction(table, plan.root_beta)
+
+
+def erms_by_beta(table: TabularMDP, betas: Floats) -> Floats:
+    """Return the exact ERM of each action at the start, for each beta: float64, shape (k, A)."""
+    ids = table.actions(table.start)
+    return np.array([backward_induction(table, float(beta)).action_values(0)[table.start, ids] for beta in betas])
+
+
+def sampled_erms(found: Outlooks, betas: Floats) -> Floats:
+    """Return the ERM of each action's own totals at each beta; NaN where there are none: shape (k, A)."""
+    columns = [
+        np.full(betas.size, np.nan) if one.law is None else np.array([one.law.erm(float(beta)) for beta in betas])
+        for one in found.actions
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _zip(rows: tuple[ActionRow, ...], laws: list[Any]) -> tuple[Outlook, ...]:
+    return tuple(Outlook(row.label, law, row.erm) for row, law in zip(rows, laws, strict=True))
