@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailwise import __version__
+from tailwise._version import __version__
 
 # Order of the help page. Each module has ``register(app)``; heavy imports wait until a command runs.
 _COMMANDS = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tailwise._files import write_whole
 from tailwise.errors import RunError
 from tailwise.report.document import Block, Bullets, Document, Heading, Image, Paragraph, Table
 from tailwise.reproduction.figures import ALGORITHMS, curve_rows, draw_figures
@@ -52,7 +53,7 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
             ("report.html", document.html()),
             ("results.csv", results_table(summary)),
         ):
-            (out / name).write_text(text, encoding="utf-8", newline="\n")
+            write_whole(out / name, [text.encode("utf-8")])
             files.append(out / name)
     except OSError as error:
         raise RunError(f"the report cannot be written into {out}: {error}") from None

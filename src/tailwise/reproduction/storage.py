@@ -18,20 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise import __version__
+from tailwise._files import PART, write_whole
+from tailwise._version import __version__
 from tailwise.errors import RunError
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 
 FORMAT = "tailwise reproduction 1"
 _SEAL = "# sha256 "
-_PART = ".part"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}{_PART}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
 
 
 class RunFolder:
@@ -61,15 +54,16 @@ class RunFolder:
             raise RunError(f"{path} is a file; choose another folder")
         if manifest.exists():
             self._check_manifest(manifest, wanted, resume)
-        elif path.exists() and any(item.suffix != _PART for item in path.iterdir()):
+        elif path.exists() and any(item.suffix != PART for item in path.iterdir()):
             raise RunError(f"{path} is not empty and holds no run of tailwise; choose another folder")
         try:
-            (path / "samples").mkdir(parents=True, exist_ok=True)
-            (path / "figures").mkdir(exist_ok=True)
-            for half in (*path.glob(f".*{_PART}"), *(path / "samples").glob(f".*{_PART}")):
+            path.mkdir(parents=True, exist_ok=True)
+            for half in (*path.glob(f".*{PART}"), *(path / "samples").glob(f".*{PART}")):
                 half.unlink()  # a run was killed while it wrote this
             if not manifest.exists():
-                write_whole(manifest, (json.dumps(wanted, indent=2) + "\n").encode())
+                write_whole(manifest, [(json.dumps(wanted, indent=2) + "\n").encode()])
+            (path / "samples").mkdir(exist_ok=True)
+            (path / "figures").mkdir(exist_ok=True)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder") from None
 
@@ -167,7 +161,7 @@ class RunFolder:
 
     def _seal(self, path: Path, lines: list[str]) -> None:
         body = ("\n".join(lines) + "\n").encode()
-        write_whole(path, body + f"{_SEAL}{hashlib.sha256(body).hexdigest()}\n".encode())
+        write_whole(path, [body, f"{_SEAL}{hashlib.sha256(body).hexdigest()}\n".encode()])
 
     def _read(self, path: Path, experiment: Experiment, columns: int) -> tuple[dict[str, float], NDArray[np.float64]]:
         try:

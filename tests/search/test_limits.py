@@ -1,0 +1,62 @@
+"""Counts near the end of what they can hold, and counts of very long runs."""
+
+import numpy as np
+import pytest
+
+from tailwise import ErmMcts, domains
+from tailwise.search import StopReason
+from tailwise.search import arena as units
+
+MOST = 2**31 - 1
+
+
+def check_counts(search):
+    """Every node was visited once and then once for each action taken there; nothing is negative."""
+    tree, last = search._tree, search.model.horizon - 1
+    pending = [(tree.root, tree.step)]
+    while pending:
+        node, h = pending.pop()
+        counts = tree.counts(node)
+        assert (counts >= 0).all()
+        for position, count in enumerate(counts.tolist()):
+            children = tree.children(node, position)
+            visits = [1 + int(tree.counts(child).sum()) for child in children]
+            assert sum(visits) == (0 if h == last else count)
+            pending += [(child, h + 1) for child in children if tree.num_actions(child)]
+
+
+def test_counts_stop_at_two_billion_and_wrap_nowhere():
+    search = ErmMcts(domains.make("mdp-4"), 0.5, seed=0)
+    search.plan(iterations=100)
+    before, root = search._tree.counts(search._tree.root), search._tree.root
+    often = int(np.argmax(before))
+    search._tree.arena.ints[4 * (root + 1 + often) + units.COUNT] += MOST - 2000  # as after a day of iterations
+    plan = search.plan(iterations=1000)
+    assert plan.iterations == 1000
+    assert sum(row.visits for row in plan.rows) == MOST - 2000 + 1100
+    last = search.plan(iterations=5000)
+    assert last.stopped is StopReason.MAX_VISITS
+    assert sum(row.visits for row in last.rows) == MOST - 1
+    assert search.root.visits == MOST
+    assert all(row.visits >= before[k] for k, row in enumerate(last.rows))
+    assert sum(row.share for row in last.rows) == pytest.approx(1.0)
+    assert all(np.isfinite(row.erm) for row in last.rows)
+    assert search.plan(iterations=10).iterations == 0
+
+
+def test_the_counts_of_a_run():
+    search = ErmMcts(domains.make("grid-mdp"), 0.1, seed=0)
+    assert sum(row.visits for row in search.plan(iterations=500).rows) == 500
+    check_counts(search)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_the_counts_of_a_billion_iterations():
+    """Ten minutes or more: the paper's search of grid-mdp, whose tree stays small."""
+    search = ErmMcts(domains.make("grid-mdp"), 0.1, seed=0, max_memory=2**30)
+    plan = search.plan(iterations=10**9)
+    assert (plan.stopped, plan.iterations) == (StopReason.ITERATIONS, 10**9)
+    assert sum(row.visits for row in plan.rows) == 10**9
+    assert plan.simulator_steps == 15 * 10**9
+    check_counts(search)
