@@ -272,7 +272,11 @@ def test_report_of_a_small_run(tmp_path):
     settings = Settings(seeds=3, variants=("authors", "repaired"), most_iterations=200)
     folder = reproduce(tmp_path / "run", settings)
     summary = summarise(folder)
-    files = write_reproduction(summary, folder.path)
+    page = tmp_path / "page.html"
+    *files, written = write_reproduction(summary, folder.path, page=page)
+    assert written == page
+    assert page.read_text().count("data:image/png;base64,") == page.read_text().count("<img")
+    assert page.stat().st_size < 8e6
     assert all(file.stat().st_size > 0 for file in files)
     names = {file.name for file in files}
     assert {"report.md", "report.html", "results.csv", "a_mdp-4.png", "b_grid-mdp.svg"} <= names

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailwise.cli.output import number, print_json, say, show_table
+from tailwise.cli.output import number, print_json, save_report, say, show_table
 
 if TYPE_CHECKING:
     from tailwise.models import TabularMDP
 
 
-def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, within: float | None, json: bool) -> None:
+def solve_aim(
+    mdp: TabularMDP, aim: str, amount: float, *, within: float | None, report: Path | None, json: bool
+) -> None:
     """Find the plan for one aim, and show it beside the risk-neutral one.
 
     Parameters
@@ -23,6 +26,8 @@ def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, within: float | None,
         The level, or the total that should not be exceeded.
     within : float or None
         A budget for the risk; what is made least is then the mean.
+    report : Path or None
+        Where a report goes.
     json : bool
         Print one JSON object.
     """
@@ -55,16 +60,6 @@ def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, within: float | None,
     neutral = policy_law(mdp, backward_induction(mdp, 0.0))
     level = amount if aim in ("evar", "cvar", "nested-cvar") else 0.95
     rows = {"this plan": _measures(law, level), "risk-neutral": _measures(neutral, level)}
-    if json:
-        content = {
-            "model": mdp.name, "aim": aim, "amount": amount, "sense": mdp.sense, "horizon": mdp.horizon,
-            "discount": mdp.discount, "state": mdp.state_name(mdp.start), "value": plan.value,
-            "gap": getattr(plan, "gap", 0.0), "within": within,
-            "action": plan.action, "label": mdp.action_name(plan.action), "beta": getattr(plan, "beta", None),
-            "plans": rows,
-        }  # fmt: skip
-        print_json(content)
-        return
     side = "above" if mdp.sense == "cost" else "below"
     what = {
         "evar": f"EVaR at {amount:g}",
@@ -75,11 +70,30 @@ def solve_aim(mdp: TabularMDP, aim: str, amount: float, *, within: float | None,
     }[aim]
     if within is not None:
         what = f"Mean, with {what} within {within:g} ({plan.risk:.6g})"
+    gap = getattr(plan, "gap", 0.0)
+    found = f"{what}: {plan.value:.9g}" + (f"; no plan is better by more than {gap:.2g}" if gap else ", exact")
+    if report is not None:
+        from tailwise.report import literal, plans_report
+
+        state, action = literal(mdp.state_name(mdp.start)), literal(mdp.action_name(plan.action))
+        title, said = f"Take {action}", f"In state **{state}**: take **{action}**. {found}."
+        laws = [("this plan", law), ("risk-neutral", neutral)]
+        used = {"aim": aim, "amount": amount, "within": within}
+        save_report(plans_report(title, said, laws, model=mdp, settings=used), report)
+    if json:
+        content = {
+            "model": mdp.name, "aim": aim, "amount": amount, "sense": mdp.sense, "horizon": mdp.horizon,
+            "discount": mdp.discount, "state": mdp.state_name(mdp.start), "value": plan.value,
+            "gap": getattr(plan, "gap", 0.0), "within": within,
+            "action": plan.action, "label": mdp.action_name(plan.action), "beta": getattr(plan, "beta", None),
+            "plans": rows,
+        }  # fmt: skip
+        print_json(content)
+        return
     for note in mdp.notes:
         say(f"Note: {note}", "dim")
     say(f"Take {mdp.action_name(plan.action)} in state {mdp.state_name(mdp.start)}.", "bold")
-    gap = getattr(plan, "gap", 0.0)
-    say(f"{what}: {plan.value:.9g}" + (f"; no plan is better by more than {gap:.2g}" if gap else ", exact"))
+    say(found)
     if isinstance(plan, TotalPlan):
         say("Its actions depend on what was paid so far; planning again for the rest is another aim.")
     elif aim == "evar":

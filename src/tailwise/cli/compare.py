@@ -10,7 +10,7 @@ import typer
 from tailwise._progress import followed
 from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
-from tailwise.cli.output import MISSING, number, print_json, say, show_table, span
+from tailwise.cli.output import MISSING, check_report, number, print_json, save_report, say, show_table, span
 from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def register(app: typer.Typer) -> None:
         integrate: Annotated[
             bool, typer.Option(help="Tables: also integrate exactly what no decision can change.")
         ] = False,
+        report: given.Report = None,
         json: given.Json = False,
     ) -> None:
         """Play several planners against the same luck and compare their risks."""
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.models import TabularMDP
         from tailwise.planners import Planner, find_planner
 
+        check_report(report)
         names = [name.strip() for name in planners.split(",") if name.strip()]
         if not names:
             raise OptionError(f"--planners names no planner: {planners!r}")
@@ -100,6 +102,12 @@ def register(app: typer.Typer) -> None:
             for run in runs
         ]
         optimum = exact_optimum(problem, beta)
+        if report is not None:
+            from tailwise.report import comparison_report
+
+            used = {"planners": ", ".join(names), "iterations": iterations, "episodes": episodes, "seed": seed}
+            parts = [(run.returns, summary, versus) for run, summary, versus in rows]
+            save_report(comparison_report(parts, model=problem, optimum=optimum, settings=used), report)
         if json:
             print_json(
                 {

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, say, show_table, span, sparkline
+from tailwise.cli.output import check_report, number, print_json, save_report, say, show_table, span, sparkline
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         discount: given.Discount = None,
         confidence: given.Confidence = 0.9,
         resamples: given.Resamples = 10_000,
+        report: given.Report = None,
         json: given.Json = False,
     ) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
@@ -36,6 +37,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.planners import Planner
         from tailwise.search.acting import DEFAULT_ITERATIONS
 
+        check_report(report)
         check_before_work((planner,), confidence, resamples)
         problem = load_model(model, horizon=horizon, discount=discount)
         player = build_planner(problem, beta, planner, bonus=bonus)
@@ -49,6 +51,13 @@ def register(app: typer.Typer) -> None:
         )  # fmt: skip
         summary = returns.summary(beta, confidence=confidence, resamples=resamples)
         optimum = exact_optimum(problem, beta)
+        if report is not None:
+            from tailwise.report import evaluation_report
+
+            used = {"planner": kind, "why": reason or None, "iterations": iterations if searches else None}
+            used |= {"seconds": seconds, "episodes": returns.episodes, "seed": seed, "threads": threads}
+            document = evaluation_report(returns, summary, model=problem, optimum=optimum, settings=used)
+            save_report(document, report)
         if json:
             print_json(
                 {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, say, show_table
+from tailwise.cli.output import check_report, number, print_json, save_report, say, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         plot: Annotated[Path | None, typer.Option(help="Draw mean against 95 % CVaR into this PNG or SVG.")] = None,
+        report: given.Report = None,
         json: given.Json = False,
     ) -> None:
         """Lay out the plans from risk-neutral to worst case: where each is best, and what its tail costs."""
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.evaluation import frontier as lay_out
         from tailwise.models import TabularMDP
 
+        check_report(report)
         problem = load_model(model, horizon=horizon, discount=discount)
         if isinstance(problem, TabularMDP):
             problem = load_solvable(model, horizon=horizon, discount=discount)
@@ -48,6 +50,13 @@ def register(app: typer.Typer) -> None:
         )  # fmt: skip
         if plot is not None:
             _draw(found, plot)
+        if report is not None:
+            from tailwise.report import frontier_report
+
+            used = {"betas": betas, "budget": budget}
+            if not found.exact:
+                used |= {"planner": planner, "episodes": episodes, "iterations": iterations or 1000, "seed": seed}
+            save_report(frontier_report(found, model=problem, settings=used), report)
         if json:
             points = [{key: value for key, value in vars(p).items() if key != "law"} for p in found.points]
             print_json(

@@ -153,3 +153,9 @@ def check_report(path: Path | None) -> None:
     require("plotly.offline", "report", "drawing the charts of a report")
     if path.is_dir() or not path.parent.is_dir():
         raise OptionError(f"--report must be a file in a folder that exists, not {path}")
+
+
+def save_report(document: Any, path: Path) -> None:
+    """Write a report, and say so where it disturbs no program: on standard error."""
+    document.save(path)
+    print(f"report: {path}", file=sys.stderr)

@@ -10,7 +10,7 @@ import typer
 from tailwise._plain import plain
 from tailwise._progress import followed_plan
 from tailwise.cli import options as given
-from tailwise.cli.output import MISSING, check_report, number, print_json, say, show_table, span, sparkline
+from tailwise.cli.output import MISSING, check_report, number, print_json, save_report, say, show_table, span, sparkline
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -68,7 +68,10 @@ def register(app: typer.Typer) -> None:
                 from tailwise.report import recorded_plan
 
                 result = recorded_plan(search, threads=threads, **limits)
-                result.report(report)
+        if report is not None:
+            from tailwise.report import decision_report
+
+            save_report(decision_report(result), report)
         if json:
             found = plain(result)
             found = found if isinstance(found, dict) else {"action": result.action}
@@ -77,8 +80,6 @@ def register(app: typer.Typer) -> None:
             _show(problem, result, getattr(search, "kind", planner), search)
         else:
             _show_other(result)
-        if report is not None and not json:
-            say(f"report: {report}")
         if getattr(result, "stopped", "") == "interrupted":
             raise typer.Exit(130)
 

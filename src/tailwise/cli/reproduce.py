@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         most_iterations: Annotated[
             int, typer.Option(help="Cut all numbers of iterations down to this, for a quick trial.")
         ] = 10_000,
+        report: given.Report = None,
         json: given.Json = False,
     ) -> None:
         """Repeat the paper's experiments; report every number beside the paper's and the exact one."""
@@ -50,11 +51,13 @@ def register(app: typer.Typer) -> None:
             variants=tuple(dict.fromkeys(variant)) if variant else tuple(VARIANTS),
             most_iterations=most_iterations,
         )
+        if report is not None and not report.parent.is_dir():
+            raise OptionError(f"--report must be a file in a folder that exists, not {report}")
         require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
         workers = (os.cpu_count() or 1) if threads is None else threads
         folder = reproduce(out, settings, threads=workers, resume=resume, progress=True)
         summary = summarise(folder)
-        files = write_reproduction(summary, folder.path)
+        files = write_reproduction(summary, folder.path, page=report)
         if json:
             rows = [row.to_dict() for row in summary.rows]
             print_json({"out": str(out), "files": [str(path) for path in files], "rows": rows})

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, say, show_table
+from tailwise.cli.output import check_report, number, print_json, save_report, say, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
         step: Annotated[int, typer.Option(help="Decide at this step h (with --beta).")] = 0,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
+        report: given.Report = None,
         json: given.Json = False,
     ) -> None:
         """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other aims."""
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.errors import OptionError
         from tailwise.planners import ExactPlanner
 
+        check_report(report)
         aims = {"beta": beta, "evar": evar, "cvar": cvar, "exceed": exceed, "nested-cvar": nested_cvar}
         chosen = [name for name, value in aims.items() if value is not None]
         if len(chosen) != 1:
@@ -54,12 +56,16 @@ def register(app: typer.Typer) -> None:
             if step:
                 raise OptionError(f"--{chosen[0]} is an aim for the whole total: it plans from step 0, not {step}")
             table = load_table(model, horizon=horizon, discount=discount, state=state)
-            solve_aim(table, chosen[0], float(aims[chosen[0]] or 0.0), within=within, json=json)
+            solve_aim(table, chosen[0], float(aims[chosen[0]] or 0.0), within=within, report=report, json=json)
             return
         problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
         planner = ExactPlanner(problem, beta)
         planner.reset(find_state(problem, state), step)
         found, shown = planner.decision(), state_text(problem, planner.state)
+        if report is not None:
+            from tailwise.report import decision_report
+
+            save_report(decision_report(found), report)
         if json:
             print_json(
                 {

@@ -4,6 +4,7 @@ from tailwise.report.decision import decision_report
 from tailwise.report.document import Bullets, Chart, Document, Heading, Image, Paragraph, Table, literal
 from tailwise.report.paper_plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
 from tailwise.report.recording import recorded_plan
+from tailwise.report.totals import comparison_report, evaluation_report, frontier_report, plans_report
 
 __all__ = [
     "Bullets",
@@ -16,9 +17,13 @@ __all__ = [
     "Paragraph",
     "Sample",
     "Table",
+    "comparison_report",
     "decision_report",
+    "evaluation_report",
+    "frontier_report",
     "histogram_panels",
     "literal",
+    "plans_report",
     "recorded_plan",
     "risk_curves",
     "save_figure",

@@ -202,6 +202,28 @@ def frontier(found: Frontier, *, caption: str) -> Chart:
     return Chart(caption, tuple(traces), layout)
 
 
+def intervals(
+    rows: Sequence[tuple[str, float, float, float]], *, exact: float | None, xlabel: str, caption: str
+) -> Chart:
+    """Draw values with their intervals, given as (name, value, low, high), one under the other."""
+    values, lows, highs = (np.array([row[k] for row in rows], dtype=np.float64) for k in (1, 2, 3))
+    traces: list[dict[str, Any]] = [{
+        "type": "scatter", "mode": "markers", "x": values, "y": [label(row[0], 30) for row in rows],
+        "marker": {"color": BODY, "size": 10}, "name": "value and interval", "showlegend": False,
+        "error_x": {
+            "type": "data", "symmetric": False, "array": np.maximum(0.0, highs - values),
+            "arrayminus": np.maximum(0.0, values - lows), "color": BODY, "thickness": 2, "width": 6,
+        },
+        "hovertemplate": "%{y}: %{x:.6g}<extra></extra>",
+    }]  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": label(xlabel)}},
+        "yaxis": {"type": "category", "autorange": "reversed"},
+        "shapes": [] if exact is None else [_vertical(exact, "@text", "dot")],
+    }
+    return Chart(caption, tuple(traces), layout, height=130 + 42 * len(rows))
+
+
 def _chances(law: Measures, edges: Floats) -> Floats:
     totals, weights = law._atoms()
     counts, _ = np.histogram(totals, bins=edges, weights=weights)

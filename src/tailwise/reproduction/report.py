@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailwise.reproduction.summary import Row, Summary
 
 
-def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
+def write_reproduction(summary: Summary, out: Path, *, page: Path | None = None) -> tuple[Path, ...]:
     """Write report, numbers and figures of a reproduction into its folder.
 
     Parameters
@@ -30,6 +30,8 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
         The numbers.
     out : Path
         The folder; its ``figures`` are made if need be.
+    page : Path, optional
+        Also write ``report.html`` here, with the figures inside, so that it is one file.
 
     Returns
     -------
@@ -55,6 +57,8 @@ def write_reproduction(summary: Summary, out: Path) -> tuple[Path, ...]:
         ):
             write_whole(out / name, [text.encode("utf-8")])
             files.append(out / name)
+        if page is not None:
+            files.append(document.save(page, folder=out))
     except OSError as error:
         raise RunError(f"the report cannot be written into {out}: {error}") from None
     return tuple(files)

@@ -1,0 +1,276 @@
+"""Reports of totals: of one planner's episodes, of several planners on the same luck, of a frontier, of laws.
+
+Each function returns a document, whose ``save`` writes it as one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tailwise.evaluation import Comparison, CostDistribution, Frontier, Returns
+from tailwise.evaluation import Summary as Evaluation
+from tailwise.evaluation.measures import Measures
+from tailwise.report import charts
+from tailwise.report.document import Block, Bullets, Document, Heading, Paragraph, Table, literal
+from tailwise.report.words import (
+    LEVEL,
+    made_with,
+    measures_table,
+    measures_words,
+    model_rows,
+    number,
+    settings_rows,
+    span,
+)
+
+_MOST_SHOWN = 6  # with charts; tables have all
+
+
+def evaluation_report(
+    returns: Returns,
+    summary: Evaluation,
+    *,
+    model: Any,
+    optimum: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Document:
+    """Return the report of the episodes that one planner played.
+
+    Parameters
+    ----------
+    returns : Returns
+        The episodes.
+    summary : Summary
+        Their measures and intervals: ``returns.summary(beta)``.
+    model : TabularMDP or simulator
+        What was played.
+    optimum : float, optional
+        The exact optimal ERM, where it is known.
+    settings : mapping of str to object, optional
+        What else should be known of how it was made, such as the seed.
+
+    Examples
+    --------
+    >>> from tailwise import backward_induction, domains, evaluate
+    >>> from tailwise.report import evaluation_report
+    >>> mdp = domains.make("mdp-4")
+    >>> returns = evaluate(mdp, backward_induction(mdp, 0.5), episodes=100, seed=0, label="the optimum")
+    >>> evaluation_report(returns, returns.summary(0.5), model=mdp).title
+    'What the optimum pays on mdp-4'
+    """
+    who, what = literal(returns.label or "the planner"), literal(_name(model))
+    erm = summary.estimates[0] if summary.estimates else None
+    said = f"{returns.episodes:,} episodes. At beta {summary.beta:g} what {who} pays is as "
+    said += f"good as a sure {returns.sense} of **{number(summary.erm)}**"
+    if erm is not None and erm.measure.startswith("ERM"):
+        said += f", {_percent(summary.confidence)} interval {span(*erm)}"
+    blocks: list[Block] = [Paragraph(f"{said}. {_against(optimum, summary.erm, returns.sense)}".rstrip())]
+    blocks.append(Table(
+        ("measure", "value", f"{_percent(summary.confidence)} interval"),
+        tuple((literal(e.measure), number(e.value), span(*e)) for e in summary.estimates),
+    ))  # fmt: skip
+    blocks += [Paragraph(f"Note: {literal(note)}") for note in summary.notes]
+    blocks.append(Paragraph(_unseen(summary)))
+    blocks += _totals([(returns.label or "total", returns)], returns.sense, summary.beta)
+    blocks += made_with([*model_rows(model), ("beta", f"{summary.beta:g}"), *settings_rows(dict(settings or {}))])
+    return Document(f"What {who} pays on {what}", tuple(blocks))
+
+
+def comparison_report(
+    rows: Sequence[tuple[Returns, Evaluation, Comparison]],
+    *,
+    model: Any,
+    optimum: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Document:
+    """Return the report of several planners that met the same luck.
+
+    Parameters
+    ----------
+    rows : sequence of (Returns, Summary, Comparison)
+        Of each planner: its episodes, their measures, and its comparison with the first.
+    model, optimum, settings
+        As for :func:`evaluation_report`.
+
+    Examples
+    --------
+    >>> from tailwise import backward_induction, domains, evaluate
+    >>> from tailwise.evaluation import compare
+    >>> from tailwise.report import comparison_report
+    >>> mdp = domains.make("mdp-4")
+    >>> two = [evaluate(mdp, backward_induction(mdp, beta), episodes=100, seed=0) for beta in (1.0, 0.0)]
+    >>> rows = [(one, one.summary(1.0), compare(one, two[0], 1.0)) for one in two]
+    >>> comparison_report(rows, model=mdp).title
+    '2 planners on mdp-4'
+    """
+    first, summary, _ = rows[0]
+    sense, beta, percent = first.sense, summary.beta, _percent(summary.confidence)
+    best = min(rows, key=lambda row: row[1].erm if sense == "cost" else -row[1].erm)
+    clear = [literal(versus.first) for _, _, versus in rows[1:] if versus.is_clear]
+    said = (
+        f"{first.episodes:,} episodes each, on common random numbers. **{literal(best[0].label)}** has the best ERM at "
+        f"beta {beta:g}: {number(best[1].erm)}. "
+    )
+    if len(rows) > 1:
+        said += f"Clearly apart from {literal(first.label)}: {', '.join(clear) or 'none'}."
+    cells = [
+        (
+            literal(returns.label), number(found.erm), span(*found.estimates[0]), number(found.mean),
+            number(found.cvar_95), f"{versus.difference:+.3g}", span(*versus.interval, 3),
+            f"{versus.better}/{versus.equal}/{versus.worse}",
+        )
+        for returns, found, versus in rows
+    ]  # fmt: skip
+    columns = (
+        "planner",
+        "ERM",
+        f"{percent} interval",
+        "mean",
+        "CVaR 95%",
+        "minus the first",
+        f"{percent} of it",
+        "+/=/-",
+    )
+    blocks: list[Block] = [
+        Paragraph(f"{said} {_against(optimum, best[1].erm, sense)}".rstrip()),
+        Table(columns, tuple(cells)),
+        charts.intervals(
+            [(returns.label, found.erm, *found.estimates[0]) for returns, found, _ in rows], exact=optimum,
+            xlabel=f"ERM at beta {beta:g} ({sense}s)",
+            caption=f"ERM of each planner with its {percent} interval." + (" Dotted: the optimum." if optimum else ""),
+        ),
+        Bullets((
+            "**minus the first**: its ERM minus that of the first row, episodes paired.",
+            "**+/=/-**: episodes in which it did better than, as well as, and worse than the first.",
+        )),
+        *[Paragraph(f"Note: {literal(note)}") for note in dict.fromkeys(n for _, s, _ in rows for n in s.notes)],
+        Paragraph(_unseen(summary)),
+        *_totals([(returns.label, returns) for returns, _, _ in rows], sense, beta),
+        *made_with([*model_rows(model), ("beta", f"{beta:g}"), *settings_rows(dict(settings or {}))]),
+    ]  # fmt: skip
+    return Document(f"{len(rows)} planners on {literal(_name(model))}", tuple(blocks))
+
+
+def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] | None = None) -> Document:
+    """Return the report of a frontier: the plans from risk-neutral to worst case, and what their tails cost.
+
+    Parameters
+    ----------
+    found : Frontier
+        The plans.
+    model, settings
+        As for :func:`evaluation_report`.
+
+    Examples
+    --------
+    >>> from tailwise import domains, frontier
+    >>> from tailwise.report import frontier_report
+    >>> mdp = domains.make("mdp-4")
+    >>> frontier_report(frontier(mdp, [0.0, 1.0]), model=mdp).title
+    'What each aversion to risk buys on mdp-4'
+    """
+    points, sense = found.points, found.sense
+    if found.switches:
+        where = ", ".join(f"{beta:.6g}" for beta in found.switches)
+        said = f"{len(points)} plans. The first action changes at beta = {where}."
+    else:
+        said = f"{len(points)} plans; the first action is always {literal(points[0].label)}."
+    if not found.exact:
+        said += " Each beta was played in closed loop, on common random numbers; all numbers are uncertain."
+    elif not found.certified:
+        said += " More plans may be optimal on short intervals in between: the limit of solves was reached."
+    names = [
+        f"{p.label}, beta {number(p.low, 4)}" + (f" to {number(p.high, 4)}" if p.high > p.low else "") for p in points
+    ]
+    columns = ["first action", "beta", "mean", "std", "ERM", "CVaR 90%", "CVaR 95%", "CVaR 99%", "worst", "price"]
+    rows = []
+    for point in points:
+        numbers = [point.mean, point.std, point.erm, *point.cvar, point.worst, point.price]
+        cells = [literal(point.label) + (" (dominated)" if point.dominated else ""), span(point.low, point.high, 4)]
+        rows.append([*cells, *map(number, numbers)])
+    if found.budget is not None:
+        columns.insert(-1, "worse than budget")
+        for row, point in zip(rows, points, strict=True):
+            row.insert(-1, number(point.exceedance))
+    blocks: list[Block] = [
+        Paragraph(said),
+        charts.frontier(
+            found, caption=f"Each plan by its mean and by the mean of its worst 5 % ({sense}s): what is given up on "
+            "average buys a lighter tail.",
+        ),
+        Table(tuple(columns), tuple(map(tuple, rows)), text_columns=2),
+        Bullets((
+            "**price**: mean given up per unit of CVaR 95% saved, against the line above.",
+            "**ERM** is at the lower end of each interval of beta, or inside of it.",
+        )),
+        *_totals([(name, point.law) for name, point in zip(names, points, strict=True)], sense, None),
+        *made_with([*model_rows(model), *settings_rows(dict(settings or {}))]),
+    ]  # fmt: skip
+    return Document(f"What each aversion to risk buys on {literal(_name(model))}", tuple(blocks))
+
+
+def plans_report(
+    title: str,
+    said: str,
+    plans: Sequence[tuple[str, CostDistribution]],
+    *,
+    model: Any,
+    settings: Mapping[str, Any] | None = None,
+) -> Document:
+    """Return the report of exact laws beside each other: those of plans for different aims.
+
+    Parameters
+    ----------
+    title, said : str
+        What was decided, in words; names in them must be ``literal``.
+    plans : sequence of (str, CostDistribution)
+        Names and laws.
+    model, settings
+        As for :func:`evaluation_report`.
+    """
+    blocks: list[Block] = [Paragraph(said), *_totals(plans, plans[0][1].sense, None)]
+    return Document(title, (*blocks, *made_with([*model_rows(model), *settings_rows(dict(settings or {}))])))
+
+
+def _totals(parts: Sequence[tuple[str, Measures]], sense: str, beta: float | None) -> list[Block]:
+    chosen = parts[:_MOST_SHOWN]
+    blocks: list[Block] = [Heading("Distribution of the total")]
+    if len(parts) > len(chosen):
+        blocks.append(
+            Paragraph(f"The charts show the first {len(chosen)}; {len(parts) - len(chosen)} more are in the table.")
+        )
+    return [
+        *blocks,
+        charts.histograms(chosen, beta=beta, level=LEVEL, xlabel=f"total {sense}", caption=f"Totals ({sense}s)."),
+        charts.exceedances(
+            chosen, sense=sense,
+            caption="How likely the total is worse than each value: the lower curve on the bad side is the safer.",
+        ),
+        measures_table(parts, beta, first="of"),
+        measures_words(sense, has_erm=beta is not None),
+    ]  # fmt: skip
+
+
+def _against(optimum: float | None, erm: float, sense: str) -> str:
+    if optimum is None:
+        return ""
+    loss = erm - optimum if sense == "cost" else optimum - erm
+    side = "above" if (loss >= 0.0) == (sense == "cost") else "below"
+    luck = "" if loss >= 0.0 else ", which is luck: no planner is better than the optimum"
+    return f"The exact optimum is {number(optimum)}; the episodes came out {number(abs(loss), 3)} {side} it{luck}."
+
+
+def _unseen(summary: Evaluation) -> str:
+    return (
+        f"An outcome of a probability up to {summary.unseen:.2g} may be missing from {summary.episodes:,} episodes: it "
+        "would not show in these numbers, nor widen their intervals."
+    )
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:g} %"
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "name", type(model).__name__))

@@ -1,0 +1,94 @@
+"""Reports of evaluations, comparisons, frontiers and aims, as the commands write them, and in a browser."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from tailwise import backward_induction, domains, evaluate, frontier
+from tailwise.cli.app import app
+from tailwise.evaluation import compare
+from tailwise.report import comparison_report, evaluation_report, frontier_report
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+pytest.importorskip("plotly", reason="plotly is not installed: no report")
+
+COMMANDS = {
+    "plan": "plan mdp-4 -b 0.5 -p tree -n 200 --seed 0",
+    "solve": "solve grid-mdp -b 0.1",
+    "solve-aim": "solve mdp-4 --cvar 0.9",
+    "evaluate": "evaluate mdp-4 -b 0.5 -p exact -e 40 --seed 0 --resamples 200",
+    "compare": "compare mdp-4 -b 0.5 -p exact,tree -n 40 -e 30 --resamples 200",
+    "frontier": "frontier grid-mdp --betas 0,0.2",
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The report of every command."""
+    folder = tmp_path_factory.mktemp("reports")
+    found = {}
+    for name, command in COMMANDS.items():
+        found[name] = folder / f"{name}.html"
+        result = CliRunner().invoke(app, [*command.split(), "--report", str(found[name]), "--json"])
+        assert result.exit_code == 0, result.output
+        json.loads(result.stdout)  # the report does not disturb programs
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("plan", ["Take safe", "How the search got there", "PolynomialBonus|RangeBonus", "seed"]),
+        ("solve", ["Take right", "9.7118", "0.034024", "backward induction"]),
+        ("solve-aim", ["CVaR at 0.9", "risk-neutral", "this plan"]),
+        ("evaluate", ["What exact pays on mdp-4", "40 episodes", "The exact optimum is 1.7792"]),
+        ("compare", ["2 planners on mdp-4", "minus the first", "tree, n = 40"]),
+        ("frontier", ["aversion to risk buys", "changes at beta = 0.0340236", "dominated"]),
+    ],
+)
+def test_what_each_command_reports(pages, name, said):
+    page = pages[name].read_text(encoding="utf-8")
+    text = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", "", page, flags=re.DOTALL)
+    for part in said:
+        assert re.search(part, text), part
+    assert "Settings, seed and versions" in text
+    assert len(page) < 8e6
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_each_page_in_a_browser(browser, pages, name):
+    for width, dark in ((1000, False), (400, True)):
+        browser.open(pages[name], width=width, dark=dark)
+        browser.wait("return document.documentElement.dataset.drawn === 'yes'")
+        assert browser.errors() == []
+        assert browser.overflow() <= 0
+    empty = "return [...document.querySelectorAll('div.chart')].filter(c => !c.querySelector('svg')).length"
+    assert browser.run(empty) == 0
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    for command in COMMANDS.values():
+        result = CliRunner().invoke(app, [*command.split(), "--report", str(tmp_path / "no" / "page.html")])
+        assert "--report must be a file in a folder that exists" in str(result.exception)
+
+
+def test_names_in_reports_of_totals_are_text():
+    mdp = domains.make("mdp-4")
+    bad = "</script><b>*x*</b>"
+    one, two = (
+        evaluate(mdp, backward_induction(mdp, beta), episodes=50, seed=0, label=bad) for beta in (1.0, 0.0)
+    )  # fmt: skip
+    rows = [(part, part.summary(1.0, resamples=200), compare(part, one, 1.0, resamples=200)) for part in (one, two)]
+    for document in (evaluation_report(one, rows[0][1], model=mdp), comparison_report(rows, model=mdp)):
+        page = document.html()
+        assert "</script><b>" not in page
+        assert "&lt;/script&gt;&lt;b&gt;*x*&lt;/b&gt;" in page
+
+
+def test_a_sampled_frontier_says_so():
+    battery = domains.make("battery", horizon=4)
+    found = frontier(battery, [0.0, 0.1], episodes=20, iterations=20, planner="exact", seed=0)
+    text = frontier_report(found, model=battery).markdown()
+    assert "played in closed loop, on common random numbers" in text
