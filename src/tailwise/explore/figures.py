@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.report.plots import COLOURS
+from tailwise.report.paper_plots import COLOURS
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up")
