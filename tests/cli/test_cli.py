@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tailwise import TabularMDP, backward_induction, domains, save
+from tailwise import TabularMDP, backward_induction, domains, load_plan, save
 from tailwise.cli.app import app
+from tailwise.errors import OptionError
 from tailwise.models import tabulate
 
 
@@ -26,6 +27,41 @@ def shell(*arguments):
         timeout=300,
         check=False,
     )
+
+
+def test_the_same_command_goes_on_from_its_checkpoint(tmp_path):
+    def found(*options):
+        content = json.loads(run("plan", "mdp-4", "--beta", "0.5", "-p", "tree", *options, "--json").stdout)
+        return {name: value for name, value in content.items() if name != "seconds"}
+
+    path, plan = tmp_path / "it.search", tmp_path / "it.plan"
+    half = found("-n", "500", "--checkpoint", str(path))
+    whole = found("-n", "1000", "--checkpoint", str(path), "--save", str(plan))
+    assert (half["seed"], half["iterations"], whole["iterations"]) == (0, 500, 1000)
+    assert whole == found("-n", "1000", "--seed", "0")
+    assert load_plan(plan).value == whole["value"]
+    output = " ".join(
+        run("plan", "mdp-4", "-b", "0.5", "-p", "tree", "-n", "1e3", "--checkpoint", str(path)).output.split()
+    )
+    assert "1,000 iterations" in output
+    assert f"checkpoint:{path}" in output.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--planner", "exact", "--checkpoint", "it"), "keeps no checkpoint"),
+        (("--checkpoint", "it"), "ExactPlanner keeps no checkpoint; .*: learned, tree"),
+        (("--planner", "tree", "--seed", "1", "--checkpoint", "it.search"), "began otherwise"),
+        (("--save", "no/it"), "--save must be a file in a folder that exists"),
+        (("--planner", "cvar-mcts", "--save", "it"), "cannot be saved; use --json"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("plan", "mdp-4", "-b", "0.5", "-p", "tree", "-n", "10", "--checkpoint", "it.search")
+    with pytest.raises(OptionError, match=message):
+        run("plan", "mdp-4", "-b", "0.5", "-n", "50", *options)
 
 
 def test_plan_shows_the_action_and_the_risk_table():

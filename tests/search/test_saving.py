@@ -152,7 +152,7 @@ def test_a_loaded_search_goes_on_to_the_bit(name, tmp_path):
     search.plan(iterations=SOME // 3)
     again = load_search(search.save(tmp_path / "one"), model_of(search), **NEEDS.get(name, {}))
     assert type(again) is type(search)
-    assert (again.state, again.step) == (search.state, search.step)
+    assert (again.state, again.step, again._seed_text) == (search.state, search.step, search._seed_text)
     assert again.save(tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
     more = {
         "iterations": SOME,

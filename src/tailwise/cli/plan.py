@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,17 +40,32 @@ def register(app: typer.Typer) -> None:
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         report: given.Report = None,
+        save: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="Also save the plan, for tailwise.load_plan.")
+        ] = None,
+        checkpoint: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FILE",
+                help="Save the search every minute and at the end. If it was interrupted, or killed, the same command "
+                "goes on from there, to the same result. The seed is then 0 if not given.",
+            ),
+        ] = None,
         json: given.Json = False,
     ) -> None:
         """Find the action to take now, with the risk of each."""
         from tailwise.cli.models import build_planner, find_state, load_model
         from tailwise.errors import OptionError
         from tailwise.planners import Planner
-        from tailwise.planners.protocol import plan_in_threads
+        from tailwise.planners.protocol import checkpointed, plan_in_threads
         from tailwise.planners.until import from_text
         from tailwise.search import Plan
 
         check_report(report)
+        if save is not None and (save.is_dir() or not save.parent.is_dir()):
+            raise OptionError(f"--save must be a file in a folder that exists, not {save}")
+        if checkpoint is not None and seed is None:
+            seed = 0
         condition = None if until is None else from_text(until)
         problem = load_model(model, horizon=horizon, discount=discount)
         search = build_planner(problem, beta, planner, bonus=bonus, seed=seed)
@@ -62,7 +78,8 @@ def register(app: typer.Typer) -> None:
             limits: dict[str, Any] = {
                 "iterations": iterations, "seconds": seconds, "until": condition, "progress": watch,
             }  # fmt: skip
-            if report is None:
+            if report is None or checkpoint is not None:
+                limits |= checkpointed(search, checkpoint, 60.0)
                 result: Any = plan_in_threads(search, threads, **limits)
             else:
                 from tailwise.report import recorded_plan
@@ -72,6 +89,10 @@ def register(app: typer.Typer) -> None:
             from tailwise.report import decision_report
 
             save_report(decision_report(result), report)
+        if save is not None:
+            if not hasattr(result, "save"):
+                raise OptionError(f"plans of {planner} cannot be saved; use --json")
+            result.save(save)
         if json:
             found = plain(result)
             found = found if isinstance(found, dict) else {"action": result.action}
@@ -80,6 +101,9 @@ def register(app: typer.Typer) -> None:
             _show(problem, result, getattr(search, "kind", planner), search)
         else:
             _show_other(result)
+        for name, file in (("plan", save), ("checkpoint", checkpoint)):
+            if file is not None and not json:
+                say(f"{name}: {file}")
         if getattr(result, "stopped", "") == "interrupted":
             raise typer.Exit(130)
 

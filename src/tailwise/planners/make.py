@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import numbers
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Self
 
 from tailwise._progress import PlanProgress
@@ -19,7 +20,7 @@ from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import model_name, own_method
-from tailwise.planners.protocol import plan_in_threads
+from tailwise.planners.protocol import checkpointed, plan_in_threads
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners
 
 _QUICK_SWEEP = 20_000_000  # outcomes times steps: some tenths of a second
@@ -164,13 +165,17 @@ class AutoPlanner:
         threads: int = 1,
         until: Callable[[Any], bool] | None = None,
         progress: PlanProgress = None,
+        checkpoint: str | Path | None = None,
+        every: float = 60.0,
     ) -> Any:
         """Plan with the chosen planner; the plan's ``planner`` and ``reason`` say which and why.
 
-        Where it is a search of trees, ``threads`` is for them; where not, the plan's ``notes`` say so.
+        Where it is a search of trees, ``threads`` is for them; where not, the plan's ``notes`` say so. ``checkpoint``
+        and ``every`` are as for :meth:`tailwise.search.RootedSearch.plan`; a planner that keeps none is an error.
         """
+        kept = checkpointed(self.planner, checkpoint, every)
         plan: Any = plan_in_threads(
-            self.planner, threads, iterations=iterations, seconds=seconds, until=until, progress=progress
+            self.planner, threads, iterations=iterations, seconds=seconds, until=until, progress=progress, **kept
         )
         reason = self.reason
         if getattr(plan, "states_recur", True) is False:

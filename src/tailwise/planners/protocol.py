@@ -12,9 +12,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from tailwise._random import Seed
+from tailwise.errors import OptionError
 from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
 from tailwise.search.anytime import one_thread
 
@@ -142,6 +144,25 @@ def takes(method: Callable[..., Any], keyword: str) -> bool:
 def is_shareable(model: Any) -> bool:
     """Return whether threads may use one model at a time: tables and compiled simulators keep nothing of a step."""
     return isinstance(model, (TabularMDP, AccruedTable, CompiledSimulator))
+
+
+def checkpointed(planner: Any, path: str | Path | None, every: float) -> dict[str, Any]:
+    """Return what to give ``planner.plan`` so that it keeps a checkpoint in a file; nothing where none is wanted.
+
+    Raises
+    ------
+    OptionError
+        If the planner keeps none.
+    """
+    if path is None:
+        return {}
+    if takes(planner.plan, "checkpoint"):
+        return {"checkpoint": path, "every": every}
+    kind = getattr(planner, "kind", type(planner).__name__)
+    raise OptionError(
+        f"{kind} keeps no checkpoint; leave it out, or choose a kind of planner that does: learned, tree, erm-mcts, "
+        "uct or bounded"
+    )
 
 
 def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Any:

@@ -224,7 +224,7 @@ class TreeSearch(RootedSearch[Plan]):
             "rules": {k: now for k, (now, first) in pairs if not np.array_equal(now, first)},
             "trace": (trace.counts, trace.actions, latest, trace.totals),
             "limits": (limits.max_nodes, limits.max_memory),
-            "seed": (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned),
+            "seeds": (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned),
         }  # fmt: skip
 
     def _recall(self, memory: dict[str, Any]) -> None:
@@ -238,7 +238,7 @@ class TreeSearch(RootedSearch[Plan]):
         trace = kernels.new_trace(self._settings.horizon, counts.size, latest.shape[1])
         self._trace = trace._replace(counts=counts, actions=actions, latest=latest, totals=totals)
         self._settings = self._settings._replace(betas=memory["betas"])
-        entropy, key, size, spawned = memory["seed"]
+        entropy, key, size, spawned = memory["seeds"]
         self._seed = np.random.SeedSequence(entropy, spawn_key=key, pool_size=size, n_children_spawned=spawned)
         for reader in self._take_readers():
             reader.detach()
