@@ -8,6 +8,7 @@ import numpy as np
 
 from tailwise._plain import Result
 from tailwise._random import Seed, generator
+from tailwise._shown import Shown
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.bootstrap import erm_statistic, resampled_counts
@@ -17,7 +18,7 @@ from tailwise.risk.intervals import Interval
 
 
 @dataclass(frozen=True)
-class Comparison(Result):
+class Comparison(Shown, Result):
     """The difference in entropic risk between two samples, first minus second.
 
     Attributes

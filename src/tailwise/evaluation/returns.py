@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tailwise._plain import Result, plain
 from tailwise._random import Seed
+from tailwise._shown import Shown
 from tailwise._validate import integer
 from tailwise.evaluation.bootstrap import bootstrap_interval
 from tailwise.evaluation.measures import Floats, Measures
@@ -106,7 +107,7 @@ class Summary(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Returns(Measures):
+class Returns(Shown, Measures):
     """Discounted totals of independent episodes, in the model's own sense.
 
     Attributes

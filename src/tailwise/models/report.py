@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailwise._shown import Shown
 from tailwise.errors import ModelError
 
 _SHOWN = 20
@@ -22,7 +23,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """What :func:`check_model` found.
 
     Attributes

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailwise._shown import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
 from tailwise.models.check_table import check_table
@@ -21,7 +22,7 @@ from tailwise.models.table_data import TableData
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TabularMDP(Table):
+class TabularMDP(Shown, Table):
     """A finite-horizon MDP held as a sparse table.
 
     Build one with :meth:`from_arrays`, :meth:`from_outcomes` or :meth:`from_gymnasium`, or load it

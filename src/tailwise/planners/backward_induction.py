@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._progress import Progress, followed
+from tailwise._shown import Shown
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
@@ -36,7 +37,7 @@ TIE_TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Shown):
     """The exact optimum of a table at one risk level. All numbers are in the model's own sense.
 
     Attributes

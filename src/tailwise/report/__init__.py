@@ -1,5 +1,6 @@
 """Reports of decisions as self-contained pages, plots for notebooks, and documents and figures for print."""
 
+from tailwise.report import plots
 from tailwise.report.decision import decision_report
 from tailwise.report.document import Bullets, Chart, Document, Heading, Image, Paragraph, Table, literal
 from tailwise.report.paper_plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
@@ -24,6 +25,7 @@ __all__ = [
     "histogram_panels",
     "literal",
     "plans_report",
+    "plots",
     "recorded_plan",
     "risk_curves",
     "save_figure",

@@ -17,6 +17,7 @@ from tailwise.planners.until import possible_loss
 from tailwise.report import charts, trees
 from tailwise.report.document import Block, Document, Heading, Paragraph, Table, literal
 from tailwise.report.outlook import Outlooks, erms_by_beta, outlooks, root_table, sampled_erms, solved
+from tailwise.report.policies import policy_chart
 from tailwise.report.words import (
     LEVEL,
     made_with,
@@ -424,7 +425,8 @@ def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
 def _what_follows(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> list[Block]:
     heading = Heading("What may follow")
     if table is not None and solution is not None and plan._reader is None:
-        return [heading, trees.scenario_tree(table, solution)]
+        policy = [policy_chart(solution)] if plan.step == 0 else []  # whose steps are those of the table
+        return [heading, trees.scenario_tree(table, solution), *policy]
     if plan._reader is None:
         why = "This planner keeps no tree" if plan._origin is not None else "The plan was copied or loaded"
         return [heading, Paragraph(f"{why}, so that there is nothing to go down into.")]

@@ -22,8 +22,8 @@ from tailwise.search import NodeView
 
 MOST_PARTS = 1_200
 _UNKNOWN = "rgb(150,150,150)"
-# matplotlib's cividis, which looks the same to the colour-blind: from good (dark blue) to bad (yellow).
-_CIVIDIS = ((0, 34, 78), (53, 69, 109), (102, 105, 112), (148, 142, 119), (200, 183, 97), (254, 232, 56))
+# matplotlib's viridis, which the colour-blind can read too: from good (dark) to bad (bright).
+VIRIDIS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 
 
 @dataclass
@@ -184,8 +184,8 @@ def _colour(erm: float, known: Floats) -> tuple[str, str]:
     """Return the colour of an ERM, by its rank among those known, and one of text on it."""
     if not math.isfinite(erm):
         return _UNKNOWN, "#000"
-    share = np.searchsorted(known, erm) / max(1, known.size - 1) * (len(_CIVIDIS) - 1)
-    k = min(int(share), len(_CIVIDIS) - 2)
-    red, green, blue = (round(a + (share - k) * (b - a)) for a, b in zip(_CIVIDIS[k], _CIVIDIS[k + 1], strict=True))
+    share = np.searchsorted(known, erm) / max(1, known.size - 1) * (len(VIRIDIS) - 1)
+    k = min(int(share), len(VIRIDIS) - 2)
+    red, green, blue = (round(a + (share - k) * (b - a)) for a, b in zip(VIRIDIS[k], VIRIDIS[k + 1], strict=True))
     light = 0.299 * red + 0.587 * green + 0.114 * blue
     return f"rgb({red},{green},{blue})", "#000" if light > 120 else "#fff"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, read_record, write_record
 from tailwise._plain import Result, plain
-from tailwise._shown import report_layer
+from tailwise._shown import Shown, report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
@@ -145,7 +145,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Plan(Result):
+class Plan(Shown, Result):
     """The outcome of one call of ``plan``.
 
     Attributes

@@ -1,0 +1,177 @@
+"""Plots for notebooks: what the reports draw, as plotly figures.
+
+plotly is imported when the first is drawn (extra ``report``). Names are escaped: whatever a label holds stays text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from tailwise.errors import OptionError, require
+from tailwise.evaluation import CostDistribution, Frontier, Returns
+from tailwise.evaluation.measures import Measures
+from tailwise.planners import Solution, UtilityPlan
+from tailwise.report import charts, trees
+from tailwise.report.document import Chart
+from tailwise.report.outlook import outlooks, root_table, solved
+from tailwise.report.policies import policy_chart
+from tailwise.search import NodeView
+from tailwise.search.plan import Plan
+
+_THEME = {"text": "#333", "soft": "#777", "grid": "#ddd", "page": "#fff", "shade": "#f3f3f3"}
+
+
+Totals: TypeAlias = Plan | Measures | Mapping[str, Measures]
+
+
+def distribution(what: Totals, *, beta: float | None = None, level: float = 0.95) -> Any:
+    """Draw the distribution of the total: of each action of a plan, of a sample or law, or of several by name.
+
+    Parameters
+    ----------
+    what : Plan, Returns, CostDistribution, or mapping of str to these last two
+        Of a plan on a small table: the exact laws; else what its planner sampled.
+    beta : float, optional
+        Risk level of the ERM lines; of a plan its own.
+    level : float in (0, 1), default 0.95
+        Where the tail begins.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    OptionError
+        If there is nothing to draw: the plan has no totals.
+    MissingExtraError
+        If plotly is not installed.
+
+    Examples
+    --------
+    >>> from tailwise import domains, make_planner
+    >>> from tailwise.report import plots
+    >>> plan = make_planner(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=100)
+    >>> plots.distribution(plan).layout.xaxis.title.text
+    'total cost'
+    """
+    parts, sense, own = _parts(what)
+    aversion = own if beta is None else beta
+    return figure(charts.histograms(parts, beta=aversion, level=level, caption="", xlabel=f"total {sense}"))
+
+
+def exceedance(what: Totals) -> Any:
+    """Draw the probability of doing worse than each total, on a logarithmic scale; ``what`` as for `distribution`."""
+    parts, sense, _ = _parts(what)
+    return figure(charts.exceedances(parts, caption="", sense=sense))
+
+
+def convergence(plan: Plan) -> Any:
+    """Draw how the ERM of each action and its share of the visits evolved.
+
+    Parameters
+    ----------
+    plan : Plan
+        Made by :func:`tailwise.report.recorded_plan`.
+
+    Raises
+    ------
+    OptionError
+        If nothing was recorded.
+    """
+    trajectory = None if plan._origin is None else plan._origin.trajectory
+    if trajectory is None:
+        raise OptionError("how this plan came about was not recorded; make it with tailwise.report.recorded_plan")
+    return figure(charts.convergence([row.label for row in plan.rows], trajectory, caption=""))
+
+
+def frontier(found: Frontier) -> Any:
+    """Draw the plans of :func:`tailwise.frontier` by their mean and their CVaR at 95 %."""
+    return figure(charts.frontier(found, caption=""))
+
+
+def policy(solution: Solution, step: int = 0) -> Any:
+    """Draw the optimal action of each state.
+
+    States whose names are pairs, such as ``(3,0)``, are cells of a grid, at ``step``, coloured by the ERM to come; the
+    cells that nothing leads to are walls. Other states are rows, and each step has a column, coloured by the action.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of :func:`tailwise.backward_induction`.
+    step : int, default 0
+        The step of a grid, 0 to H - 1.
+
+    Examples
+    --------
+    >>> from tailwise import backward_induction, domains
+    >>> from tailwise.report import plots
+    >>> found = plots.policy(backward_induction(domains.make("grid-mdp"), 0.1))
+    >>> [note.text for note in found.layout.annotations if (note.x, note.y) == (0, 4)]
+    ['<b>→</b>']
+    """
+    return figure(policy_chart(solution, step))
+
+
+def tree(what: Plan | NodeView | Solution, *, most: int = trees.MOST_PARTS) -> Any:
+    """Draw a tree to go down into by clicking: one that was searched, or what may happen on a table.
+
+    Parameters
+    ----------
+    what : Plan, NodeView or Solution
+        A plan of a tree search, ``search.root`` or a part of it; or a solution: its first actions and their outcomes,
+        and the optimal actions after them.
+    most : int, default 1200
+        States and actions to draw, those first that weigh most.
+
+    Raises
+    ------
+    OptionError
+        If the plan has no tree.
+    """
+    if isinstance(what, Solution):
+        return figure(trees.scenario_tree(what.mdp, what, most=most))
+    return figure(trees.search_tree(what.root if isinstance(what, Plan) else what, most=most)[0])
+
+
+def figure(chart: Chart) -> Any:
+    """Return a chart of a report as a plotly figure in light colours."""
+    graph_objects = require("plotly.graph_objects", "report", "drawing a plot")
+    data, layout = _coloured([list(chart.traces), chart.layout])
+    axes = {"gridcolor": _THEME["grid"], "zerolinecolor": _THEME["grid"], "automargin": True}
+    layout = {key: {**axes, **value} if key[1:].startswith("axis") else value for key, value in layout.items()}
+    margin = {"l": 60, "r": 12, "t": 40, "b": 44, **layout.pop("margin", {})}
+    page = {"paper_bgcolor": "#fff", "plot_bgcolor": "#fff", "font": {"color": _THEME["text"]}, "margin": margin}
+    if chart.names:
+        data = [{**trace, "maxdepth": 5} for trace in data]
+    return graph_objects.Figure(data, {**page, **layout, "height": chart.height})
+
+
+def _coloured(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _THEME[item[1:]] if "color" in key and isinstance(item, str) and item[:1] == "@" else _coloured(item)
+            for key, item in value.items()
+        }
+    return [_coloured(item) for item in value] if isinstance(value, list) else value
+
+
+def _parts(what: Totals) -> tuple[list[tuple[str, Measures]], str, float | None]:
+    """Return names and totals, their sense, and a plan's own beta."""
+    if isinstance(what, Plan):
+        table = root_table(what)
+        found = outlooks(what, table, solved(table, what))
+        parts = [(one.label, one.law) for one in found.actions if one.law is not None]
+        if not parts:
+            raise OptionError("the plan holds no totals: it was loaded, or its planner samples none")
+        return parts, what.sense, None if isinstance(what, UtilityPlan) else what.root_beta
+    if isinstance(what, Mapping):
+        named = list(what.items())
+        if not named:
+            raise OptionError("there is nothing to draw: the mapping is empty")
+        return named, named[0][1].sense, None
+    if isinstance(what, (Returns, CostDistribution)):
+        return [(getattr(what, "label", "") or "total", what)], what.sense, None
+    raise OptionError(f"a distribution is drawn of a Plan, Returns or CostDistribution, not of {type(what).__name__}")

@@ -1,0 +1,180 @@
+"""Policies as charts: grids with their walls, queues and other small tables.
+
+States whose names are pairs of whole numbers, such as ``(3,0)``, are drawn as a grid, one cell each, for one step; a
+cell that nothing leads to from the start is a wall, or might as well be one. Other states are drawn as rows, with a
+column for each step.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.evaluation.measures import Floats
+from tailwise.models import TabularMDP
+from tailwise.planners import Solution
+from tailwise.report.document import Chart
+from tailwise.report.page import label
+from tailwise.report.paper_plots import COLOURS
+from tailwise.report.trees import VIRIDIS
+
+_MOST_STATES, _MOST_CELLS = 60, 40
+_PAIR = re.compile(r"\(?\s*(-?\d+)\s*,\s*(-?\d+)\s*\)?")
+WALL = "rgb(150,150,150)"
+_ARROWS = {
+    "up": "↑", "down": "↓", "left": "←", "right": "→", "north": "↑", "south": "↓", "west": "←", "east": "→",
+    "north-east": "↗", "north-west": "↖", "south-east": "↘", "south-west": "↙",
+}  # fmt: skip
+
+
+def policy_chart(solution: Solution, step: int = 0) -> Chart:
+    """Return the chart of a policy; see :func:`tailwise.report.plots.policy`."""
+    mdp = solution.mdp
+    solution._check(step)
+    reached = reachable(mdp)
+    places = _grid(mdp)
+    if places is not None:
+        return _grid_chart(solution, step, reached, *places)
+    return _steps_chart(solution, reached)
+
+
+def reachable(mdp: TabularMDP) -> NDArray[np.bool_]:
+    """Return the states that some actions can lead to from the start before the horizon: bool, shape (S,)."""
+    owners = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))
+    found = np.zeros(mdp.num_states, dtype=np.bool_)
+    found[mdp.start] = True
+    for _ in range(mdp.horizon):
+        new = mdp.next_states[found[owners] & ~mdp.done]
+        if found[new].all():
+            break
+        found[new] = True
+    return found
+
+
+def _grid(mdp: TabularMDP) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the row and column of each state, -1 for those beside the grid; None if it is no grid."""
+    matches = [_PAIR.fullmatch(mdp.state_name(state)) for state in range(min(mdp.num_states, 4 * _MOST_CELLS**2))]
+    pairs = [(int(match[1]), int(match[2])) for match in matches if match]
+    is_sparse = len(pairs) < max(4, len(matches) / 2)
+    if len(matches) < mdp.num_states or is_sparse or len(set(pairs)) < len(pairs):
+        return None
+    low = np.min(pairs, axis=0)
+    if (np.max(pairs, axis=0) - low >= _MOST_CELLS).any():
+        return None
+    cells = iter(np.array(pairs) - low)
+    places = np.array([next(cells) if match else (-1, -1) for match in matches], dtype=np.int64)
+    return places[:, 0], places[:, 1]
+
+
+def _grid_chart(
+    solution: Solution, step: int, reached: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> Chart:
+    mdp, values = solution.mdp, solution.values[step]
+    shape = int(rows.max()) + 1, int(columns.max()) + 1
+    z, walls = np.full(shape, np.nan), np.ones(shape)
+    texts = [["" for _ in range(shape[1])] for _ in range(shape[0])]
+    hover = [["wall: nothing leads here" for _ in range(shape[1])] for _ in range(shape[0])]
+    beside = []
+    for state in range(mdp.num_states):
+        action = int(solution.policy[step, state])
+        name = mdp.action_name(action) if action >= 0 else ""
+        r, c = rows[state], columns[state]
+        if r < 0:
+            beside.append(f"{label(mdp.state_name(state))}: {values[state]:.5g}")
+        elif reached[state]:
+            walls[r, c] = np.nan
+            z[r, c] = values[state]
+            mark = _ARROWS.get(name.lower(), label(name, 9))
+            texts[r][c] = f"<b>{mark}</b>" if state == mdp.start else mark
+            hover[r][c] = f"{label(mdp.state_name(state))}<br>{label(name)}<br>ERM to come {values[state]:.6g}"
+    shown = {"type": "heatmap", "xgap": 1, "ygap": 1, "text": hover, "hovertemplate": "%{text}<extra></extra>"}
+    bar = {"title": {"text": "ERM"}, "thickness": 14}
+    traces: list[dict[str, Any]] = [
+        {**shown, "z": walls, "colorscale": [[0, WALL], [1, WALL]], "showscale": False},
+        {**shown, "z": z, "colorscale": _scale(mdp.sense), "colorbar": bar},
+    ]
+    light = _is_light(z, mdp.sense)
+    used = {mdp.action_name(int(action)).lower() for action in solution.policy[step, rows >= 0] if action >= 0}
+    is_arrows = used <= _ARROWS.keys()
+    square = {"scaleanchor": "x"} if is_arrows else {}
+    layout = {
+        "xaxis": {"dtick": 1, "showgrid": False, "zeroline": False, "constrain": "domain", "side": "top"},
+        "yaxis": {"dtick": 1, "showgrid": False, "zeroline": False, "autorange": "reversed", **square},
+        "annotations": [
+            {"x": c, "y": r, "text": texts[r][c], "showarrow": False,
+             "font": {"size": 20 if is_arrows else 11, "color": "#000" if light[r, c] else "#fff"}}
+            for r in range(shape[0]) for c in range(shape[1]) if texts[r][c]
+        ],
+    }  # fmt: skip
+    caption = f"Optimal action of each cell at step {step}, beta {solution.beta:g}; colour: ERM to come. "
+    caption += "Grey: walls, which nothing leads to; bold: the start."
+    if beside:
+        caption += f" Beside the grid: {', '.join(beside[:8])}" + (", ..." if len(beside) > 8 else ".")
+    return Chart(caption, tuple(traces), layout, height=max(220, min(640, 70 * shape[0] + 80)))
+
+
+def _steps_chart(solution: Solution, reached: NDArray[np.bool_]) -> Chart:
+    mdp = solution.mdp
+    states = np.flatnonzero(reached)
+    names = [mdp.state_name(int(state)) for state in states]
+    if all(re.fullmatch(r"-?\d+", name) for name in names):
+        states = states[np.argsort([int(name) for name in names])]
+    shown = states[:_MOST_STATES]
+    policy = solution.policy[:, shown].T.astype(np.float64)
+    policy[policy < 0] = np.nan
+    used = sorted({int(action) for action in policy[np.isfinite(policy)]})
+    place = {action: k for k, action in enumerate(used)}
+    z = np.array([[place.get(int(a), np.nan) if a == a else np.nan for a in row] for row in policy])
+    hover = [
+        [
+            f"{label(mdp.state_name(int(s)))}, step {h}<br>"
+            f"{label(mdp.action_name(int(solution.policy[h, s]))) if solution.policy[h, s] >= 0 else 'no action'}<br>"
+            f"ERM to come {solution.values[h, s]:.6g}"
+            for h in range(mdp.horizon)
+        ]
+        for s in shown
+    ]
+    count = max(1, len(used))
+    scale = [[(k + side) / count, _shade(k, count)] for k in range(count) for side in (0, 1)]
+    trace = {
+        "type": "heatmap", "z": z, "zmin": -0.5, "zmax": count - 0.5, "colorscale": scale, "xgap": 1, "ygap": 1,
+        "text": hover, "hovertemplate": "%{text}<extra></extra>",
+        "y": [label(mdp.state_name(int(state)), 20) for state in shown],
+        "colorbar": {
+            "tickvals": list(range(count)), "ticktext": [label(mdp.action_name(action), 20) for action in used],
+            "thickness": 14,
+        },
+    }  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": "step"}}, "yaxis": {"type": "category", "title": {"text": "state"}},
+    }  # fmt: skip
+    caption = f"Optimal action of each state at each step, beta {solution.beta:g}."
+    if states.size > shown.size:
+        caption += f" {states.size - shown.size:,} more states are left out."
+    return Chart(caption, (trace,), layout, height=max(240, min(900, 18 * shown.size + 110)))
+
+
+def _scale(sense: str) -> list[list[Any]]:
+    colours = VIRIDIS if sense == "cost" else VIRIDIS[::-1]
+    return [[k / (len(colours) - 1), f"rgb{colour}"] for k, colour in enumerate(colours)]
+
+
+def _is_light(z: Floats, sense: str) -> NDArray[np.bool_]:
+    """Return where the colour of a value is so light that text on it must be dark."""
+    finite = z[np.isfinite(z)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    share = (z - low) / (high - low) if high > low else np.zeros_like(z)
+    return np.asarray((share if sense == "cost" else 1.0 - share) > 0.55)
+
+
+def _shade(k: int, count: int) -> str:
+    """Return the colour of one of some actions: a palette for a few, a scale for more."""
+    if count <= len(COLOURS):
+        return COLOURS[k]
+    place = k / (count - 1) * (len(VIRIDIS) - 1)
+    j = min(int(place), len(VIRIDIS) - 2)
+    mixed = (round(a + (place - j) * (b - a)) for a, b in zip(VIRIDIS[j], VIRIDIS[j + 1], strict=True))
+    return f"rgb({','.join(map(str, mixed))})"

@@ -1,0 +1,109 @@
+"""What a notebook shows of a result: a line and a small table of HTML, escaped, without scripts."""
+
+from __future__ import annotations
+
+import html
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from tailwise.evaluation import Comparison, Returns
+from tailwise.models import Report, TabularMDP
+from tailwise.planners import Solution
+from tailwise.report.document import Table, html_table, literal
+from tailwise.report.words import number, share, span
+from tailwise.search.plan import Plan
+
+_MOST_ROWS = 20
+
+
+@singledispatch
+def html_of(result: Any) -> str:
+    """Return a result as HTML: its text, unless its kind has a table."""
+    return f"<pre>{html.escape(str(result))}</pre>"
+
+
+@html_of.register
+def _(plan: Plan) -> str:
+    best = next(k for k, row in enumerate(plan.rows) if row.action == plan.action)
+    order = [best, *(k for k in range(len(plan.rows)) if k != best)]
+    sure = getattr(plan, "certainty_equivalents", ())
+    is_utility = hasattr(plan, "utility")
+    value = "as good as" if sure else "utility" if is_utility else "ERM"
+    rows = []
+    for k in order:
+        row = plan.rows[k]
+        cells = [number(sure[k] if sure else row.erm), span(*row.interval), f"{row.visits:,}", share(row.share)]
+        rows.append((literal(row.label), *cells, *map(number, (row.mean, row.std, row.minimum, row.maximum))))
+    columns = ("action", value, "interval", "visits", "share", "mean", "std", "min", "max")
+    aim = f"utility {plan.utility}" if is_utility else f"beta {plan.root_beta:g}"  # type: ignore[attr-defined]
+    work = f"{plan.iterations:,} iterations, {plan.seconds:.2g} s; {plan.stopped.message}"
+    return _shown(f"Take {plan.label}: {aim}, {plan.sense}s, step {plan.step}", columns, rows, work, *plan.notes)
+
+
+@html_of.register
+def _(solution: Solution) -> str:
+    mdp = solution.mdp
+    values = solution.action_values(0)[mdp.start]
+    rows: list[tuple[str, ...]] = []
+    for action in mdp.actions(mdp.start):
+        best = "yes" if action == solution.action else ""
+        rows.append((literal(mdp.action_name(int(action))), number(float(values[action]), 8), best))
+    line = f"Optimum of {mdp.name} at beta {solution.beta:g}, from {mdp.state_name(mdp.start)}"
+    return _shown(line, ("action", f"ERM ({mdp.sense}s)", "optimal"), rows)
+
+
+@html_of.register
+def _(returns: Returns) -> str:
+    measures = {
+        "mean": returns.mean, "std": returns.std, "median": returns.quantile(0.5), "VaR 95%": returns.var(0.95),
+        "CVaR 95%": returns.cvar(0.95), "min": returns.minimum, "max": returns.maximum,
+    }  # fmt: skip
+    line = f"{returns.label or 'totals'}: {returns.episodes:,} episodes, {returns.sense}s"
+    return _shown(line, tuple(measures), [tuple(map(number, measures.values()))], *returns.notes, text_columns=0)
+
+
+@html_of.register
+def _(found: Comparison) -> str:
+    clear = "clear" if found.is_clear else "not clear"
+    cells = (
+        number(found.difference),
+        span(*found.interval),
+        clear,
+        *map(str, (found.better, found.equal, found.worse)),
+    )
+    columns = ("ERM difference", f"{100 * found.confidence:g} % interval", "", "better", "equal", "worse")
+    return _shown(f"{found.first} minus {found.second}, beta {found.beta:g}", columns, [cells], text_columns=0)
+
+
+@html_of.register
+def _(mdp: TabularMDP) -> str:
+    size = (
+        f"{mdp.num_states:,}",
+        f"{mdp.num_actions:,}",
+        f"{mdp.num_outcomes:,}",
+        str(mdp.horizon),
+        f"{mdp.discount:g}",
+    )
+    widths = np.diff(mdp.action_offsets)
+    start = f"starts at {mdp.state_name(mdp.start)}; {mdp.sense}s; {widths.min()} to {widths.max()} actions a state"
+    columns = ("states", "actions", "outcomes", "horizon", "discount")
+    return _shown(f"Table {mdp.name}", columns, [size], start, *mdp.notes, text_columns=0)
+
+
+@html_of.register
+def _(report: Report) -> str:
+    every = [("error", item) for item in report.violations] + [("warning", item) for item in report.warnings]
+    rows = [(kind, *map(literal, (item.where, item.problem, item.fix))) for kind, item in every]
+    verdict = "ok" if report.ok else f"{len(report.violations)} to fix"
+    return _shown(f"{report.name}: {verdict}", ("", "where", "what", "how to fix it"), rows, text_columns=4)
+
+
+def _shown(line: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *notes: str, text_columns: int = 1) -> str:
+    parts = [f"<p><b>{html.escape(line)}</b></p>"]
+    if rows:
+        parts.append(html_table(Table(columns, tuple(rows[:_MOST_ROWS]), text_columns)))
+    more = [f"{len(rows) - _MOST_ROWS:,} more rows"] if len(rows) > _MOST_ROWS else []
+    parts += [f"<p>{html.escape(note)}</p>" for note in (*more, *notes)]
+    return f"<div>{''.join(parts)}</div>"
