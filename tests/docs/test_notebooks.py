@@ -1,0 +1,44 @@
+"""The worked examples run, and print what their pages show."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+def printed(notebook):
+    """What each cell printed."""
+    return [
+        "".join("".join(output["text"]) for output in cell.get("outputs", ()) if output["output_type"] == "stream")
+        for cell in notebook["cells"]
+    ]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("ignore::Warning:jupyter_client", "ignore::Warning:zmq", "ignore::DeprecationWarning")
+def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path):
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: notebooks are not run")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: notebooks are not run")
+    for needed in ("ipykernel", "matplotlib", "plotly", "gymnasium"):
+        pytest.importorskip(needed, reason=f"{needed} is not installed: notebooks are not run")
+    notebook = nbformat.read(path, as_version=4)
+    before = printed(notebook)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert printed(notebook) == before
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_small_and_has_a_page(path):
+    assert path.stat().st_size < 200_000
+    hook = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "hooks" / "notebooks.py")
+    module = importlib.util.module_from_spec(hook)
+    hook.loader.exec_module(module)
+    text = module.page(path)
+    assert text.startswith("# ")
+    assert "## What we would sign" in text
+    assert 'src="data:image/png' in text
+    assert f": examples/{path.stem}.md\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
