@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import tailwise
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
@@ -20,11 +22,12 @@ def printed(notebook):
 @pytest.mark.compiled
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::Warning:jupyter_client", "ignore::Warning:zmq", "ignore::DeprecationWarning")
-def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path):
+def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: notebooks are not run")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: notebooks are not run")
     for needed in ("ipykernel", "matplotlib", "plotly", "gymnasium"):
         pytest.importorskip(needed, reason=f"{needed} is not installed: notebooks are not run")
+    monkeypatch.setenv("PYTHONPATH", str(Path(tailwise.__file__).parents[1]))  # the kernel tests what the tests test
     notebook = nbformat.read(path, as_version=4)
     before = printed(notebook)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
