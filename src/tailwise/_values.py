@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +53,10 @@ def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = N
     if kind in _PLAIN:
         return value
     if kind in _NAMES:
-        return [_NAMES[kind], *(pack(item, arrays, instead=instead) for item in value)]
+        items = [pack(item, arrays, instead=instead) for item in value]
+        if kind in (set, frozenset) and not _is_ordered(value):
+            items.sort(key=json.dumps)
+        return [_NAMES[kind], *items]
     if kind is dict:
         pairs = [[pack(part, arrays, instead=instead) for part in pair] for pair in value.items()]
         return ["dict", *pairs]
@@ -68,6 +72,11 @@ def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = N
     if isinstance(value, Enum) and value.name in kind.__members__:
         return ["enum", class_name(kind), value.name]
     return [*_fields_of(value), *(pack(item, arrays, instead=instead) for item in _items_of(value))]
+
+
+def _is_ordered(values: Iterable[Any]) -> bool:
+    """Whether a set of ``values`` is walked through in the same order in every process: texts, for one, are not."""
+    return all(type(v) in (bool, int, float) or (type(v) is tuple and _is_ordered(v)) for v in values)
 
 
 def _fields_of(value: Any) -> list[Any]:

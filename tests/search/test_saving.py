@@ -3,6 +3,9 @@
 import copy
 import dataclasses
 import enum
+import functools
+import math
+import os
 import subprocess
 import sys
 from typing import NamedTuple
@@ -169,13 +172,21 @@ def test_a_loaded_search_goes_on_to_the_bit(name, tmp_path):
         assert dataclasses.replace(found, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
 
 
-def test_where_a_search_is_cut_does_not_matter(tmp_path):
-    whole = ErmMcts(GRID, 0.1, seed=3, preset="auto")
-    whole.plan(iterations=500)
-    part = ErmMcts(GRID, 0.1, seed=3, preset="auto")
-    part.plan(iterations=500, checkpoint=tmp_path / "part", every=0.0)
-    part = load_search(tmp_path / "part", GRID)
-    assert part.save(tmp_path / "part").read_bytes() == whole.save(tmp_path / "whole").read_bytes()
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", SEARCHES)
+def test_where_a_call_is_cut_does_not_matter(name, tmp_path):
+    """Neither for what is found nor for a byte of the file, whatever the sizes of the pieces."""
+    limits = {"iterations": 3 * SOME, "threads": 2 if name == "three trees" else 1}
+    expected = SEARCHES[name]().plan(**limits, checkpoint=tmp_path / "whole")
+    asked = iter([False] * 2 + [True] * 3)
+    SEARCHES[name]().plan(**limits, checkpoint=tmp_path / "part", every=0.0, until=lambda plan: next(asked))
+    found = SEARCHES[name]().plan(**limits, checkpoint=tmp_path / "part", every=0.0)
+    assert dataclasses.replace(found, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
+    assert (tmp_path / "part").read_bytes() == (tmp_path / "whole").read_bytes()
+    plain = SEARCHES[name]()
+    plain.plan(**limits)
+    again = load_search(tmp_path / "part", model_of(plain), **NEEDS.get(name, {}))
+    assert again.save(tmp_path / "part").read_bytes() == plain.save(tmp_path / "plain").read_bytes()
 
 
 @pytest.mark.parametrize("name", WRAPS)
@@ -256,6 +267,38 @@ def test_functions_are_given_again_and_compared(tmp_path):
     with pytest.raises(OptionError, match="is not the function"):
         load_search(path, FOUR, utility=above(3.0))
     load_search(path, FOUR, utility=above(2.0))
+
+
+class Above:
+    def __init__(self, level):
+        self.level = level
+
+    def __call__(self, total):
+        return float(total > self.level)
+
+    def method(self, total):
+        return self(total)
+
+
+def power(exponent, total):
+    return abs(total) ** exponent
+
+
+@pytest.mark.parametrize(
+    ("one", "same", "other"),
+    [
+        (Above(2.0), Above(2.0), Above(3.0)),
+        (Above(2.0).method, Above(2.0).method, Above(3.0).method),
+        (functools.partial(power, 2), functools.partial(power, 2), functools.partial(power, 3)),
+        (math.exp, math.exp, math.sqrt),
+        (lambda total: square(total), lambda total: square(total), lambda total: cube(total)),
+    ],
+)
+def test_callables_of_all_kinds_are_told_apart(one, same, other, tmp_path):
+    path = NluMcts(FOUR, one, seed=3).save(tmp_path / "it")
+    load_search(path, FOUR, utility=same)
+    with pytest.raises(OptionError, match="is not the function"):
+        load_search(path, FOUR, utility=other)
 
 
 def test_what_is_not_known_to_be_whole_is_not_saved(tmp_path):
@@ -356,6 +399,27 @@ search = load_search(sys.argv[1], domains.make("grid-mdp"))
 search.plan(iterations=300)
 search.save(sys.argv[1])
 """
+
+
+DESCRIBE = """
+from tailwise.search.saved import _described
+from tailwise._values import pack
+print(_described(lambda total, level=frozenset("abc"): "x" if total in {"p", "q", "r"} else None))
+print(pack((frozenset("abcdef"), frozenset([(8, "a"), (0, "b")]), frozenset([8, 0, 16])), []))
+"""
+
+
+def test_functions_and_sets_are_described_alike_in_every_process():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", DESCRIBE],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.compiled

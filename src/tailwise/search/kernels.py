@@ -129,9 +129,9 @@ def select(arena, bonus, settings, node, num_actions, h, stream):  # type: ignor
     makes the answer a branch that the processor predicts, and so lets it walk on before the last
     update is done. Elsewhere such a branch would mostly be mispredicted.
     """
-    visits, favourite, most = 1, node + 1, 0
+    visits, favourite, most = np.int64(1), node + 1, np.int64(0)
     for unit in range(node + 1, node + 1 + num_actions):
-        count = arena.ints[4 * unit + COUNT]
+        count = np.int64(arena.ints[4 * unit + COUNT])  # sums of 32 bits would wrap
         if count == 0:
             return _untried(arena, node, num_actions, stream) if settings.tries_at_random else unit - node - 1
         visits += count

@@ -6,6 +6,7 @@ Whoever loads it gives these again. The model is compared by its fingerprint, a 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable
@@ -92,22 +93,38 @@ def _split(search: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
 def _described(function: Any) -> list[str]:
     """Return the name of a function, and a digest of its code and of the plain values that it closes over."""
     inner = getattr(function, "py_func", function)
-    inner = getattr(inner, "__func__", inner)
-    code = getattr(inner, "__code__", None)
-    name = str(getattr(inner, "__qualname__", type(inner).__qualname__))
-    cells = [_text(cell.cell_contents) for cell in getattr(inner, "__closure__", None) or ()]
-    parts = repr((_code_text(code), getattr(inner, "__defaults__", None), cells)) if code else ""
-    return [name, hashlib.sha256(parts.encode()).hexdigest()[:16]]
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return [str(name), hashlib.sha256(repr(_parts(inner)).encode()).hexdigest()[:16]]
 
 
-def _code_text(code: CodeType) -> str:
-    constants = [_code_text(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
-    return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
+def _parts(function: Any) -> Any:
+    """Return what tells a function, or an object that can be called, from others: nested lists of texts."""
+    if isinstance(function, functools.partial):
+        options = [(name, _text(value)) for name, value in sorted(function.keywords.items())]
+        return [_parts(function.func), _text(function.args), options]
+    owner, inner = getattr(function, "__self__", None), getattr(function, "__func__", function)
+    if hasattr(inner, "__code__"):
+        cells = [_text(cell.cell_contents) for cell in inner.__closure__ or ()]
+        return [_text(inner), _text(inner.__defaults__), cells, _attributes(owner)]
+    return [_text(inner), _text(getattr(type(inner), "__call__", None)), _attributes(inner)]  # noqa: B004
+
+
+def _attributes(owner: Any) -> Any:
+    return [(name, _text(value)) for name, value in sorted(getattr(owner, "__dict__", {}).items())]
 
 
 def _text(value: Any) -> str:
-    plain = isinstance(value, (bool, int, float, str, bytes, tuple, type(None), np.generic))
-    return repr(value) if plain else type(value).__qualname__
+    """Return a value in words, the same in every process: exactly if it is plain, else by its code, name or class."""
+    if isinstance(value, (tuple, list)):
+        return repr([_text(item) for item in value])
+    if isinstance(value, (set, frozenset)):
+        return repr(sorted(map(_text, value)))
+    if isinstance(value, (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)):
+        return repr(value)
+    code = value if isinstance(value, CodeType) else getattr(value, "__code__", None)
+    if isinstance(code, CodeType):
+        return repr((code.co_code.hex(), code.co_names, code.co_varnames, _text(code.co_consts)))
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _require_known(search: Any) -> None:
