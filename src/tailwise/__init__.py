@@ -119,7 +119,7 @@ _HOMES = {
 }
 _LAYERS = (
     *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "explore", "formats", "models", "planners"),
-    *("report", "reproduction", "risk", "search", "theory"),
+    *("report", "reproduction", "risk", "scale", "search", "theory"),
 )
 
 __all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]

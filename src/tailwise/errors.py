@@ -11,6 +11,7 @@
     ├── SimulatorError      (RuntimeError)  the user's simulator failed during a search
     ├── ConditionError      (ValueError)    a condition of a theorem does not hold
     ├── RunError            (RuntimeError)  an output folder or saved run cannot be used
+    ├── WorkersLostError    (RuntimeError)  no worker of a cluster is left
     ├── VersionError        (RuntimeError)  an installed library is not laid out as the kernels need it
     └── MissingExtraError   (ImportError)   an optional dependency is not installed
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import Any
 
 
 class TailwiseError(Exception):
@@ -57,6 +59,14 @@ class ConditionError(TailwiseError, ValueError):
 
 class RunError(TailwiseError, RuntimeError):
     """Raised when an output folder holds another run, or a saved run is damaged."""
+
+
+class WorkersLostError(TailwiseError, RuntimeError):
+    """Raised when no worker of a cluster is left; ``gathered`` is what had been reported until then, or None."""
+
+    def __init__(self, message: str, gathered: Any = None) -> None:
+        super().__init__(message)
+        self.gathered = gathered
 
 
 class VersionError(TailwiseError, RuntimeError):

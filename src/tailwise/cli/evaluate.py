@@ -23,6 +23,8 @@ def register(app: typer.Typer) -> None:
         seconds: given.Seconds = None,
         seed: given.Seed = None,
         threads: given.Threads = 1,
+        ray: given.Ray = None,
+        workers: given.Workers = None,
         bonus: given.Bonus = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
@@ -39,16 +41,23 @@ def register(app: typer.Typer) -> None:
 
         check_report(report)
         check_before_work((planner,), confidence, resamples)
+        given.check_workers(ray, workers)
         problem = load_model(model, horizon=horizon, discount=discount)
         player = build_planner(problem, beta, planner, bonus=bonus)
         kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
         searches = isinstance(player, Planner) and not hasattr(player, "fixed_policy")
         if iterations is None and seconds is None and searches:
             iterations = DEFAULT_ITERATIONS
-        returns = evaluate(
-            problem, player, episodes=episodes, iterations=iterations, seconds=seconds, seed=seed,
-            threads=threads, label=kind, progress=True, partial=True,
-        )  # fmt: skip
+        how: dict[str, Any] = {
+            "episodes": episodes, "iterations": iterations, "seconds": seconds, "seed": seed, "label": kind,
+            "progress": True, "partial": True,
+        }  # fmt: skip
+        if ray is not None:
+            from tailwise import scale
+
+            returns = scale.evaluate(problem, player, address=ray, workers=workers, **how)
+        else:
+            returns = evaluate(problem, player, threads=threads, **how)
         summary = returns.summary(beta, confidence=confidence, resamples=resamples)
         optimum = exact_optimum(problem, beta)
         if report is not None:

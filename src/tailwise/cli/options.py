@@ -8,6 +8,14 @@ from typing import Annotated, TypeAlias
 import typer
 
 
+def check_workers(ray: str | None, workers: int | None) -> None:
+    """Raise if workers are given without a cluster."""
+    from tailwise.errors import OptionError
+
+    if ray is None and workers is not None:
+        raise OptionError("--workers are those of a cluster: give --ray, as --ray local; for threads: --threads")
+
+
 def whole(text: str) -> int:
     """Read a whole number, written as people write large ones: 20000, 20_000, 2e4."""
     try:
@@ -65,3 +73,13 @@ Report: TypeAlias = Annotated[
 ]
 Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
 Resamples: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]
+Ray: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Work on a Ray cluster: local (this machine), auto (one that runs here), host:6379 or ray://host:10001.",
+    ),
+]
+Workers: TypeAlias = Annotated[
+    int | None, typer.Option(help="Workers on the cluster, one CPU each; as many as it has CPUs if not given.")
+]

@@ -34,8 +34,14 @@ def register(app: typer.Typer) -> None:
         step: Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")] = 0,
         seed: given.Seed = None,
         threads: Annotated[
-            int, typer.Option(help="Trees to grow side by side, a thread for each; part of what the result depends on.")
-        ] = 1,
+            int | None,
+            typer.Option(
+                help="Trees to grow side by side, a thread for each; part of what the result depends on. With --ray: "
+                "trees in all, one for each worker if not given."
+            ),
+        ] = None,
+        ray: given.Ray = None,
+        workers: given.Workers = None,
         bonus: given.Bonus = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
@@ -68,6 +74,11 @@ def register(app: typer.Typer) -> None:
             seed = 0
         condition = None if until is None else from_text(until)
         problem = load_model(model, horizon=horizon, discount=discount)
+        given.check_workers(ray, workers)
+        if ray is not None and checkpoint is not None:
+            raise OptionError("--checkpoint is for a search in this process, not on a cluster; leave one of them out")
+        if ray is not None and planner == "auto":
+            planner = "tree"
         search = build_planner(problem, beta, planner, bonus=bonus, seed=seed)
         if not isinstance(search, Planner):
             raise OptionError(f"{planner} is a fixed policy and plans nothing; use exact for the optimum")
@@ -78,13 +89,20 @@ def register(app: typer.Typer) -> None:
             limits: dict[str, Any] = {
                 "iterations": iterations, "seconds": seconds, "until": condition, "progress": watch,
             }  # fmt: skip
-            if report is None or checkpoint is not None:
+            count = 1 if threads is None else threads
+            result: Any
+            if ray is not None:
+                from tailwise import scale
+
+                trees: Any = search
+                result = scale.plan(trees, **limits, trees=threads, address=ray, workers=workers)
+            elif report is None or checkpoint is not None:
                 limits |= checkpointed(search, checkpoint, 60.0)
-                result: Any = plan_in_threads(search, threads, **limits)
+                result = plan_in_threads(search, count, **limits)
             else:
                 from tailwise.report import recorded_plan
 
-                result = recorded_plan(search, threads=threads, **limits)
+                result = recorded_plan(search, threads=count, **limits)
         if report is not None:
             from tailwise.report import decision_report
 

@@ -25,6 +25,8 @@ def register(app: typer.Typer) -> None:
         threads: Annotated[
             int | None, typer.Option(help="Threads, all cores if not given; they do not change the result.")
         ] = None,
+        ray: given.Ray = None,
+        workers: given.Workers = None,
         resume: Annotated[bool, typer.Option(help="Go on with the interrupted run in --out.")] = False,
         variant: Annotated[
             list[str] | None,
@@ -54,8 +56,14 @@ def register(app: typer.Typer) -> None:
         if report is not None and not report.parent.is_dir():
             raise OptionError(f"--report must be a file in a folder that exists, not {report}")
         require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
-        workers = (os.cpu_count() or 1) if threads is None else threads
-        folder = reproduce(out, settings, threads=workers, resume=resume, progress=True)
+        given.check_workers(ray, workers)
+        if ray is not None:
+            from tailwise import scale
+
+            folder = scale.reproduce(out, settings, address=ray, workers=workers, resume=resume, progress=True)
+        else:
+            count = (os.cpu_count() or 1) if threads is None else threads
+            folder = reproduce(out, settings, threads=count, resume=resume, progress=True)
         summary = summarise(folder)
         files = write_reproduction(summary, folder.path, page=report)
         if json:

@@ -104,22 +104,63 @@ def evaluate(
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
+    limits = (iterations, seconds)
+    totals, decisions, notes = play_episodes(
+        model, planner_or_policy, range(count), root, limits, reuse=reuse, threads=workers, progress=progress,
+        partial=partial,
+    )  # fmt: skip
+    if totals.size < count:
+        notes.append(f"interrupted: {totals.size} of {count} episodes were played")
+        decisions = None if decisions is None else decisions[: totals.size]
+    return Returns(totals, model.sense, name, world_name(root, model), decisions, tuple(notes))
+
+
+def play_episodes(
+    model: Any,
+    planner_or_policy: Any,
+    episodes: range,
+    root: np.random.SeedSequence,
+    limits: tuple[int | None, float | None],
+    *,
+    reuse: bool = True,
+    threads: int = 1,
+    progress: Progress = None,
+    partial: bool = False,
+) -> tuple[NDArray[np.float64], NDArray[np.int32] | None, list[str]]:
+    """Play some of the episodes of a sample: each has streams of its own, whichever others are played.
+
+    Parameters
+    ----------
+    model, planner_or_policy, reuse, threads, progress, partial
+        As for :func:`evaluate`.
+    episodes : range
+        Numbers of the episodes, one after the other.
+    root : SeedSequence
+        Seed of the whole sample.
+    limits : tuple
+        Iterations and seconds of each decision.
+
+    Returns
+    -------
+    tuple
+        Totals, decisions (see :class:`Returns`) and notes.
+    """
     notes: list[str] = []
-    decisions: NDArray[np.int32] | None = None
     options: dict[str, Any] = {"progress": progress, "partial": partial}
+    decisions: NDArray[np.int32] | None = None
     if hasattr(planner_or_policy, "fixed_policy"):
-        checked_limits(iterations, seconds)
-        planner_or_policy, iterations, seconds = planner_or_policy.fixed_policy, None, None
+        checked_limits(*limits)
+        planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
     if isinstance(planner_or_policy, Planner):
-        player = Player(model, planner_or_policy, checked_limits(iterations, seconds), reuse=reuse)
-        if workers > 1 and not (is_shareable(model) and is_shareable(planner_or_policy.model)):
-            notes.append(f"played in one thread, not {workers}: a model in plain Python keeps to one")
-            workers = 1
-        totals, decisions = _play_planner(player, count, root, workers, options)
-    elif iterations is not None or seconds is not None:
+        player = Player(model, planner_or_policy, checked_limits(*limits), reuse=reuse)
+        if threads > 1 and not (is_shareable(model) and is_shareable(planner_or_policy.model)):
+            notes.append(f"played in one thread, not {threads}: a model in plain Python keeps to one")
+            threads = 1
+        totals, decisions = _play_planner(player, episodes, root, threads, options)
+    elif limits != (None, None):
         raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
     elif isinstance(model, TabularMDP):
-        totals = _follow_rows(model, policy_rows(model, planner_or_policy), count, root, workers, options)
+        totals = _follow_rows(model, policy_rows(model, planner_or_policy), episodes, root, threads, options)
     else:
         act = getattr(as_policy(planner_or_policy), "act", None)
         if act is None:
@@ -127,59 +168,60 @@ def evaluate(
                 f"{planner_or_policy!r} is neither a planner nor a policy; expected a tailwise.Planner such as "
                 "ErmMcts, a function of (state, h), or an object with act(state, h)"
             )
-        if workers > 1:
-            notes.append(f"played in one thread, not {workers}: a policy that is a function keeps to one")
+        if threads > 1:
+            notes.append(f"played in one thread, not {threads}: a policy that is a function keeps to one")
         environment = SimulatorEnvironment(model, root)
-        totals = np.array(in_threads(
-            lambda episode: play(environment, model, lambda state, h: allowed(model, act(state, h), state, h), episode),
-            count, 1, **options,
-        ))  # fmt: skip
-    if totals.size < count:
-        notes.append(f"interrupted: {totals.size} of {count} episodes were played")
-        decisions = None if decisions is None else decisions[: totals.size]
-    return Returns(totals, model.sense, name, world_name(root, model), decisions, tuple(notes))
+
+        def follow(k: int) -> float:
+            return play(environment, model, lambda state, h: allowed(model, act(state, h), state, h), episodes[k])
+
+        totals = np.array(in_threads(follow, len(episodes), 1, **options))
+    return totals, decisions, notes
 
 
 def _play_planner(
-    player: Player, count: int, root: np.random.SeedSequence, threads: int, options: dict[str, Any]
+    player: Player, episodes: range, root: np.random.SeedSequence, threads: int, options: dict[str, Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
     model = player.model
-    decisions = np.full((count, model.horizon, 2), -1, dtype=np.int32) if isinstance(model, TabularMDP) else None
+    decisions = (
+        np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32) if isinstance(model, TabularMDP) else None
+    )
 
-    def one(episode: int) -> float:
+    def one(k: int) -> float:
         # An environment per episode (it holds the episode's draws), so that threads share nothing.
         environment: Environment = (
             TableEnvironment(model, root) if isinstance(model, TabularMDP) else SimulatorEnvironment(model, root)
         )
-        planner = player.fresh(child(root, episode, 1))
+        planner = player.fresh(child(root, episodes[k], 1))
 
         def act(state: Any, h: int) -> Any:
             action = player.decide(planner, state, h)
             if decisions is not None:
-                decisions[episode, h] = state, action
+                decisions[k, h] = state, action
             return action
 
-        return play(environment, model, act, episode, lambda *seen: player.follow(planner, *seen))
+        return play(environment, model, act, episodes[k], lambda *seen: player.follow(planner, *seen))
 
-    return np.array(in_threads(one, count, threads, stop=player.is_stopped.set, **options)), decisions
+    return np.array(in_threads(one, len(episodes), threads, stop=player.is_stopped.set, **options)), decisions
 
 
 def _follow_rows(
     mdp: TabularMDP,
     rows: NDArray[np.int64],
-    count: int,
+    episodes: range,
     root: np.random.SeedSequence,
     threads: int,
     options: dict[str, Any],
 ) -> NDArray[np.float64]:
     """Totals of a fixed policy in the model's own sense, in compiled blocks."""
+    count = len(episodes)
     totals = np.empty(count)
     key = run_key(root)
 
     def block(index: int) -> float:
         part = totals[index * _BLOCK : (index + 1) * _BLOCK]
         words = np.empty(4, np.uint64)
-        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, index * _BLOCK, words, part)
+        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, episodes.start + index * _BLOCK, words, part)
         if failed >= 0:
             h, state = divmod(int(failed), mdp.num_states)
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")

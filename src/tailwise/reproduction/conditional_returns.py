@@ -183,23 +183,47 @@ def conditional_returns(
     wanted = integer(iterations, "iterations", low=1)
     workers = integer(threads, "threads", low=1)
     root = seed_sequence(seed)
-    player = Player(mdp, planner, (wanted, None))
+    found, totals = integrate_episodes(mdp, planner, range(count), root, wanted, threads=workers, progress=progress)
+    name = label if label is not None else type(planner).__name__
+    returns = Returns(totals, mdp.sense, name, world_name(root, mdp))
+    return ConditionalReturns(found[:, 1], found[:, 2], found[:, 0].astype(np.int64), returns)
+
+
+def integrate_episodes(
+    mdp: TabularMDP,
+    planner: Planner,
+    episodes: range,
+    root: np.random.SeedSequence,
+    iterations: int,
+    *,
+    threads: int = 1,
+    progress: Progress = None,
+) -> tuple[Floats, Floats]:
+    """Play some of the episodes of a sample; see :func:`conditional_returns`.
+
+    Returns
+    -------
+    mixture : ndarray of float64, shape (k, 3)
+        Episode, total and probability given the episode, totals in the model's own sense.
+    totals : ndarray of float64, shape (episodes,)
+        What :func:`tailwise.evaluate` finds under the same seed.
+    """
+    player = Player(mdp, planner, (iterations, None))
     certain, tails = certain_states(mdp)
     key, cumulative = run_key(root), mdp.data.cumulative
-    found: list[list[tuple[float, float]]] = [[] for _ in range(count)]
+    found: list[list[tuple[float, float]]] = [[] for _ in episodes]
 
-    def one(episode: int) -> float:
-        draws = episode_uniforms(key, episode, mdp.horizon)
-        mine = player.fresh(child(root, episode, 1))
-        found[episode], plain = _integrate(mdp, player, mine, certain, tails, cumulative, draws)
+    def one(k: int) -> float:
+        draws = episode_uniforms(key, episodes[k], mdp.horizon)
+        mine = player.fresh(child(root, episodes[k], 1))
+        found[k], plain = _integrate(mdp, player, mine, certain, tails, cumulative, draws)
         return plain
 
-    totals = np.array(in_threads(one, count, workers, progress, stop=player.is_stopped.set))
-    name = label if label is not None else type(planner).__name__
+    totals = np.array(in_threads(one, len(episodes), threads, progress, stop=player.is_stopped.set))
     atoms = np.array([atom for one_episode in found for atom in one_episode])
-    owners = np.repeat(np.arange(count), [len(one_episode) for one_episode in found])
-    returns = Returns(np.asarray(mdp.signed(totals)), mdp.sense, name, world_name(root, mdp))
-    return ConditionalReturns(np.asarray(mdp.signed(atoms[:, 0])), atoms[:, 1], owners, returns)
+    owners = np.repeat(np.array(episodes), [len(one_episode) for one_episode in found])
+    mixture = np.column_stack((owners, np.asarray(mdp.signed(atoms[:, 0])), atoms[:, 1]))
+    return mixture, np.asarray(mdp.signed(totals))
 
 
 def _integrate(

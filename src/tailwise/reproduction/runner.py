@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise import domains
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer
-from tailwise.evaluation import action_frequencies, evaluate, policy_risk
+from tailwise.evaluation import action_frequencies, policy_risk
+from tailwise.evaluation.episodes import play_episodes
 from tailwise.planners import backward_induction
-from tailwise.reproduction.conditional_returns import conditional_returns
+from tailwise.reproduction.conditional_returns import integrate_episodes
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 from tailwise.reproduction.published import ORACLE
 from tailwise.reproduction.storage import RunFolder
@@ -53,21 +57,15 @@ def reproduce(
         If the folder holds something else, or a file in it is damaged.
     """
     workers = integer(threads, "threads", low=1)
-    folder = RunFolder(Path(out), Settings() if settings is None else settings, resume=resume)
-    experiments = list_experiments(folder.settings)
-    present = {experiment for experiment in experiments if folder.has(experiment)}
-    for experiment in present:
-        folder.load(experiment)  # a damaged file is found before hours of work, not after
-    work = float(sum(experiment.work for experiment in experiments))
-    done = float(sum(experiment.work for experiment in present))
+    folder, missing = opened(out, settings, resume=resume)
+    work = float(sum(experiment.work for experiment in list_experiments(folder.settings)))
+    done = work - float(sum(experiment.work for experiment in missing))
     with followed(progress, "reproducing", work) as tick:
-        for experiment in experiments:
-            if experiment in present:
-                continue
+        for experiment in missing:
             if tick is not None:
                 tick(done)
             begun = time.perf_counter()
-            _run(folder, experiment, workers)
+            keep(folder, experiment, [play(experiment, folder.settings.seed, range(experiment.episodes), workers)])
             with (folder.path / "timing.log").open("a") as log:
                 log.write(f"{time.perf_counter() - begun:9.3f} s  {experiment.name}\n")
             done += experiment.work
@@ -76,21 +74,53 @@ def reproduce(
     return folder
 
 
-def _run(folder: RunFolder, experiment: Experiment, threads: int) -> None:
-    mdp = domains.make(experiment.problem)
-    episodes, iterations = experiment.episodes, experiment.iterations
-    seed = experiment.seed_sequence(folder.settings.seed)
+def opened(out: str | Path, settings: Settings | None, *, resume: bool) -> tuple[RunFolder, list[Experiment]]:
+    """Return the folder of a run, and the experiments that it lacks.
+
+    Raises
+    ------
+    RunError
+        If the folder holds something else, or a file in it is damaged: that is found before hours of work, not after.
+    """
+    folder = RunFolder(Path(out), Settings() if settings is None else settings, resume=resume)
+    experiments = list_experiments(folder.settings)
+    present = {experiment for experiment in experiments if folder.has(experiment)}
+    for experiment in present:
+        folder.load(experiment)
+    return folder, [experiment for experiment in experiments if experiment not in present]
+
+
+class Sample(NamedTuple):
+    """What some episodes of an experiment gave."""
+
+    totals: NDArray[np.float64]
+    decisions: NDArray[np.int32] | None  # of plain episodes of a planner
+    mixture: NDArray[np.float64] | None  # of conditional Monte Carlo: (episode, total, probability)
+
+
+def play(experiment: Experiment, seed: int, episodes: range, threads: int = 1) -> Sample:
+    """Play some episodes of an experiment, under the root seed of the whole run."""
+    mdp, root = domains.make(experiment.problem), experiment.seed_sequence(seed)
     if experiment.algorithm == ORACLE:
-        returns = evaluate(mdp, backward_induction(mdp, experiment.beta), episodes=episodes, seed=seed)
-        folder.save(experiment, returns.costs, {}, None)
-        return
+        policy = backward_induction(mdp, experiment.beta)
+        return Sample(play_episodes(mdp, policy, episodes, root, (None, None))[0], None, None)
     planner = make_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
     if experiment.is_conditional:
-        found = conditional_returns(mdp, planner, episodes=episodes, iterations=iterations, seed=seed, threads=threads)
-        mixture = np.column_stack((found.owners.astype(np.float64), found.costs, found.weights))
-        folder.save(experiment, found.returns.costs, {}, mixture)
-        return
-    returns = evaluate(mdp, planner, episodes=episodes, iterations=iterations, seed=seed, threads=threads)
-    assert returns.decisions is not None
-    shares = action_frequencies(mdp, returns.decisions)
-    folder.save(experiment, returns.costs, {"frequency_risk": policy_risk(mdp, shares, experiment.beta)}, None)
+        mixture, totals = integrate_episodes(mdp, planner, episodes, root, experiment.iterations, threads=threads)
+        return Sample(totals, None, mixture)
+    limits = (experiment.iterations, None)
+    totals, decisions, _ = play_episodes(mdp, planner, episodes, root, limits, threads=threads)
+    return Sample(totals, decisions, None)
+
+
+def keep(folder: RunFolder, experiment: Experiment, parts: Sequence[Sample]) -> None:
+    """Write the samples of an experiment, all of whose episodes are in ``parts``, in order."""
+    totals = np.concatenate([part.totals for part in parts])
+    mixtures = [part.mixture for part in parts if part.mixture is not None]
+    decisions = [part.decisions for part in parts if part.decisions is not None]
+    facts: dict[str, float] = {}
+    if decisions:
+        mdp = domains.make(experiment.problem)
+        shares = action_frequencies(mdp, np.concatenate(decisions))
+        facts["frequency_risk"] = policy_risk(mdp, shares, experiment.beta)
+    folder.save(experiment, totals, facts, np.concatenate(mixtures) if mixtures else None)

@@ -183,11 +183,7 @@ class TreeSearch(RootedSearch[Plan]):
         Whatever more the search may take of ``max_nodes`` and ``max_memory`` is divided among them evenly.
         """
         while (missing := count - 1 - len(self._others)) > 0:
-            other = self._newcomer(self._seed.spawn(1)[0])
-            other._rules = self._new_rules()
-            handle = other._binding.handle(self._binding.state(self._handle))
-            other._plant(handle, self._step, self._spare(missing))
-            self._others.append(other)
+            self._others.append(self._beside(self._seed.spawn(1)[0], self._spare(missing)))
         team = self._members()[:count]
         if self._others:
             spare = self._spare(count)
@@ -200,6 +196,14 @@ class TreeSearch(RootedSearch[Plan]):
         other = self._twin()
         other._others = []
         other._seat(seed)
+        return other
+
+    def _beside(self, seed: Seed, limits: Limits) -> Self:
+        """Return a search with a fresh tree at this one's root."""
+        other = self._newcomer(seed)
+        other._rules = self._new_rules()
+        handle = other._binding.handle(self._binding.state(self._handle))
+        other._plant(handle, self._step, limits)
         return other
 
     def _spare(self, parts: int) -> Limits:

@@ -51,7 +51,7 @@ def record_of(search: Any, model: str = "", call: Any = None) -> Record:
     """
     arrays: list[Any] = []
     options, functions = _split(search)
-    _require_known(search)
+    require_known(search)
     problem = search._problem
     found = [
         {
@@ -127,7 +127,7 @@ def _text(value: Any) -> str:
     return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
-def _require_known(search: Any) -> None:
+def require_known(search: Any) -> None:
     """Raise if something makes this kind of search that a file would not keep."""
     kind = type(search), type(search.model)
     if kind in _sound:

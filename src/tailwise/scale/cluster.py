@@ -1,0 +1,152 @@
+"""Workers on Ray: a cluster to connect to, or one of this machine's own, and the actors that do the work."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from tailwise import __version__
+from tailwise._validate import integer
+from tailwise.errors import OptionError, RunError, VersionError, require
+from tailwise.scale.gathering import Event, Report
+from tailwise.scale.travel import unpacked
+
+
+class Job(Protocol):
+    """What a worker is given: many tasks of one kind."""
+
+    def begin(self) -> None:
+        """Get ready on the worker: compile, load."""
+
+    def run(self, task: int, seconds: float) -> Report:
+        """Begin a task, or go on with it if it was the last one, for about so long."""
+        ...
+
+
+class Worker:
+    """What runs on the cluster, one process each."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self._job: Job
+
+    def begin(self, content: bytes) -> int:
+        """Take the job; return the number of this process."""
+        if self._version != __version__:
+            raise VersionError(
+                f"a worker has tailwise {__version__}, this process {self._version}; install the same version on "
+                "every node of the cluster"
+            )
+        self._job = unpacked(content)
+        self._job.begin()
+        return os.getpid()
+
+    def run(self, task: int, seconds: float) -> Report:
+        """Work on a task."""
+        return self._job.run(task, seconds)
+
+
+@contextmanager
+def connected(address: str, workers: int | None) -> Iterator[int]:
+    """Connect to a cluster for the time of a ``with`` block; yields the number of workers.
+
+    Parameters
+    ----------
+    address : str
+        "local" for a cluster of this machine alone, which is taken down at the end; "auto" for one that runs here;
+        or its address, as ``host:6379`` or ``ray://host:10001``. Where this process is connected already, that
+        connection is used and left.
+    workers : int, optional
+        As many as the cluster has CPUs, if not given.
+    """
+    ray = require("ray", "ray", "work on a cluster")
+    wanted = None if workers is None else integer(workers, "workers", low=1)
+    was_connected = ray.is_initialized()
+    if not was_connected:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        try:
+            _knock(address)
+            if address == "local":
+                ray.init(num_cpus=wanted or os.cpu_count(), include_dashboard=False, **options)
+            else:
+                ray.init(address=address, **options)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise OptionError(
+                f"no Ray cluster answers at {address!r} ({error}); start one with 'ray start --head', or use 'local'"
+            ) from error
+    try:
+        yield wanted or max(1, int(ray.cluster_resources().get("CPU", 1)))
+    finally:
+        if not was_connected:
+            ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise ``OSError`` at once if nothing listens at ``host:port``: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10.0).close()
+
+
+class RayCrew:
+    """Carries tasks to actors of Ray, one CPU each (see :class:`tailwise.scale.gathering.Crew`).
+
+    Parameters
+    ----------
+    job : bytes
+        A packed :class:`Job`.
+    size : int
+        How many workers.
+    """
+
+    def __init__(self, job: bytes, size: int) -> None:
+        self.size = size
+        self._ray = require("ray", "ray", "work on a cluster")
+        self._kind = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
+        self._job = self._ray.put(job)
+        self._actors: dict[int, Any] = {}
+        self._pending: dict[Any, int] = {}
+
+    def __enter__(self) -> RayCrew:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for actor in self._actors.values():
+            self._ray.kill(actor, no_restart=True)
+
+    def start(self, worker: int) -> None:
+        """Start an actor."""
+        self._actors[worker] = self._kind.remote(__version__)
+        self._pending[self._actors[worker].begin.remote(self._job)] = worker
+
+    def send(self, worker: int, task: int, seconds: float) -> None:
+        """Let an actor work."""
+        self._pending[self._actors[worker].run.remote(task, seconds)] = worker
+
+    def events(self, timeout: float) -> list[Event]:
+        """Return what has come."""
+        if not self._pending:
+            return []
+        ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
+        if ready:
+            ready, _ = self._ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
+        return [Event(self._pending.pop(one), self._answer(one)) for one in ready]
+
+    def _answer(self, one: Any) -> Report | Exception | str | None:
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(one)
+        except errors.RayTaskError as error:
+            cause = error.cause
+            return cause if isinstance(cause, Exception) else RunError(f"a worker failed: {error}")
+        except errors.RayError as error:  # its process, its node or what it sent is gone
+            return next(iter(str(error).splitlines()), "") or type(error).__name__
+        return answer if isinstance(answer, Report) else None
+
+    def now(self) -> float:
+        """Return the time."""
+        return time.perf_counter()

@@ -1,0 +1,308 @@
+"""Hand out tasks to workers that may be slow or die, until each has reported: the rules, whatever carries them.
+
+- A worker has one task at a time and reports every ``slice`` seconds what it has of it so far. A report replaces
+  the earlier ones of its task, if it is further: whatever arrives, twice or late, each task counts once.
+- A worker that is lost gives its task back; what it had reported of it stays until the task, done again, is further. As
+  many lost workers as ``restarts`` are replaced.
+- A worker without a task takes over, in a second copy, one that lasts much longer than the others did; the first copy
+  that is done counts.
+- Where time is limited the clock starts once the first workers are ready (or lost). At its end nothing more is handed
+  out, the slices under way may report, and what is missing is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from tailwise.errors import WorkersLostError
+from tailwise.search import StopReason
+
+_TOO_LONG = 3.0  # times the median of the tasks that are done
+_READY_WITHIN = 120.0  # seconds for the first worker
+_OTHERS_WITHIN = 20.0  # seconds for the other first workers after it, where time is limited
+_POLL = 0.25  # seconds
+
+
+class Report(NamedTuple):
+    """What a worker has of a task."""
+
+    task: int
+    content: Any
+    work: float  # how far it is, in a unit of its own
+    is_final: bool
+
+
+class Event(NamedTuple):
+    """What came from a worker: it is ready (None), a report, a loss (why), or an error of the user's code."""
+
+    worker: int
+    what: Report | Exception | str | None
+
+
+class Crew(Protocol):
+    """What carries work to workers; see :class:`tailwise.scale.cluster.RayCrew`."""
+
+    size: int
+
+    def start(self, worker: int) -> None:
+        """Start a worker, which will be ready at some time."""
+
+    def send(self, worker: int, task: int, seconds: float) -> None:
+        """Let a worker begin a task or go on with it, and report after so many seconds at the latest."""
+
+    def events(self, timeout: float) -> list[Event]:
+        """Return what has come, or wait for it so long."""
+        ...
+
+    def now(self) -> float:
+        """Return the time, in seconds."""
+        ...
+
+
+@dataclass
+class Gathered:
+    """What came of all tasks.
+
+    Attributes
+    ----------
+    reports : dict
+        Of each task that reported, its furthest report.
+    stopped : StopReason
+        Why the work ended.
+    lost : list of str
+        Why each lost worker was lost.
+    again : set of int
+        Tasks that were begun again.
+    seconds : float
+        Time from the first hand-out to the end.
+    """
+
+    reports: dict[int, Report] = field(default_factory=dict)
+    stopped: StopReason = StopReason.ITERATIONS
+    lost: list[str] = field(default_factory=list)
+    again: set[int] = field(default_factory=set)
+    seconds: float = 0.0
+
+    def notes(self, tasks: int, noun: str) -> tuple[str, ...]:
+        """Return what the user should know: workers lost, tasks not done."""
+        found = []
+        if self.lost:
+            again = f"; {noun} begun again: {len(self.again)}" if self.again else ""
+            found.append(f"workers lost on the way: {len(self.lost)}{again}")
+        short = sum(not report.is_final for report in self.reports.values())
+        missing = tasks - len(self.reports)
+        if missing:
+            found.append(f"{missing} of {tasks} {noun} reported nothing")
+        if short and self.stopped is not StopReason.SECONDS:
+            found.append(f"{short} of {tasks} {noun} count as far as they had reported")
+        return tuple(found)
+
+
+def gather(
+    crew: Crew,
+    tasks: Iterable[int],
+    *,
+    seconds: float | None = None,
+    report_every: float = 1.0,
+    restarts: int = 10,
+    is_enough: Callable[[Gathered], bool] | None = None,
+    progress: Callable[[Gathered, float], None] | None = None,
+    keep: Callable[[Report], None] | None = None,
+) -> Gathered:
+    """Have all tasks done.
+
+    Parameters
+    ----------
+    crew : Crew
+        Carries the work.
+    tasks : iterable of int
+        Their numbers, handed out in this order.
+    seconds : float, optional
+        Time limit.
+    report_every : float, default 1.0
+        Seconds between the reports of a worker on one task.
+    restarts : int, default 10
+        How many lost workers are replaced.
+    is_enough : callable, optional
+        Asked after reports came; a true answer ends the work.
+    progress : callable, optional
+        Told what was gathered so far, and the seconds used.
+    keep : callable, optional
+        Told each final report that counts, once, as it comes.
+
+    Returns
+    -------
+    Gathered
+        Ctrl-C ends the work early, and returns what had been reported, if anything was.
+
+    Raises
+    ------
+    WorkersLostError
+        If no worker is left, or none gets ready; with what was gathered.
+    Exception
+        Whatever a task raised.
+    """
+    desk = _Desk(crew, list(tasks), seconds, report_every, restarts, keep)
+    for _ in range(crew.size):
+        desk.start()
+    try:
+        while desk.is_open():
+            news = crew.events(desk.patience())
+            for event in news:
+                desk.take(event)
+            desk.hand_out()
+            if news and progress is not None:
+                progress(desk.found, desk.used())
+            if news and is_enough is not None and desk.found.reports and is_enough(desk.found):
+                desk.found.stopped = StopReason.UNTIL
+                break
+    except KeyboardInterrupt:
+        if not desk.found.reports:
+            raise
+        desk.found.stopped = StopReason.INTERRUPTED
+    desk.found.seconds = desk.used()
+    return desk.found
+
+
+class _Desk:
+    """Who is doing what."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        tasks: list[int],
+        seconds: float | None,
+        report_every: float,
+        restarts: int,
+        keep: Callable[[Report], None] | None,
+    ) -> None:
+        self.found = Gathered()
+        self._crew, self._waiting, self._open = crew, deque(tasks), set(tasks)
+        self._seconds, self._slice, self._restarts, self._keep = seconds, report_every, restarts, keep
+        self._starting: set[int] = set()
+        self._idle: list[int] = []
+        self._busy: dict[int, tuple[int, float]] = {}  # worker: task, since
+        self._durations: list[float] = []
+        self._given_back: set[int] = set()
+        self._started = 0
+        self._arrived = crew.now()
+        self._first_ready: float | None = None
+        self._begun: float | None = None
+
+    def start(self) -> None:
+        """Start one more worker."""
+        self._starting.add(self._started)
+        self._crew.start(self._started)
+        self._started += 1
+
+    def used(self) -> float:
+        """Seconds since the first task was handed out."""
+        return 0.0 if self._begun is None else self._crew.now() - self._begun
+
+    def is_open(self) -> bool:
+        """Whether there is anything left to wait for."""
+        if not self._open:
+            return False
+        left = self._left()
+        if left <= 0.0:  # what is under way may still report
+            if self._busy and left > -max(1.0, 2.0 * self._slice):
+                return True
+            self.found.stopped = StopReason.SECONDS
+            return False
+        if not (self._starting or self._idle or self._busy):
+            self._give_up(f"all workers were lost (the last: {self.found.lost[-1]})")
+        if self._first_ready is None and self._crew.now() - self._arrived > _READY_WITHIN:
+            self._give_up(f"no worker was ready after {_READY_WITHIN:g} s: has the cluster a free CPU?")
+        return True
+
+    def _left(self) -> float:
+        return math.inf if self._seconds is None else self._seconds - self.used()
+
+    def _give_up(self, why: str) -> None:
+        known = len(self.found.reports)
+        self.found.seconds = self.used()
+        raise WorkersLostError(
+            f"{why}; {known} of {known + len(self._open - self.found.reports.keys())} tasks had reported, see the "
+            "error's gathered", gathered=self.found,
+        )  # fmt: skip
+
+    def patience(self) -> float:
+        """How long to wait for news."""
+        return min(_POLL, max(0.01, self._left()))
+
+    def take(self, event: Event) -> None:
+        """Note what came from a worker."""
+        worker, what = event
+        task, since = self._busy.pop(worker, (-1, 0.0))
+        was_starting = worker in self._starting
+        self._starting.discard(worker)
+        if isinstance(what, str):
+            self._lose(task, what)
+            return
+        if isinstance(what, Exception):
+            raise what
+        if was_starting and self._first_ready is None:
+            self._first_ready = self._crew.now()
+        if what is not None and self._counts(what, since) and self._left() > 0.0:
+            self._send(worker, task, since)
+        else:
+            self._idle.append(worker)
+
+    def _counts(self, report: Report, since: float) -> bool:
+        """Keep a report if it is the furthest of its task; return whether its worker goes on with the task."""
+        if report.task not in self._open:
+            return False
+        known = self.found.reports.get(report.task)
+        if known is None or report.is_final or report.work > known.work:
+            self.found.reports[report.task] = report
+        if report.is_final:
+            self._open.discard(report.task)
+            self._durations.append(self._crew.now() - since)
+            if self._keep is not None:
+                self._keep(report)
+        return not report.is_final
+
+    def _lose(self, task: int, why: str) -> None:
+        self.found.lost.append(why)
+        if task in self._open and task not in (other for other, _ in self._busy.values()):
+            self._waiting.appendleft(task)
+            self._given_back.add(task)
+        if self._restarts > 0:
+            self._restarts -= 1
+            self.start()
+
+    def hand_out(self) -> None:
+        """Give tasks to those who have none."""
+        now = self._crew.now()
+        if self._begun is None:
+            others_due = self._first_ready is not None and now - self._first_ready > _OTHERS_WITHIN
+            if self._first_ready is None or (self._seconds is not None and self._starting and not others_due):
+                return
+            self._begun = now
+        while self._idle and self._left() > 0.0 and (task := self._next()) is not None:
+            self._send(self._idle.pop(0), task, now)
+
+    def _send(self, worker: int, task: int, since: float) -> None:
+        self._busy[worker] = (task, since)
+        self._crew.send(worker, task, min(self._slice, self._left()))
+
+    def _next(self) -> int | None:
+        """Return the next task to hand out: one that waits, or a second copy of one that lasts too long."""
+        while self._waiting:
+            task = self._waiting.popleft()
+            if task in self._open:
+                self.found.again.update(self._given_back & {task})
+                return task
+        if not self._durations:
+            return None
+        limit, running = _TOO_LONG * statistics.median(self._durations), list(self._busy.values())
+        tasks = [task for task, _ in running]
+        slow = [(since, task) for task, since in running if task in self._open and tasks.count(task) == 1]
+        if slow and self._crew.now() - min(slow)[0] > max(limit, 1.0):
+            return min(slow)[1]
+        return None
