@@ -79,3 +79,16 @@ def test_a_constraint_and_nested_cvar():
         run("solve", "grid-mdp", "--evar", "0.5", "--within", "3")
     with pytest.raises(OptionError, match="the least that any plan can have is"):
         run("solve", "grid-mdp", "--cvar", "0.95", "--within", "3")
+
+
+def test_threads_change_nothing_and_who_keeps_to_one_says_so():
+    for words in (["--beta", "0.5"], ["--evar", "0.9"]):
+        outputs = [
+            CliRunner().invoke(app, ["solve", "mdp-4", *words, "--threads", number], catch_exceptions=False).stdout
+            for number in ("1", "2")
+        ]
+        assert outputs[0] == outputs[1]
+    alone = (
+        CliRunner().invoke(app, ["solve", "mdp-4", "--cvar", "0.9", "--threads", "2"], catch_exceptions=False).stdout
+    )
+    assert "searched in one thread, not 2: --cvar keeps to one" in alone

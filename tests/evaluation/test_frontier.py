@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from small_tables import random_table
-from tailwise import TabularMDP, backward_induction, domains, frontier
+from tailwise import ExactPlanner, TabularMDP, backward_induction, domains, evar_planning, frontier
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
 from tailwise.evaluation import cost_distribution, evaluate
@@ -117,3 +117,17 @@ def test_the_command(tmp_path):
     assert picture.stat().st_size > 1000
     with pytest.raises(OptionError, match="--betas must be"):
         runner.invoke(app, ["frontier", "grid-mdp", "--betas", "low"], catch_exceptions=False)
+
+
+def test_threads_do_not_change_what_is_exact():
+    mdp = domains.make("grid-mdp")
+    one, two = (frontier(mdp, [0.0, 0.05], threads=threads) for threads in (1, 2))
+    assert [(p.low, p.high, p.label, p.erm) for p in one.points] == [
+        (p.low, p.high, p.label, p.erm) for p in two.points
+    ]
+    assert evar_planning(mdp, 0.9, threads=2).value == evar_planning(mdp, 0.9).value
+    assert ExactPlanner(mdp, 0.1, seed=0).plan(iterations=8, threads=2).rows == (
+        ExactPlanner(mdp, 0.1, seed=0, threads=3).plan(iterations=8).rows
+    )
+    with pytest.raises(OptionError, match="threads"):
+        frontier(mdp, [0.0, 0.05], threads=0)

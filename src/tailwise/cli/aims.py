@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def solve_aim(
-    mdp: TabularMDP, aim: str, amount: float, *, within: float | None, report: Path | None, json: bool
+    mdp: TabularMDP, aim: str, amount: float, *, within: float | None, threads: int, report: Path | None, json: bool
 ) -> None:
     """Find the plan for one aim, and show it beside the risk-neutral one.
 
@@ -26,6 +26,8 @@ def solve_aim(
         The level, or the total that should not be exceeded.
     within : float or None
         A budget for the risk; what is made least is then the mean.
+    threads : int
+        Threads of each solve, where the aim is EVaR; the other aims keep to one, and the output says so.
     report : Path or None
         Where a report goes.
     json : bool
@@ -42,13 +44,14 @@ def solve_aim(
         exceedance_planning,
         nested_cvar_planning,
     )
+    from tailwise.search.anytime import one_thread
 
     plan: Any
     if within is not None:
         is_erm = aim == "beta"
         plan = constrained_planning(mdp, within, beta=amount if is_erm else None, level=None if is_erm else amount)
     elif aim == "evar":
-        plan = evar_planning(mdp, amount, progress=True)
+        plan = evar_planning(mdp, amount, threads=threads, progress=True)
     elif aim == "nested-cvar":
         plan = nested_cvar_planning(mdp, amount)
     else:
@@ -90,7 +93,8 @@ def solve_aim(
         }  # fmt: skip
         print_json(content)
         return
-    for note in mdp.notes:
+    alone = () if aim == "evar" and within is None else one_thread(threads, f"--{aim} keeps to one")
+    for note in (*mdp.notes, *alone):
         say(f"Note: {note}", "dim")
     say(f"Take {mdp.action_name(plan.action)} in state {mdp.state_name(mdp.start)}.", "bold")
     say(found)

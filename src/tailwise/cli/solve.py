@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         state: given.State = None,
         step: Annotated[int, typer.Option(help="Decide at this step h (with --beta).")] = 0,
+        threads: given.Threads = 1,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         report: given.Report = None,
@@ -56,10 +57,11 @@ def register(app: typer.Typer) -> None:
             if step:
                 raise OptionError(f"--{chosen[0]} is an aim for the whole total: it plans from step 0, not {step}")
             table = load_table(model, horizon=horizon, discount=discount, state=state)
-            solve_aim(table, chosen[0], float(aims[chosen[0]] or 0.0), within=within, report=report, json=json)
+            amount = float(aims[chosen[0]] or 0.0)
+            solve_aim(table, chosen[0], amount, within=within, threads=threads, report=report, json=json)
             return
         problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
-        planner = ExactPlanner(problem, beta)
+        planner = ExactPlanner(problem, beta, threads=threads)
         planner.reset(find_state(problem, state), step)
         found, shown = planner.decision(), state_text(problem, planner.state)
         if report is not None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
-from tailwise._validate import real
+from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
@@ -145,8 +145,11 @@ def frontier(
         How exactly the betas of change are found, relative.
     planner : str, default "auto"
         On simulators, a name of :func:`tailwise.planners.list_planners`.
-    episodes, iterations, seed, threads
+    episodes, iterations, seed
         On simulators, as for :func:`tailwise.evaluate`. Every beta meets the same random numbers.
+    threads : int, default 1
+        Threads of each exact solve, or of the episodes of a compiled simulator; they do not change the result. Models
+        in plain Python keep to one, and the ``notes`` of each point's sample say so.
     progress : bool or callable, optional
         True shows a bar; a function is called with (betas solved, None) on a table, and with (episodes played, of how
         many) on a simulator.
@@ -174,7 +177,7 @@ def frontier(
     limit = None if budget is None else real(budget, "budget")
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:
-            found, certified = _exact_points(model, wanted, tolerance, limit, tick)
+            found, certified = _exact_points(model, wanted, tolerance, limit, integer(threads, "threads", low=1), tick)
         return Frontier(_compared(found, model.sense), model.sense, limit, True, certified)
     options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
     number = 1 + len(_SCALES) + 1 if wanted is None else len(wanted)
@@ -210,18 +213,24 @@ def _exact_points(
     betas: list[float] | None,
     tolerance: float,
     budget: float | None,
+    threads: int,
     tick: Callable[[float], None] | None,
 ) -> tuple[list[FrontierPoint], bool]:
     if betas is None:
-        betas = [0.0, _largest_beta(mdp)]
+        betas = [0.0, _largest_beta(mdp, threads)]
     if len(betas) == 1:
-        pieces = [PolicyInterval(betas[0], betas[0], backward_induction(mdp, betas[0]), True)]
+        pieces = [PolicyInterval(betas[0], betas[0], backward_induction(mdp, betas[0], threads=threads), True)]
     else:
         pieces = [
             piece
             for low, high in itertools.pairwise(betas)
             for piece in policy_intervals(
-                mdp, low, high, tolerance=tolerance, progress=None if tick is None else lambda done, _: tick(done)
+                mdp,
+                low,
+                high,
+                tolerance=tolerance,
+                threads=threads,
+                progress=None if tick is None else lambda done, _: tick(done),
             )
         ]
     points: list[FrontierPoint] = []
@@ -237,14 +246,18 @@ def _exact_points(
     return points, all(piece.certified for piece in pieces)
 
 
-def _largest_beta(mdp: TabularMDP) -> float:
+def _largest_beta(mdp: TabularMDP, threads: int) -> float:
     """Return a beta at which the optimal risk has come within 1 % of its way to the worst case."""
     low, high = total_bounds(mdp)
     if high <= low:
         return 1.0
-    neutral, worst = (backward_induction(mdp, beta).value for beta in (0.0, 1e6 / (high - low)))
+
+    def optimum(beta: float) -> float:
+        return backward_induction(mdp, beta, threads=threads).value
+
+    neutral, worst = optimum(0.0), optimum(1e6 / (high - low))
     beta = 1.0 / (high - low)
-    while abs(backward_induction(mdp, beta).value - neutral) < 0.99 * abs(worst - neutral):
+    while abs(optimum(beta) - neutral) < 0.99 * abs(worst - neutral):
         beta *= 2.0
     return beta
 

@@ -83,6 +83,7 @@ def evar_planning(
     *,
     tolerance: float | None = None,
     max_solves: int = 20_000,
+    threads: int = 1,
     progress: Progress = None,
 ) -> EvarSolution:
     """Find the plan with the least entropic value at risk.
@@ -97,6 +98,8 @@ def evar_planning(
         Largest gap that is allowed, > 0, in the unit of the costs; 1e-4 of the range of the totals if not given.
     max_solves : int, default 20,000
         Stop there, with the gap that is left.
+    threads : int, default 1
+        Threads of each solve; they do not change the result.
     progress : bool or callable, optional
         True shows a bar; a function is called with (betas solved, None).
 
@@ -127,7 +130,7 @@ def evar_planning(
     spread = high - low
     allowed = 1e-4 * spread if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=True)
     limit = integer(max_solves, "max_solves", low=4)
-    neutral = backward_induction(mdp, 0.0)
+    neutral = backward_induction(mdp, 0.0, threads=threads)
     sign = 1.0 if mdp.sense == "cost" else -1.0
     values = {0.0: sign * neutral.value}
     best = (values[0.0] + math.inf, 0.0)
@@ -136,7 +139,7 @@ def evar_planning(
 
     def solve(beta: float) -> None:
         nonlocal best
-        values[beta] = sign * backward_induction(mdp, beta).value
+        values[beta] = sign * backward_induction(mdp, beta, threads=threads).value
         best = min(best, (values[beta] + penalty / beta, beta))
 
     def bounded(a: float, b: float) -> tuple[float, float, float]:
@@ -161,7 +164,7 @@ def evar_planning(
             if tick is not None:
                 tick(len(values))
     gap = max(0.0, best[0] - intervals[0][0])
-    solution = backward_induction(mdp, best[1])
+    solution = backward_induction(mdp, best[1], threads=threads)
     return EvarSolution(level, float(mdp.signed(best[0])), gap, best[1], solution, len(values))
 
 

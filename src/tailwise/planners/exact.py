@@ -68,6 +68,8 @@ class ExactPolicy:
         Finite risk level at step 0.
     max_states : int, default 100_000
         Most states of a simulator.
+    threads : int, default 1
+        Threads of the solution, which they do not change.
 
     Raises
     ------
@@ -84,11 +86,12 @@ class ExactPolicy:
     True
     """
 
-    def __init__(self, model: Any, beta: float, *, max_states: int = 100_000) -> None:
+    def __init__(self, model: Any, beta: float, *, max_states: int = 100_000, threads: int = 1) -> None:
         require_model(model)
         self.model = model
         self.beta = real(beta, "beta")
         self._max_states = integer(max_states, "max_states", low=1)
+        self.threads = integer(threads, "threads", low=1)
         self._places: dict[Any, tuple[int, int]] = {}
         self.table: TabularMDP = model
         if not isinstance(model, TabularMDP):
@@ -99,7 +102,7 @@ class ExactPolicy:
     @cached_property
     def solution(self) -> Solution:
         """The solution of the table, found at first use."""
-        return backward_induction(self.table, self.beta)
+        return backward_induction(self.table, self.beta, threads=self.threads)
 
     def index(self, state: Any, h: int) -> int:
         """Return the table's index of a state, or raise ``StateError``.
@@ -130,7 +133,7 @@ class ExactPolicy:
         """Return the policy of the same simulator begun in another state."""
         other = copy.copy(self.model)
         other.start = state
-        return ExactPolicy(other, self.beta, max_states=self._max_states)
+        return ExactPolicy(other, self.beta, max_states=self._max_states, threads=self.threads)
 
 
 class ExactPlanner(ActsByPlanning):
@@ -146,6 +149,8 @@ class ExactPlanner(ActsByPlanning):
         Of the episodes that are played; the values and the action do not depend on it.
     max_states : int, default 100_000
         Most states of a simulator.
+    threads : int, default 1
+        Threads of the solution, which they do not change.
 
     Raises
     ------
@@ -165,9 +170,11 @@ class ExactPlanner(ActsByPlanning):
     ('safe', 1.779207373, 500)
     """
 
-    def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_states: int = 100_000) -> None:
+    def __init__(
+        self, model: Any, beta: float, *, seed: Seed = None, max_states: int = 100_000, threads: int = 1
+    ) -> None:
         self.model = model
-        self._whole = self._policy = ExactPolicy(model, beta, max_states=max_states)
+        self._whole = self._policy = ExactPolicy(model, beta, max_states=max_states, threads=threads)
         self.beta = self._whole.beta
         self._rng = generator(seed)
         self.reset()
@@ -231,6 +238,7 @@ class ExactPlanner(ActsByPlanning):
         iterations: int | None = None,
         seconds: float | None = None,
         *,
+        threads: int = 1,
         until: Callable[[Plan], bool] | None = None,
         progress: PlanProgress = None,
     ) -> ExactPlan:
@@ -240,6 +248,8 @@ class ExactPlanner(ActsByPlanning):
         ----------
         iterations : int, optional
             Number of episodes to play, over all actions: 65,536 if not given, and at most.
+        threads : int, default 1
+            Threads of the solution, where it has not been found yet; they do not change the result.
         seconds, until, progress : optional
             As for every planner. The answer does not depend on them: it is exact before the first episode.
 
@@ -251,6 +261,7 @@ class ExactPlanner(ActsByPlanning):
         allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
         if self._step >= self.model.horizon:
             raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+        self._policy.threads = max(self._policy.threads, integer(threads, "threads", low=1))
         size = self._policy.table.actions(self._root).size
         totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
         chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))

@@ -56,6 +56,7 @@ def policy_intervals(
     *,
     tolerance: float = 1e-8,
     max_solves: int = 5000,
+    threads: int = 1,
     progress: Progress = None,
 ) -> tuple[PolicyInterval, ...]:
     """Trace the ERM-optimal policies from one beta to another.
@@ -71,6 +72,8 @@ def policy_intervals(
         interval can be missed.
     max_solves : int, default 5000
         Most betas to solve; what is left uncertified then says so.
+    threads : int, default 1
+        Threads of each solve; they do not change the result.
     progress : bool or callable, optional
         True shows a bar; a function is called with (betas solved so far, None).
 
@@ -97,7 +100,7 @@ def policy_intervals(
         raise OptionError(f"betas must increase: {first:g} is not below {last:g}")
     share = real(tolerance, "tolerance", low=1e-14, high=0.5)
     limit = integer(max_solves, "max_solves", low=2)
-    points = {beta: _Point.at(mdp, beta) for beta in (first, last)}
+    points = {beta: _Point.at(mdp, beta, threads) for beta in (first, last)}
     pending, pieces = [(first, last)], []
     with followed(progress, "solving for each beta", None) as tick:
         while pending:
@@ -113,7 +116,7 @@ def policy_intervals(
                 pieces.append((a, b, same, sure or narrow))
                 continue
             middle = _between(a, b)
-            points[middle] = _Point.at(mdp, middle)
+            points[middle] = _Point.at(mdp, middle, threads)
             pending += [(middle, b), (a, middle)]
     found: list[PolicyInterval] = []
     for a, b, same, sure in pieces:
@@ -147,8 +150,8 @@ class _Point:
     key: bytes
 
     @classmethod
-    def at(cls, mdp: TabularMDP, beta: float) -> _Point:
-        solution = backward_induction(mdp, beta)
+    def at(cls, mdp: TabularMDP, beta: float, threads: int) -> _Point:
+        solution = backward_induction(mdp, beta, threads=threads)
         reached = _reached(mdp, solution.policy)
         return cls(solution, reached, np.where(reached, solution.policy, -1).tobytes())
 
