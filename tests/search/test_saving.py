@@ -238,6 +238,8 @@ def test_another_model_is_refused(tmp_path):
     for other in (FOUR, GRID.with_options(horizon=GRID.horizon + 1), GRID.with_options(start=1), walk()):
         with pytest.raises(ModelError, match="the search is of another model"):
             load_search(path, other)
+    with pytest.raises(ModelError, match="cannot be planned on"):
+        load_search(path, "grid-mdp")
     path = ErmMcts(walk(), 0.1, seed=3).save(tmp_path / "it")
     other = walk()
     other.terminal_cost = lambda state: 1.0
@@ -402,9 +404,9 @@ search.save(sys.argv[1])
 
 
 DESCRIBE = """
-from tailwise.search.saved import _described
+from tailwise.search.function_text import described
 from tailwise._values import pack
-print(_described(lambda total, level=frozenset("abc"): "x" if total in {"p", "q", "r"} else None))
+print(described(lambda total, level=frozenset("abc"): "x" if total in {"p", "q", "r"} else None))
 print(pack((frozenset("abcdef"), frozenset([(8, "a"), (0, "b")]), frozenset([8, 0, 16])), []))
 """
 

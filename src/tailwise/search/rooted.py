@@ -19,8 +19,9 @@ from tailwise.bindings import position_of
 from tailwise.errors import OptionError
 from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Turn, one_thread, run_anytime
+from tailwise.search.checkpoint import Checkpoint
 from tailwise.search.plan import Origin, Plan, StopReason
-from tailwise.search.saved import Checkpoint, save_search
+from tailwise.search.saved import save_search
 from tailwise.search.side_by_side import SideBySide
 
 Found = TypeVar("Found", bound=Plan)

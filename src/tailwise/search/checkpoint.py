@@ -1,0 +1,131 @@
+"""Checkpoints: a call of ``plan`` that keeps a file up to date, and goes on from it when it is made again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._files import Record, checked, clear_drafts, read_record, record_parts, write_record
+from tailwise._validate import real
+from tailwise.errors import OptionError
+from tailwise.models.fingerprint import fingerprint
+from tailwise.search.plan import StopReason
+from tailwise.search.saved import KIND, VERSION, record_of, restore
+from tailwise.search.side_by_side import SideBySide
+
+_OTHERS = {
+    "tailwise": "another version of tailwise", "search": "another kind", "model": "another model",
+    "options": "other options", "functions": "other functions",
+}  # fmt: skip
+
+
+class Checkpoint:
+    """A file that a call of ``plan`` keeps up to date, and from which the same call, made again, goes on.
+
+    The file says how the search stood when the call began (a digest), so that nothing else can be taken for it.
+
+    Parameters
+    ----------
+    search : RootedSearch
+        The search, whose turn it is.
+    path : str or Path
+        The file.
+    every : float
+        Seconds between two writings.
+    """
+
+    def __init__(self, search: Any, path: str | Path, every: float) -> None:
+        self._search, self._path = search, Path(path).expanduser()
+        self._every = real(every, "every", low=0.0, hint="it is in seconds")
+        self._model = fingerprint(search._problem).hex()
+        self._call: dict[str, Any] = {}
+        self._reasons: list[StopReason | None] = []
+        self._work: Any = None
+        self._written = 0.0
+
+    def resume(self, threads: int, iterations: int | None) -> list[NDArray[np.int64]]:
+        """Take over what the file holds of this call; return the counts of each tree when it began, none if it is new.
+
+        Raises
+        ------
+        FormatError
+            If the file holds something else, or is damaged; it stays as it is.
+        OptionError
+            If it holds another search, a call with other threads, or more iterations than are asked for.
+        """
+        search = self._search
+        now = record_of(search, self._model)
+        self._call = {"origin": _digest(now), "threads": threads}
+        if not self._path.exists():
+            return []
+        found = read_record(self._path, KIND, VERSION)
+        call = checked(self._path, KIND, lambda: self._call_in(found, now))
+        if call is None:
+            return []
+        if call["threads"] != threads:
+            raise OptionError(
+                f"{self._path} holds this call with threads={call['threads']}, not {threads}: give that, or choose "
+                "another file"
+            )
+        if iterations is not None and call["done"] > iterations:
+            raise OptionError(
+                f"{self._path} holds {call['done']:,} iterations of this search already, more than "
+                f"iterations={iterations:,}; ask for more, or choose another file"
+            )
+        before = [np.array(counts, np.int64) for counts in call["before"]]
+        checked(self._path, KIND, lambda: restore(search, found))
+        self._reasons = [None if reason is None else StopReason(reason) for reason in call["reasons"]]
+        return before
+
+    def begin(
+        self, work: SideBySide, before: list[NDArray[np.int64]], progress: Callable[[int, float], None] | None
+    ) -> Callable[[int, float], None]:
+        """Write the file for the first time; return a function that reports progress and writes it when it is time."""
+        clear_drafts(self._path)
+        self._work, self._call["before"] = work, [counts.tolist() for counts in before]
+        if self._reasons:
+            work.resume(self._reasons)
+        self.save()
+
+        def note(iterations: int, seconds: float) -> None:
+            if progress is not None:
+                progress(iterations, seconds)
+            if time.monotonic() - self._written >= self._every:
+                self.save()
+
+        return note
+
+    def _call_in(self, found: Record, now: Record) -> Any:
+        """Return what the file says of a call that is ours; None if the search stands just where the file does."""
+        for part, other in _OTHERS.items():
+            if found.content[part] != now.content[part]:
+                raise OptionError(
+                    f"{self._path} holds another search: it is of {other}. Choose another file, or go on with that one "
+                    "(tailwise.load_search)"
+                )
+        call = found.content["call"]
+        if call is not None and call["origin"] == self._call["origin"]:
+            return call
+        if _digest(found) == self._call["origin"]:
+            return None
+        raise OptionError(
+            f"{self._path} holds a search of this kind that began otherwise: with another seed (or none), state or "
+            "step, or after other calls. Choose another file, or go on with that search (tailwise.load_search)"
+        )
+
+    def save(self) -> None:
+        """Write the file."""
+        call = {**self._call, "reasons": self._work.reasons, "done": sum(count() for count in self._work.counts)}
+        write_record(self._path, KIND, VERSION, record_of(self._search, self._model, call))
+        self._written = time.monotonic()
+
+
+def _digest(record: Record) -> str:
+    """Return a digest of a search, whatever call is under way."""
+    parts = record_parts(KIND, VERSION, Record({**record.content, "call": None}, record.arrays))
+    return str(parts[-1].decode().strip())
