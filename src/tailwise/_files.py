@@ -59,17 +59,18 @@ def write_whole(path: Path, parts: Iterable[Any]) -> None:
         with draft.open("wb") as file:
             for part in parts:
                 file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
+        put_in_place(draft, target)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    _settle(target.parent)
 
 
-def _settle(folder: Path) -> None:
-    """Let the new name of a file outlive a power cut, where the system has a way to say so."""
+def put_in_place(draft: Path, target: Path) -> None:
+    """Move a complete file to its place in the same file system, so that it outlives a power cut from then on."""
+    with draft.open("r+b") as file:
+        os.fsync(file.fileno())
+    draft.replace(target)
+    folder = target.parent
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows opens no folders

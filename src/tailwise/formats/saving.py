@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tailwise._files import put_in_place
 from tailwise.errors import FormatError, ModelError, UnknownNameError
 from tailwise.formats.registry import format_of_file, list_formats
 from tailwise.models import TabularMDP
@@ -65,7 +66,7 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
             except FormatError as error:
                 raise FormatError(str(error).replace(str(draft), str(target))) from None
             for part in sorted(Path(folder).iterdir(), key=lambda part: part.name == target.name):
-                part.replace(target.with_name(part.name))
+                put_in_place(part, target.with_name(part.name))
     except OSError as error:
         raise FormatError(f"{target}: it cannot be written: {error.strerror}") from None
     return target

@@ -51,6 +51,7 @@ Ints = NDArray[np.int64]
 _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
 _FIRST_NODES = 1_024
 _UNLIMITED = 2**62
+_MOST_NODES = 2**31  # they are found by 32-bit ints
 _SLICE = 10_000  # nodes that are backed up between two looks at the clock: some hundredths of a second
 _KEPT = ("low", "high", "limits", "path", "book", "root_low", "root_high", "root_visits")  # of the trial
 
@@ -135,7 +136,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
         self.beta = real(beta, "beta")
         slack = real(tolerance, "tolerance", low=0.0)
         closeness = math.inf if width is None else real(width, "width", low=0.0)
-        self._most_nodes = _UNLIMITED if max_nodes is None else integer(max_nodes, "max_nodes", low=1)
+        most_nodes = _MOST_NODES if max_nodes is None else integer(max_nodes, "max_nodes", low=1)
+        self._most_nodes = min(most_nodes, _MOST_NODES)
         self._most_bytes = _UNLIMITED if max_memory is None else integer(max_memory, "max_memory", low=_NODE_BYTES)
         self._bounds = bounds if callable(bounds) else None
         self._max_states = integer(max_states, "max_states", low=1)

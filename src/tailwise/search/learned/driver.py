@@ -196,7 +196,9 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             nodes = store.kept_nodes(nodes, None, short)
         else:
             known = store.grown_knowledge(known, short, int(work[store.PLACES]), 2 * self._horizon)
-        if store.num_bytes(known, nodes, self._scratch) > (self.options.max_memory or _UNLIMITED):
+        largest = max(known.first.size, known.heads.size, known.costs.size, nodes.states.size, nodes.q.size)
+        taken = store.num_bytes(known, nodes, self._scratch)
+        if largest > store.MOST_ENTRIES or taken > (self.options.max_memory or _UNLIMITED):
             return StopReason.MAX_MEMORY
         self._known, self._nodes = known, nodes
         return None
