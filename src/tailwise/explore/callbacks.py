@@ -103,5 +103,5 @@ def answer(session: Session, pressed: Any, value: Any) -> None:
         session.lay_out()
     elif kind == "use" and view.frontier is not None:
         session.change(beta=view.frontier.points[k].beta)
-    elif kind == "act" and place == view.place and view.moment.plan is not None:  # else a click on an old page
-        session.act(view.moment.plan.rows[k].action)
+    elif kind == "act" and place == view.place:  # else a click on an old page
+        session.act(session.actions(view.moment.state)[k])

@@ -10,6 +10,7 @@ from typing import Any
 from tailwise.explore import figures
 from tailwise.explore.session import Session, View
 from tailwise.models.simulator import model_name
+from tailwise.search import Plan
 
 BETA_STEPS = 20  # of the slider, in each power of ten
 LEAST_BETA, MOST_BETA = -6, 2  # powers of ten; its first position is 0
@@ -138,7 +139,7 @@ def decision(session: Session, view: View) -> Any:
     where = f"in state {session.state_text(moment.state)} at step {h}"
     if plan is None:
         return [html.H2(f"Thinking {where}")]
-    label = getattr(plan, "label", str(plan.action))
+    label = session.action_text(plan.action, moment.state)
     said = [html.H2(["Take ", html.Strong(label, id="action"), f" {where}"])]
     if view.status.label == "searching":
         said.append(html.P("So far; the search is under way.", className="note"))
@@ -149,21 +150,19 @@ def decision(session: Session, view: View) -> Any:
         verdict = "the search agrees" if plan.action in exact.optimal_actions else "the search has not found it"
         said.append(html.P(f"Exact optimum: {exact.label}; {verdict}."))
     sure = {} if exact is None or is_itself else {row.action: row for row in exact.rows}
-    known = getattr(plan, "rows", ())
-    is_sampled = any(math.isfinite(row.mean) for row in known)
+    known = {row.action: row for row in getattr(plan, "rows", ())}
+    is_sampled = any(math.isfinite(getattr(row, "mean", math.nan)) for row in known.values())
     sampled = ["sampled mean", "worst seen"] if is_sampled else []
     columns = ["action", "take it", "ERM", *(["exact ERM"] if sure else []), *sampled, "visits"]
     rows = []
-    for k, row in enumerate(known):
-        worst = row.maximum if plan.sense == "cost" else row.minimum
-        take = html.Button(
-            "Take", id={"type": "act", "place": h, "action": k}, title=f"Take {row.label}",
-            **{"aria-label": f"Take {row.label}"},
-        )  # fmt: skip
-        exactly = [_number(sure[row.action].erm if row.action in sure else math.nan)] if sure else []
-        seen = [_number(row.mean), _number(worst)] if is_sampled else []
-        cells = [row.label, take, _number(row.erm), *exactly, *seen, f"{row.visits:,}"]
-        rows.append((cells, row.action == plan.action))
+    for k, action in enumerate(session.actions(moment.state)):
+        row, name = known.get(action), session.action_text(action, moment.state)
+        take = html.Button("Take", id={"type": "act", "place": h, "action": k}, **{"aria-label": f"Take {name}"})
+        exactly = [_number(getattr(sure.get(action), "erm", math.nan))] if sure else []
+        worst = getattr(row, "maximum" if session.model.sense == "cost" else "minimum", math.nan)
+        seen = [_number(getattr(row, "mean", math.nan)), _number(worst)] if is_sampled else []
+        cells = [name, take, _number(getattr(row, "erm", math.nan)), *exactly, *seen, f"{getattr(row, 'visits', 0):,}"]
+        rows.append((cells, action == plan.action))
     said.append(_table("Actions", columns, rows))
     kind = getattr(plan, "planner", "") or view.settings.planner
     work = f"{kind}: {moment.trace[-1][0]:,} iterations" if moment.trace else ""
@@ -176,15 +175,14 @@ def decision(session: Session, view: View) -> Any:
 def curves(view: View) -> Any:
     """Return the distributions after the actions, and how the estimates came about."""
     moment = view.moment
-    if moment.plan is None or not hasattr(moment.plan, "samples"):
+    if not isinstance(moment.plan, Plan):
         return []
     drawn = [
-        _graph("Totals as sampled", "distribution", figures.distribution(moment.plan)),
-        _graph("How probable is worse?", "exceedance", figures.exceedance(moment.plan)),
+        ("Totals as sampled", "distribution", figures.totals(moment.plan)),
+        ("How probable is worse?", "exceedance", figures.exceedance(moment.plan)),
+        ("Estimates by iterations", "convergence", figures.convergence(moment) if len(moment.trace) > 1 else None),
     ]
-    if len(moment.trace) > 1:
-        drawn.append(_graph("Estimates by iterations", "convergence", figures.convergence(moment)))
-    return drawn
+    return [_graph(title, name, figure) for title, name, figure in drawn if figure is not None]
 
 
 def frontier(session: Session, view: View) -> Any:
@@ -219,7 +217,7 @@ def episode(session: Session, view: View) -> Any:
 
     rows = []
     for h, moment in enumerate(view.moments):
-        thought = getattr(moment.plan, "label", "...")
+        thought = "..." if moment.plan is None else session.action_text(moment.plan.action, moment.state)
         taken = "" if moment.taken is None else session.action_text(moment.taken, moment.state)
         cost = "" if moment.taken is None else _number(moment.cost)
         look = html.Button("Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at step {h}"})
@@ -245,7 +243,9 @@ def _field(label: str, name: str, *inputs: Any) -> Any:
 def _graph(title: str, name: str, figure: Any) -> Any:
     from dash import dcc, html
 
-    graph = dcc.Graph(id=name, figure=figure, config=figures.CONFIG, style={"height": f"{figures.HEIGHT}px"})
+    graph = dcc.Graph(
+        id=name, figure=figure, config=figures.CONFIG, style={"height": f"{figure['layout']['height']}px"}
+    )
     return html.Div([*([html.H2(title)] if title else []), graph], className="card" if title else "")
 
 

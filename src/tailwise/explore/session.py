@@ -56,8 +56,8 @@ class Moment:
         What the planner thinks so far.
     exact : Plan or None
         The exact optimum, of a table that is solved in no time.
-    trace : tuple of (int, tuple of float)
-        Iterations, and the risk of each action by then.
+    trace : tuple of (int, tuple of ActionRow)
+        Iterations, and what was thought of each action by then.
     taken, cost : object, float
         The action that was taken, None if none yet, and what it cost.
     """
@@ -66,7 +66,7 @@ class Moment:
     accrued: float = 0.0
     plan: Any = None
     exact: Any = None
-    trace: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    trace: tuple[tuple[int, tuple[Any, ...]], ...] = ()
     taken: Any = None
     cost: float = 0.0
 
@@ -331,7 +331,7 @@ class Session:
         before = trace[-1][0] if trace else 0
 
         def note(plan: Any) -> bool:
-            trace.append((before + plan.iterations, tuple(row.erm for row in getattr(plan, "rows", ()))))
+            trace.append((before + plan.iterations, getattr(plan, "rows", ())))
             if len(trace) > _MOST_TRACED:
                 del trace[1::2]
             self._store(ticket, h, plan=plan, trace=tuple(trace))
