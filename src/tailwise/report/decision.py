@@ -40,8 +40,13 @@ _MOST_ACTIONS = 6  # with charts; tables have all
 _MOST_BETA_WORK = 300_000  # outcomes times steps of a table that is solved for many betas
 
 
-def decision_report(plan: Plan) -> Document:
+def decision_report(plan: Any) -> Document:
     """Return the report of a plan as a document; see :meth:`tailwise.Plan.report`, which writes it.
+
+    Raises
+    ------
+    OptionError
+        If it is no :class:`tailwise.Plan`: those of a few planners are of kinds of their own.
 
     Examples
     --------
@@ -51,6 +56,8 @@ def decision_report(plan: Plan) -> Document:
     >>> document.title
     'Take safe'
     """
+    if not isinstance(plan, Plan):
+        raise OptionError(f"a {type(plan).__name__} is of a kind of its own, without a report")
     table = root_table(plan)
     solution = solved(table, plan)
     found = outlooks(plan, table, solution)
@@ -350,8 +357,9 @@ def _reach(plan: Plan, found: Outlooks) -> float:
 
 def _beta_interval(plan: Plan, table: TabularMDP, low: float, high: float) -> tuple[str, list[float]]:
     """Say between which betas the recommended action is optimal, and return where the first action changes."""
+    solves = int(np.clip(30_000_000 // (table.num_outcomes * table.horizon), 20, 400))
     try:
-        pieces = policy_intervals(table, low, high, tolerance=1e-6, max_solves=400)
+        pieces = policy_intervals(table, low, high, tolerance=1e-6, max_solves=solves)
     except OptionError:
         return "", []
     firsts = [(piece.low, piece.high, table.action_name(piece.solution.action)) for piece in pieces]

@@ -18,6 +18,7 @@ from tailwise.evaluation.measures import Floats, Measures
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.planners import BoundedPlan, Solution, UtilityPlan, backward_induction
+from tailwise.planners.exact import ExactPlan
 from tailwise.search.plan import ActionRow, Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
@@ -26,6 +27,7 @@ EXACT = (
     "Exact: the action now, and then the policy of least ERM at this risk level, by backward induction and a forward "
     "pass over all totals."
 )
+OPTIMAL = "Played: episodes that begin with the action and then follow the policy of least ERM."
 PLAYED = "Played: episodes that begin with the action and then follow what is certain to be good."
 SAMPLED = (
     "Sampled by the search: the latest totals of its own episodes through the action. They hold its exploration and "
@@ -101,7 +103,8 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
             return Outlooks(_zip(plan.rows, laws), EXACT, True)
     samples = [plan.samples(row.action) for row in plan.rows]
     found = [Returns(totals, plan.sense) if totals.size > 1 else None for totals in samples]
-    return Outlooks(_zip(plan.rows, found), PLAYED if isinstance(plan, BoundedPlan) else SAMPLED, False)
+    source = OPTIMAL if isinstance(plan, ExactPlan) else PLAYED if isinstance(plan, BoundedPlan) else SAMPLED
+    return Outlooks(_zip(plan.rows, found), source, False)
 
 
 def law_after(table: TabularMDP, solution: Solution, action: int) -> CostDistribution:
@@ -114,7 +117,7 @@ def law_after(table: TabularMDP, solution: Solution, action: int) -> CostDistrib
             return cost_distribution(table, policy, tolerance=share * (high - low), max_atoms=_MOST_ATOMS)
         except OptionError:
             continue
-    return cost_distribution(table, policy, tolerance=2e-3 * (high - low), max_atoms=10 * _MOST_ATOMS)
+    return cost_distribution(table, policy, tolerance=1e-3 * (high - low), max_atoms=2 * _MOST_ATOMS)
 
 
 def solved(table: TabularMDP | None, plan: Plan) -> Solution | None:
