@@ -75,7 +75,7 @@ def test_the_laws_of_a_table_are_exact():
 
 def test_a_table_of_too_many_totals_says_that_its_totals_were_played():
     rng = np.random.default_rng(0)
-    chances = rng.dirichlet(np.ones(30), size=(10, 3))
+    chances = rng.dirichlet(np.ones(10), size=(10, 3))
     mdp = TabularMDP.from_arrays(chances, costs=rng.normal(size=(10, 3, 10)), order="SAS", horizon=12, discount=0.95)
     text = words(decision_report(ExactPlanner(mdp, 0.3, seed=0).plan(iterations=60)))
     assert "Played: episodes that begin with the action and then follow the policy of least ERM" in text
