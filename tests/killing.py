@@ -100,7 +100,7 @@ def main(name: str, kills: int, base: Path) -> None:
     expected, killed, finished = contents(base / "whole"), 0, 0
     folder = base / "killed"
     while killed < kills or folder.exists():
-        patience = rng.uniform(0.0, lasts * rng.choice((0.1, 0.5, 1.0))) if killed < kills else 600.0
+        patience = rng.uniform(0.0, lasts * rng.choice((0.1, 0.5, 1.0))) if killed < kills else 60.0
         if attempt(work, folder, patience):
             assert contents(folder) == expected, f"after {killed} kills: other files than without"
             shutil.rmtree(folder)
