@@ -32,6 +32,7 @@ from tailwise.search.rooted import RootedSearch
 _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
 _LEAST_WORK = 60_000  # outcomes that the bootstrap may look at even after a short search
+_SPLITS = 4  # of all draws into halves, where that is affordable
 _TIE = 1e-9
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
@@ -76,6 +77,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         kind: Any = type(self._binding.data)
         self._search = kernel_for(kernels.learned_chunk, kind)
         self._resample = kernel_for(posterior.draw_root_values, kind)
+        self._hold_out = kernel_for(posterior.draw_held_out_values, kind)
 
     # -------------------------------------------------------------------- root
 
@@ -166,6 +168,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         with compile_notice():
             self._search(*self._kernel_parts(), self._stream, self._step, 0)
             self._draw_root_values(np.empty((0, 1)), deep=True)
+            self._draw_held_out_values(np.empty((0, 1)))
         _compiled_kinds.add(kind)
 
     def _run(self, iterations: int) -> StopReason | None:
@@ -224,9 +227,19 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
 
     def _draw_root_values(self, out: NDArray[np.float64], *, deep: bool) -> None:
         """Fill ``out`` from a stream of its own, so that reporting never changes what follows."""
-        rng = generator(np.random.SeedSequence([int(self._scratch.work[store.WALKED]), 1981]))
         weights, values = np.empty(self._known.costs.size), np.empty(self._nodes.values.size)
-        self._resample(*self._kernel_parts(), own_words(rng), self._step, deep, weights, values, out)
+        words = own_words(self._report_rng())
+        self._resample(*self._kernel_parts(), words, self._step, deep, weights, values, out)
+
+    def _draw_held_out_values(self, out: NDArray[np.float64]) -> None:
+        """Fill ``out`` with values that one half of the draws chooses and the other half judges."""
+        halves, drawn = np.zeros((2, self._known.costs.size)), np.zeros((2, self._known.heads.size))
+        values, judged = np.empty((2, self._nodes.values.size)), np.empty((2, self._nodes.values.size))
+        words = own_words(self._report_rng())
+        self._hold_out(*self._kernel_parts(), words, self._step, halves, drawn, values, judged, out)
+
+    def _report_rng(self) -> np.random.Generator:
+        return generator(np.random.SeedSequence([int(self._scratch.work[store.WALKED]), 1981]))
 
     def _possible_values(
         self, values: NDArray[np.float64], taken: NDArray[np.int64], walked: int
@@ -234,17 +247,41 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         """Return root values that the samples leave possible, shape (B, A), and what they mean."""
         beta = float(self._rules.betas[self._step])
         if self._is_tree():
-            rng = generator(np.random.SeedSequence([int(self._scratch.work[store.WALKED]), 1981]))
             errors = np.array([self._sampling_error(k, values[k], beta, taken[k]) for k in range(values.size)])
-            return values + np.where(np.isfinite(errors), errors, 0.0) * rng.normal(
-                size=(_REPLICATES, values.size)
-            ), SAMPLED
-        terms = max(int(self._scratch.work[store.LOOKED]), int(self._known.used[store.OUTCOMES]))
-        affordable = max(_LEAST_WORK, walked // 4) // terms
+            errors[~np.isfinite(errors)] = 0.0
+            return values + errors * self._report_rng().normal(size=(_REPLICATES, values.size)), SAMPLED
+        affordable = max(_LEAST_WORK, walked // 4) // self._sweep_work()
         deep = affordable >= _FEWEST_REPLICATES
         out = np.full((min(_REPLICATES, affordable) if deep else _REPLICATES, values.size), math.inf)
         self._draw_root_values(out, deep=deep)
         return out, BOOTSTRAP if deep else ROOT_BOOTSTRAP
+
+    def _sweep_work(self) -> int:
+        """Outcomes that a sweep looks at."""
+        return max(int(self._scratch.work[store.LOOKED]), int(self._known.used[store.OUTCOMES]))
+
+    def _recommended(
+        self,
+        values: NDArray[np.float64],
+        taken: NDArray[np.int64],
+        possible: NDArray[np.float64],
+        walked: int,
+    ) -> int:
+        """Return the position of the action to recommend; see the rule's last step in the documentation.
+
+        The least of many estimates is too low, held-out values are too high: their mean, and a standard error on top,
+        since of two actions that look alike the better known one disappoints less. In a tree, the most visited action.
+        """
+        if self._is_tree():
+            return int(np.lexsort((values, -taken))[0])
+        judged, known = values.copy(), np.isfinite(values)
+        splits = min(_SPLITS, max(_LEAST_WORK, 32 * walked) // (2 * self._sweep_work()))
+        if splits > 0:
+            out = np.full((2 * splits, values.size), math.inf)
+            self._draw_held_out_values(out)
+            judged = 0.5 * (values + out.mean(axis=0))
+        judged[known] += possible[:, known].std(axis=0)
+        return int(np.argmin(judged))
 
     def _sampling_error(self, k: int, value: float, beta: float, taken: int) -> float:
         """Return the standard error of the ERM of the totals sampled through action ``k``."""
@@ -264,7 +301,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         walked = int(scratch.work[store.WALKED] - old[store.WALKED])
         possible, meaning = self._possible_values(values, taken, walked)
         rows = self._rows(values, taken, self._known.draws[records], possible, sign, beta)
-        best = int(np.argmin(values))
+        best = self._recommended(values, taken, possible, walked)
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return LearnedPlan(
             action=rows[best].action,
