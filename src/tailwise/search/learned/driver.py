@@ -260,26 +260,24 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         """Outcomes that a sweep looks at."""
         return max(int(self._scratch.work[store.LOOKED]), int(self._known.used[store.OUTCOMES]))
 
-    def _recommended(
-        self,
-        values: NDArray[np.float64],
-        taken: NDArray[np.int64],
-        possible: NDArray[np.float64],
-        walked: int,
-    ) -> int:
-        """Return the position of the action to recommend; see the rule's last step in the documentation.
+    def _held_out_values(self, num_actions: int, walked: int) -> NDArray[np.float64]:
+        """Return held-out root values, shape (2 S, A), under as many splits S as are affordable, perhaps none."""
+        splits = 0 if self._is_tree() else max(_LEAST_WORK, 32 * walked) // (2 * self._sweep_work())
+        out = np.full((2 * min(_SPLITS, splits), num_actions), math.inf)
+        if splits > 0:
+            self._draw_held_out_values(out)
+        return out
 
-        The least of many estimates is too low, held-out values are too high: their mean, and a standard error on top,
-        since of two actions that look alike the better known one disappoints less. In a tree, the most visited action.
+    def _recommended(
+        self, values: NDArray[np.float64], taken: NDArray[np.int64], possible: NDArray[np.float64]
+    ) -> int:
+        """Return the position of the action to recommend, of unbiased ``values``: see the documented rule's last step.
+
+        A standard error is added, since of two actions that look alike the better known one disappoints less.
         """
         if self._is_tree():
             return int(np.lexsort((values, -taken))[0])
         judged, known = values.copy(), np.isfinite(values)
-        splits = min(_SPLITS, max(_LEAST_WORK, 32 * walked) // (2 * self._sweep_work()))
-        if splits > 0:
-            out = np.full((2 * splits, values.size), math.inf)
-            self._draw_held_out_values(out)
-            judged = 0.5 * (values + out.mean(axis=0))
         judged[known] += possible[:, known].std(axis=0)
         return int(np.argmin(judged))
 
@@ -300,8 +298,11 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         (old,) = before
         walked = int(scratch.work[store.WALKED] - old[store.WALKED])
         possible, meaning = self._possible_values(values, taken, walked)
-        rows = self._rows(values, taken, self._known.draws[records], possible, sign, beta)
-        best = self._recommended(values, taken, possible, walked)
+        held_out = self._held_out_values(values.size, walked)
+        rows = self._rows(values, taken, self._known.draws[records], possible, held_out, sign, beta)
+        # The least of many estimates is too low, held-out values are too high.
+        middle = 0.5 * (values + held_out.mean(axis=0)) if held_out.size else values
+        best = self._recommended(middle, taken, possible)
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return LearnedPlan(
             action=rows[best].action,
@@ -330,18 +331,25 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         taken: NDArray[np.int64],
         draws: NDArray[np.int64],
         possible: NDArray[np.float64],
+        held_out: NDArray[np.float64],
         sign: float,
         beta: float,
     ) -> tuple[LearnedRow, ...]:
         scratch, binding = self._scratch, self._binding
         known = np.isfinite(values)
-        least = possible[:, known].min(axis=1)
+        shift = np.zeros(values.size)
+        if held_out.size:
+            shift[known] = 0.5 * (held_out[:, known].mean(axis=0) - values[known])
+        centred = possible + shift
+        least = centred[:, known].min(axis=1)
         limit = least + _TIE * np.maximum(1.0, np.abs(least))
         worst = float(self._nodes.highs[scratch.root[0]])
         rows = []
         for k, action in enumerate(binding.actions(self._handle)):
             is_sure = known[k] and not (self._is_tree() and scratch.sampled[k] < 2)
-            bounds = np.quantile(possible[:, k], [0.05, 0.95]) if is_sure else (-math.inf, math.inf)
+            bounds = np.quantile(possible[:, k], [0.05, 0.95]) if is_sure else np.array([-math.inf, math.inf])
+            if is_sure and held_out.size:
+                bounds[1] = max(bounds[1], np.quantile(held_out[:, k], 0.95))
             rows.append(
                 make_learned_row(
                     action,
@@ -350,11 +358,12 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
                     total_visits=int(taken.sum()),
                     draws=int(draws[k]),
                     erm=float(values[k]),
+                    held_out=float(held_out[:, k].mean()) if held_out.size else math.nan,
                     beta=beta,
                     moments=scratch.moments[k],
                     count=int(scratch.sampled[k]),
                     interval=Interval(float(bounds[0]), float(bounds[1])),
-                    probability_best=float(np.mean(possible[:, k] <= limit)) if known[k] else 0.0,
+                    probability_best=float(np.mean(centred[:, k] <= limit)) if known[k] else 0.0,
                     worst=worst,
                     sign=sign,
                 )

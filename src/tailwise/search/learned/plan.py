@@ -14,8 +14,8 @@ from tailwise.risk.intervals import Interval
 from tailwise.search.plan import ActionRow, Plan
 
 BOOTSTRAP = (
-    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts: as if every outcome "
-    "had been seen and drawn independently"
+    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, its worse end at "
+    "least as bad as held_out_erm: as if every outcome had been seen and drawn independently"
 )
 ROOT_BOOTSTRAP = (
     "the ERM after the action, from the Bayesian bootstrap of the outcomes at the root alone: as if every outcome had "
@@ -30,16 +30,21 @@ class LearnedRow(ActionRow):
 
     Attributes
     ----------
+    held_out_erm : float
+        ERM of the action and of the policy after it that one half of the draws would choose, by the other half of them:
+        too pessimistic, where ``erm`` is too optimistic (it believes the luck of every action that seems best). NaN
+        where it was not worked out: in a tree, or where that would take longer than the search did.
     draws : int
         Outcomes of the action that were drawn from the model in the root's state, at any step.
     probability_best : float in [0, 1]
-        Share of the bootstrap in which no other action was better.
+        Share of the bootstrap, centred between ``erm`` and ``held_out_erm``, in which no other action was better.
     unseen_probability : float in [0, 1]
         ``min(1, 3 / draws)``: with 95 % confidence an outcome never seen is no more likely than that.
     unseen_erm : float
         What the action's ERM could be if there were such an outcome, as bad as the worst total seen at the root.
     """
 
+    held_out_erm: float
     draws: int
     probability_best: float
     unseen_probability: float
@@ -50,7 +55,7 @@ class LearnedRow(ActionRow):
 class LearnedPlan(Plan):
     """The outcome of one call of ``plan`` of a learned-model search.
 
-    ``value`` is the least ERM of all actions tried, of the optimal policy under what was learned.
+    ``value`` is the ERM of the recommended action and of the policy that is optimal under what was learned.
 
     Attributes
     ----------
@@ -90,6 +95,7 @@ def make_learned_row(
     total_visits: int,
     draws: int,
     erm: float,
+    held_out: float,
     beta: float,
     moments: NDArray[np.float64],
     count: int,
@@ -108,6 +114,6 @@ def make_learned_row(
     share = visits / total_visits if total_visits else 0.0
     value = 0.0 + sign * erm if math.isfinite(erm) else math.nan
     return LearnedRow(
-        action, label, visits, share, value, mean, std, low, high, interval,
+        action, label, visits, share, value, mean, std, low, high, interval, 0.0 + sign * held_out,
         draws, probability_best, chance, 0.0 + sign * unseen,
     )  # fmt: skip
