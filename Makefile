@@ -8,7 +8,7 @@ CACHE_KEY := $(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(CACHE_KEY)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench study check clean
+.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench study study-large check clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -54,8 +54,11 @@ docs-serve: $(VENV)/dev.stamp $(VENV)/package.stamp ## documentation on localhos
 bench: $(VENV)/dev.stamp $(VENV)/package.stamp ## measure speed; JSON into .cache/bench
 	$(BIN)/python benchmarks/run.py --out .cache/bench
 
-study: $(VENV)/dev.stamp $(VENV)/package.stamp ## regret of the searches on twenty problems; minutes
-	$(BIN)/python benchmarks/study.py
+study: $(VENV)/dev.stamp $(VENV)/package.stamp ## regret of the searches on forty problems, 200 seeds; half an hour
+	$(BIN)/python benchmarks/study.py --seeds 200 --picture docs/pictures/study.svg
+
+study-large: $(VENV)/dev.stamp $(VENV)/package.stamp ## closed-loop risk on four large problems; half an hour
+	$(BIN)/python benchmarks/large_problems.py
 
 check: lint types layers docs test test-interpreted test-bounds ## everything that CI runs
 

@@ -268,9 +268,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             self._draw_held_out_values(out)
         return out
 
-    def _recommended(
-        self, values: NDArray[np.float64], taken: NDArray[np.int64], possible: NDArray[np.float64]
-    ) -> int:
+    def _recommended(self, values: NDArray[np.float64], taken: NDArray[np.int64], possible: NDArray[np.float64]) -> int:
         """Return the position of the action to recommend, of unbiased ``values``: see the documented rule's last step.
 
         A standard error is added, since of two actions that look alike the better known one disappoints less.

@@ -5,9 +5,9 @@ of their counts: independent Gamma(count) draws, up to a factor. Backed up throu
 possible optimum. Two things it cannot know: an outcome never seen has no weight, and nodes that were never reached
 keep the value they have.
 
-The least of many estimates is too low, at every step anew. Held-out values are not: the draws are split into two halves at
-random, one chooses the actions and the other says what they come to (cross-fitting; van Hasselt, "Double Q-learning",
-2010). They are too high where half of the draws choose badly.
+The least of many estimates is too low, at every step anew. Held-out values are not: the draws are split into two halves
+at random, one chooses the actions and the other says what they come to (cross-fitting; van Hasselt, "Double
+Q-learning", 2010). They are too high where half of the draws choose badly.
 """
 
 from __future__ import annotations
