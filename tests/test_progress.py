@@ -7,6 +7,7 @@ from contextlib import redirect_stderr
 import pytest
 
 from tailwise import (
+    ExactPlanner,
     backward_induction,
     cvar_planning,
     domains,
@@ -48,6 +49,7 @@ WORK = {
     "solving": lambda mdp, told: backward_induction(mdp, 0.1, progress=told),
     "solving for each beta": lambda mdp, told: evar_planning(mdp, 0.95, progress=told),
     "solving for each threshold": lambda mdp, told: cvar_planning(mdp, 0.95, progress=told),
+    "solving ": lambda mdp, told: ExactPlanner(mdp, 0.1).decision(progress=told),
     "playing": lambda mdp, told: evaluate(mdp, backward_induction(mdp, 0.1), episodes=20_000, seed=0, progress=told),
     "planning": lambda mdp, told: plan_many(mdp, [0, 1, 2], 0.1, iterations=10, progress=told),
     "searching": lambda mdp, told: make_planner(mdp, 0.1).plan(iterations=1000, progress=told),

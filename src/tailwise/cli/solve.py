@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
         problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
         planner = ExactPlanner(problem, beta, threads=threads)
         planner.reset(find_state(problem, state), step)
-        found, shown = planner.decision(), state_text(problem, planner.state)
+        found, shown = planner.decision(progress=True), state_text(problem, planner.state)
         if report is not None:
             from tailwise.report import decision_report
 

@@ -12,14 +12,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, kernel
-from tailwise._progress import PlanProgress, followed_plan
+from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, generator, seed_text, stream_words
 from tailwise._validate import integer, real
 from tailwise.bindings.table import draw_outcome
@@ -93,16 +92,23 @@ class ExactPolicy:
         self._max_states = integer(max_states, "max_states", low=1)
         self.threads = integer(threads, "threads", low=1)
         self._places: dict[Any, tuple[int, int]] = {}
+        self._solution: Solution | None = None
         self.table: TabularMDP = model
         if not isinstance(model, TabularMDP):
             if own_method(model, "outcomes") is None:
                 raise ModelError(f"{model_name(model)} has no outcomes(state, action); an exact solution needs them")
             self.table, self._places = tabulate_states(model, max_states=max_states)
 
-    @cached_property
+    @property
     def solution(self) -> Solution:
         """The solution of the table, found at first use."""
-        return backward_induction(self.table, self.beta, threads=self.threads)
+        return self.solve()
+
+    def solve(self, progress: Progress = None) -> Solution:
+        """Return the solution of the table; ``progress``, as for `backward_induction`, follows it where it is found."""
+        if self._solution is None:
+            self._solution = backward_induction(self.table, self.beta, threads=self.threads, progress=progress)
+        return self._solution
 
     def index(self, state: Any, h: int) -> int:
         """Return the table's index of a state, or raise ``StateError``.
@@ -329,8 +335,12 @@ class ExactPlanner(ActsByPlanning):
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if action in tied),
         )
 
-    def decision(self) -> ExactPlan:
-        """Return the exact optimum of the root's decision without playing any episode."""
+    def decision(self, progress: Progress = None) -> ExactPlan:
+        """Return the exact optimum of the root's decision without playing any episode.
+
+        ``progress`` is as for :func:`tailwise.backward_induction`; it follows the solution, where that is found first.
+        """
+        self._policy.solve(progress)
         nothing = [np.empty(0)] * self._policy.table.actions(self._root).size
         return self._report(nothing, 0, time.perf_counter(), StopReason.PROVEN)
 
