@@ -12,6 +12,7 @@ from tailwise import (
     ErmMcts,
     ExactPlanner,
     LearnedModelSearch,
+    Simulator,
     TabularMDP,
     Uct,
     backward_induction,
@@ -19,6 +20,7 @@ from tailwise import (
     make_planner,
 )
 from tailwise.errors import OptionError, RunError
+from tailwise.models import tabulate
 from tailwise.report import decision_report, recorded_plan
 from tailwise.report.outlook import law_after
 from tailwise.report.trees import MOST_PARTS, search_tree
@@ -71,6 +73,40 @@ def test_the_laws_of_a_table_are_exact():
     for action in mdp.actions(mdp.start):
         law = law_after(mdp, solution, int(action))
         assert law.erm(0.1) == pytest.approx(solution.action_values(0)[mdp.start, action], rel=1e-9)
+
+
+class Doors(Simulator):
+    """Two doors, whose names differ by room, into rooms that cost 0 or 10."""
+
+    horizon = 3
+    start = "hall"
+
+    def actions(self, state):
+        return ["left", "right"] if state == "hall" else ["back", "right"]
+
+    def outcomes(self, state, action):
+        worse = 0.3 if action == "right" else 0.1
+        return [(1.0 - worse, "hall", 1.0, False), (worse, "cellar", 10.0, False)]
+
+    def step(self, state, action, rng):
+        chances = self.outcomes(state, action)
+        return chances[int(rng.random() > chances[0][0])][1:]
+
+
+def test_a_simulator_that_lists_its_outcomes_has_exact_laws_too():
+    plan = BoundedTrials(Doors(), 0.1, seed=0).plan(iterations=100)
+    document = decision_report(plan)
+    text = words(document)
+    assert "Exact: the action now" in text
+    assert "left is optimal, with an exact ERM of" in text
+    names = next(block for block in document.blocks if getattr(block, "names", ())).names
+    assert names[:3] == ("'hall'", "left", "right")
+    assert "90 %: 'hall', then action 0" in names  # "left" or "back": the first of a room's actions
+    assert plan.row("left").interval.low <= table_erm() <= plan.row("left").interval.high
+
+
+def table_erm():
+    return backward_induction(tabulate(Doors()), 0.1).value
 
 
 def test_a_table_of_too_many_totals_says_that_its_totals_were_played():

@@ -274,7 +274,7 @@ def _against_exact(plan: Plan, solution: Solution) -> str:
     ids = table.actions(start)
     values = solution.action_values(0)[start, ids]
     exact = float(values[_best(plan)])
-    best = literal(table.action_name(solution.action))
+    best = literal(plan.rows[ids.tolist().index(solution.action)].label)
     loss = _worse(plan, exact, solution.value)
     if loss <= 1e-9 * max(1.0, abs(solution.value)):
         said = f"{literal(plan.label)} is optimal, with an exact ERM of {number(exact, 8)}."
@@ -357,12 +357,13 @@ def _reach(plan: Plan, found: Outlooks) -> float:
 
 def _beta_interval(plan: Plan, table: TabularMDP, low: float, high: float) -> tuple[str, list[float]]:
     """Say between which betas the recommended action is optimal, and return where the first action changes."""
-    solves = int(np.clip(30_000_000 // (table.num_outcomes * table.horizon), 20, 400))
+    solves = int(np.clip(6_000_000 // (table.num_outcomes * table.horizon), 30, 300))
     try:
         pieces = policy_intervals(table, low, high, tolerance=1e-6, max_solves=solves)
     except OptionError:
         return "", []
-    firsts = [(piece.low, piece.high, table.action_name(piece.solution.action)) for piece in pieces]
+    names = {int(action): row.label for action, row in zip(table.actions(table.start), plan.rows, strict=True)}
+    firsts = [(piece.low, piece.high, names[piece.solution.action]) for piece in pieces]
     changes = [after[0] for before, after in itertools.pairwise(firsts) if before[2] != after[2]]
     start, end = low, high
     for change in changes:
@@ -433,8 +434,9 @@ def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
 def _what_follows(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> list[Block]:
     heading = Heading("What may follow")
     if table is not None and solution is not None and plan._reader is None:
+        names = [row.label for row in plan.rows]
         policy = [policy_chart(solution)] if plan.step == 0 else []  # whose steps are those of the table
-        return [heading, trees.scenario_tree(table, solution), *policy]
+        return [heading, trees.scenario_tree(table, solution, names=names), *policy]
     if plan._reader is None:
         why = "This planner keeps no tree" if plan._origin is not None else "The plan was copied or loaded"
         return [heading, Paragraph(f"{why}, so that there is nothing to go down into.")]

@@ -7,21 +7,25 @@ sampled, exploration and all.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tailwise.errors import OptionError, StateError
+from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import CostDistribution, Returns, cost_distribution
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
+from tailwise.models.simulator import action_label, own_method
+from tailwise.models.tabulate import tabulate_states
 from tailwise.planners import BoundedPlan, Solution, UtilityPlan, backward_induction
 from tailwise.planners.exact import ExactPlan
 from tailwise.search.plan import ActionRow, Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
+_MOST_STATES = 2_000  # of a simulator that a report turns into a table
 _MOST_ATOMS = 20_000
 EXACT = (
     "Exact: the action now, and then the policy of least ERM at this risk level, by backward induction and a forward "
@@ -67,19 +71,40 @@ class Outlooks:
 def root_table(plan: Plan) -> TabularMDP | None:
     """Return the decision as a table of its own, which starts at the plan's root; None without a small table.
 
-    A plan of a utility is not about the ERM, and so has none.
+    A simulator that lists its outcomes has one too, if it reaches few states. A plan of a utility is not about the
+    ERM, and so has none.
     """
     origin = plan._origin
     if origin is None or isinstance(plan, UtilityPlan):
         return None
-    table, root = origin.table, origin.root
-    if table is None and isinstance(origin.model, TabularMDP):
+    if isinstance(origin.model, TabularMDP):
         table, root = origin.model, int(plan.state)
+    else:
+        table, root = _table_of(origin.model, plan.state) or (origin.table, origin.root)
     if table is None or table.num_outcomes * table.horizon > MOST_WORK:
         return None
     steps = table.step_losses[plan.step :] if table.step_losses.size else table.step_losses
     rooted: TabularMDP = replace(table, start=root, horizon=table.horizon - plan.step, step_losses=steps)
-    return rooted
+    return rooted if rooted.actions(root).size == len(plan.rows) else None
+
+
+def _table_of(model: Any, state: Any) -> tuple[TabularMDP, int] | None:
+    """Return the table of a simulator from a state on, and the state's place in it, if it is small."""
+    if own_method(model, "outcomes") is None:
+        return None
+    rooted = copy.copy(model)
+    rooted.start = state
+    try:
+        table, places = tabulate_states(rooted, max_states=_MOST_STATES)
+    except TailwiseError:
+        return None
+    named: dict[int, set[str]] = {}
+    for one in places if not table.action_labels else ():
+        actions = model.actions(one)
+        for k, action in enumerate(range(actions) if isinstance(actions, (int, np.integer)) else actions):
+            named.setdefault(k, set()).add(action_label(model, action, one))
+    labels = tuple(named[k].pop() if len(named[k]) == 1 else f"action {k}" for k in sorted(named))
+    return (replace(table, action_labels=labels) if labels else table), 0
 
 
 def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> Outlooks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,7 +96,7 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
     return _chart(parts, f"{what} Click to go down, or use the buttons.", sense), states, total - states
 
 
-def scenario_tree(table: TabularMDP, solution: Solution, *, most: int = MOST_PARTS) -> Chart:
+def scenario_tree(table: TabularMDP, solution: Solution, *, names: Sequence[str] = (), most: int = MOST_PARTS) -> Chart:
     """Return the drill-down of what may happen on a table: each first action, and then the optimal ones.
 
     Parameters
@@ -104,6 +105,8 @@ def scenario_tree(table: TabularMDP, solution: Solution, *, most: int = MOST_PAR
         The decision, at its start.
     solution : Solution
         The optimum of the table.
+    names : sequence of str, optional
+        Names of the first actions, if not the table's.
     most : int, default 1200
         Parts to show.
     """
@@ -113,10 +116,9 @@ def scenario_tree(table: TabularMDP, solution: Solution, *, most: int = MOST_PAR
     first = parts.add(f"{table.state_name(start)}", -1, 1.0, solution.value, "the decision")
     queue: list[tuple[float, int, int, int, int, int]] = []
     ids = table.actions(start)
-    for action in ids:
-        place = parts.add(
-            table.action_name(int(action)), first, 1.0 / ids.size, float(values[action]), "action, if it is taken"
-        )
+    for k, action in enumerate(ids):
+        name = names[k] if names else table.action_name(int(action))
+        place = parts.add(name, first, 1.0 / ids.size, float(values[action]), "action, if it is taken")
         heapq.heappush(queue, (-1.0, next(order), start, int(action), 0, place))
     left_out = False
     while queue:
