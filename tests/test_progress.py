@@ -50,10 +50,10 @@ WORK = {
     "solving for each beta": lambda mdp, told: evar_planning(mdp, 0.95, progress=told),
     "solving for each threshold": lambda mdp, told: cvar_planning(mdp, 0.95, progress=told),
     "solving ": lambda mdp, told: ExactPlanner(mdp, 0.1).decision(progress=told),
-    "playing": lambda mdp, told: evaluate(mdp, backward_induction(mdp, 0.1), episodes=20_000, seed=0, progress=told),
+    "playing": lambda mdp, told: evaluate(mdp, backward_induction(mdp, 0.1), episodes=9000, seed=0, progress=told),
     "planning": lambda mdp, told: plan_many(mdp, [0, 1, 2], 0.1, iterations=10, progress=told),
     "searching": lambda mdp, told: make_planner(mdp, 0.1).plan(iterations=1000, progress=told),
-    "solving for each beta ": lambda mdp, told: frontier(mdp, progress=told),
+    "solving for each beta ": lambda mdp, told: frontier(mdp, [0.0, 0.05], progress=told),
     "pulling": lambda mdp, told: convergence_study(
         ("stationary",), betas=(0.1, 1.0), pulls=300, replications=4, progress=told
     ),

@@ -108,6 +108,7 @@ def test_wrong_values_change_nothing():
         Session(object())
 
 
+@pytest.mark.compiled
 def test_another_first_state():
     mdp = domains.make("grid-mdp")
     session = Session(mdp, beta=0.05, iterations=50)
@@ -179,6 +180,27 @@ def test_new_work_takes_the_place_of_old():
     worker.start("failing", lambda ticket: 1 / 0)
     assert worker.wait(10.0)
     assert worker.status.error == "ZeroDivisionError: division by zero"
+
+
+def test_a_frontier_never_keeps_a_search_waiting(monkeypatch):
+    begun, gate = threading.Event(), threading.Event()
+
+    def slow(model, progress):
+        begun.set()
+        gate.wait(20.0)
+        progress(1, None)
+        return frontier(model, [0.0])
+
+    monkeypatch.setattr("tailwise.explore.session.frontier", slow)
+    session = Session(domains.make("grid-mdp"), beta=0.03, iterations=50)
+    assert begun.wait(20.0)
+    session.change(beta=0.04)
+    while session.view().moment.plan is None or session.view().settings.beta != session.view().moment.plan.beta:
+        assert not session.wait(0.01)
+    assert session.view().moment.plan.label == "right"
+    assert session.view().frontier is None
+    gate.set()
+    assert settled(session).frontier is not None
 
 
 def test_sliders_cover_what_they_say():

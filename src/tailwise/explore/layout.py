@@ -192,7 +192,8 @@ def frontier(session: Session, view: View) -> Any:
     found, beta = view.frontier, view.settings.beta
     title = html.H2(f"What each beta would do, from state {session.state_text(view.settings.state)}")
     if found is None:
-        text = "It plays episodes at five betas, which takes a while; Cancel ends it."
+        work = "solves the table at many betas" if session.is_table else "plays episodes at five betas"
+        text = f"It {work}, which can take a while; Cancel ends it."
         return [title, html.P(text), html.Button("Lay out the frontier", id={"type": "lay", "place": 0, "action": 0})]
     here = found.at(beta)
     rows = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import copy
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,9 +25,11 @@ from tailwise.models.simulator import action_label, own_method, short
 from tailwise.planners import ExactPlanner, Planner, list_planners, make_planner
 from tailwise.planners.make import AutoPlanner, lists_outcomes
 from tailwise.planners.protocol import takes
+from tailwise.search import Plan
 
 _OFFERED = ("auto", "exact", "bounded", "learned", "tree", "erm-mcts", "acc-mcts", "uct")
 _MOST_TRACED = 400  # points of the curves over iterations
+_FRONTIER = "laying out the frontier"
 _EPISODES = 50  # of each beta on the frontier of a simulator
 
 
@@ -136,7 +137,8 @@ class Session:
         self._is_solved = self.is_table and AutoPlanner(model, 0.0).kind == "exact"
         self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
         self._lock = threading.RLock()
-        self._worker = Worker()
+        self._worker, self._beside = Worker(), Worker()
+        self._under_way: Any = None  # what the frontier is being laid out for
         self._version, self._episode, self._planner = 0, -1, None
         self._frontiers: dict[Any, Frontier] = {}
         first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), planner, model.start)
@@ -151,7 +153,7 @@ class Session:
         with self._lock:
             return View(
                 self._version, self._settings, tuple(self._moments), self._place, self._total,
-                self._frontiers.get(self._frontier_key()), self._worker.status,
+                self._frontiers.get(self._frontier_key()), self._status(),
             )  # fmt: skip
 
     def change(
@@ -193,6 +195,7 @@ class Session:
     def cancel(self) -> None:
         """End what is under way; what was found stays."""
         self._worker.cancel()
+        self._beside.cancel()
         self._tell()
 
     def restart(self) -> None:
@@ -230,13 +233,13 @@ class Session:
     def lay_out(self) -> None:
         """Lay out the frontier of a simulator: what each beta would do. On a table that is done unasked."""
         with self._lock:
-            self._worker.start("laying out the frontier", lambda ticket: self._lay_out(ticket, wanted=True))
+            self._start_frontier()
             self._tell()
 
     def wait(self, seconds: float | None = None) -> bool | None:
         """Wait until nothing is under way; with a limit, return whether that is so."""
-        ended = self._worker.wait(seconds)
-        return None if seconds is None else ended
+        ended = [worker.wait(seconds) for worker in (self._worker, self._beside)]
+        return None if seconds is None else all(ended)
 
     def find_state(self, text: str) -> Any:
         """Return the state that a text means, or raise ``StateError``."""
@@ -277,6 +280,12 @@ class Session:
         self._moments[place:] = [replace(self._moments[place], taken=None, cost=0.0)]
         self._total = None
 
+    def _status(self) -> Status:
+        """What is under way: the search, or else what goes on beside it."""
+        search, beside = self._worker.status, self._beside.status
+        shown = search if search.label else beside
+        return replace(shown, error=search.error or beside.error)
+
     def _tell(self) -> None:
         self._version += 1
 
@@ -288,11 +297,9 @@ class Session:
             self._moments[h] = replace(self._moments[h], plan=None, exact=None, trace=())
         self._planner = None
 
-        def work(ticket: Ticket) -> None:
-            self._search(ticket, h, settings, planner)
-            self._lay_out(ticket)
-
-        self._worker.start("searching", work)
+        self._worker.start("searching", lambda ticket: self._search(ticket, h, settings, planner))
+        if self._is_solved:
+            self._start_frontier()
         self._tell()
 
     def _step(self, ticket: Ticket, h: int, action: Any) -> None:
@@ -316,7 +323,6 @@ class Session:
         if ended is None:
             ticket.label = "searching"
             self._search(ticket, h + 1, settings, None)
-        self._lay_out(ticket)
 
     def _search(self, ticket: Ticket, h: int, settings: Settings, planner: Any) -> None:
         moment = self._moments[h]
@@ -331,6 +337,8 @@ class Session:
         before = trace[-1][0] if trace else 0
 
         def note(plan: Any) -> bool:
+            if isinstance(plan, Plan):
+                plan = replace(plan, _reader=None)  # which would make the search keep a copy of its tree
             trace.append((before + plan.iterations, getattr(plan, "rows", ())))
             if len(trace) > _MOST_TRACED:
                 del trace[1::2]
@@ -361,20 +369,24 @@ class Session:
         now = self._settings
         return now.state if self.is_table else (now.state, now.planner, now.iterations)
 
-    def _lay_out(self, ticket: Ticket, *, wanted: bool = False) -> None:
-        """Lay out the frontier from the first state, where that is quick or asked for."""
-        with self._lock:
-            key, now = self._frontier_key(), self._settings
-        if key in self._frontiers or not (self._is_solved or wanted):
+    def _start_frontier(self) -> None:
+        """Lay out the frontier from the first state: of a table beside the search, of a simulator in its place."""
+        key, now = self._frontier_key(), self._settings
+        worker = self._beside if self.is_table else self._worker
+        if key in self._frontiers or (key == self._under_way and worker.status.label == _FRONTIER):
             return
-        ticket.label, ticket.done, ticket.total = "laying out the frontier", 0.0, None
-        follow: Callable[[float, float | None], None] = ticket.tell
-        if self.is_table:
-            found = frontier(self.model.with_options(start=now.state), progress=follow)
-        else:
-            model = copy.copy(self.model)
-            model.start = now.state
-            found = frontier(model, planner=now.planner, episodes=_EPISODES, iterations=now.iterations, progress=follow)
-        with self._lock:
-            self._frontiers[key] = found
-            self._tell()
+        self._under_way = key
+
+        def work(ticket: Ticket) -> None:
+            if self.is_table:
+                found = frontier(self.model.with_options(start=now.state), progress=ticket.tell)
+            else:
+                model = copy.copy(self.model)
+                model.start = now.state
+                size: dict[str, Any] = {"episodes": _EPISODES, "iterations": now.iterations}
+                found = frontier(model, planner=now.planner, progress=ticket.tell, **size)
+            with self._lock:
+                self._frontiers[key] = found
+                self._tell()
+
+        worker.start(_FRONTIER, work)
