@@ -107,7 +107,7 @@ def test_a_grid_bounds_every_risk_from_both_sides(sense):
     for seed in range(6):
         mdp = random_table(seed, horizon=5, sense=sense, ends=seed % 2 == 1)
         exact = ReachableTotals.unfold(mdp)
-        grid = GridTotals(mdp, 0.4 * np.arange(-150, 151), 0.4)
+        grid = GridTotals.spaced(mdp, 0.4)
         mean, chosen = grid.minimise(lambda x: x)
         assert mean == pytest.approx(exact.minimise(lambda x: x)[0], abs=1e-9)
         totals, weights = grid.law(chosen)

@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
         seed: given.Seed = 0,
         threads: given.Threads = 1,
         bonus: given.Bonus = None,
+        level: given.Level = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         confidence: given.Confidence = 0.9,
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.evaluation import compare
         from tailwise.models import TabularMDP
         from tailwise.planners import Planner, find_planner
+        from tailwise.planners.protocol import takes
 
         check_report(report)
         names = [name.strip() for name in planners.split(",") if name.strip()]
@@ -75,7 +77,10 @@ def register(app: typer.Typer) -> None:
         players = {}
         for name in names:
             takes_bonus = name == "auto" or find_planner(name).bonus is not None
-            built = build_planner(problem, beta, name, bonus=bonus if takes_bonus else None)
+            takes_level = name != "auto" and takes(find_planner(name).build, "level")
+            built = build_planner(
+                problem, beta, name, bonus=bonus if takes_bonus else None, level=level if takes_level else None
+            )
             shown = f"auto ({built.kind})" if name == "auto" else name
             players[shown] = getattr(built, "fixed_policy", built)
         wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]

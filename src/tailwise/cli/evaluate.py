@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
         ray: given.Ray = None,
         workers: given.Workers = None,
         bonus: given.Bonus = None,
+        level: given.Level = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         confidence: given.Confidence = 0.9,
@@ -43,7 +44,7 @@ def register(app: typer.Typer) -> None:
         check_before_work((planner,), confidence, resamples)
         given.check_workers(ray, workers)
         problem = load_model(model, horizon=horizon, discount=discount)
-        player = build_planner(problem, beta, planner, bonus=bonus)
+        player = build_planner(problem, beta, planner, bonus=bonus, level=level)
         kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
         searches = isinstance(player, Planner) and not hasattr(player, "fixed_policy")
         if iterations is None and seconds is None and searches:

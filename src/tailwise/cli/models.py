@@ -65,12 +65,20 @@ def load_table(
     return model if state is None else model.with_options(start=model.find_state(state))
 
 
-def build_planner(model: Any, beta: float, kind: str, *, bonus: float | None = None, seed: int | None = None) -> Any:
-    """Build the planner or policy of ``--planner``, with the constant of ``--bonus`` where given."""
+def build_planner(
+    model: Any,
+    beta: float,
+    kind: str,
+    *,
+    bonus: float | None = None,
+    level: float | None = None,
+    seed: int | None = None,
+) -> Any:
+    """Build the planner or policy of ``--planner``, with ``--bonus`` and ``--level`` where given."""
     from tailwise.planners import make_planner
 
-    options: dict[str, Any] = {} if bonus is None else {"bonus": bonus}
-    return make_planner(model, beta, kind=kind, seed=seed, **options)
+    given = {"bonus": bonus, "level": level}
+    return make_planner(model, beta, kind=kind, seed=seed, **{k: v for k, v in given.items() if v is not None})
 
 
 def find_state(model: Any, text: str | None) -> Any:

@@ -71,6 +71,10 @@ Report: TypeAlias = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline."),
 ]
+Level: TypeAlias = Annotated[
+    float | None,
+    typer.Option(help="For cvar-mcts and distributional: least CVaR at this level, 0.95 for the worst 5 %."),
+]
 Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
 Resamples: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]
 Ray: TypeAlias = Annotated[

@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
         ray: given.Ray = None,
         workers: given.Workers = None,
         bonus: given.Bonus = None,
+        level: given.Level = None,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         report: given.Report = None,
@@ -79,7 +80,7 @@ def register(app: typer.Typer) -> None:
             raise OptionError("--checkpoint is for a search in this process, not on a cluster; leave one of them out")
         if ray is not None and planner == "auto":
             planner = "tree"
-        search = build_planner(problem, beta, planner, bonus=bonus, seed=seed)
+        search = build_planner(problem, beta, planner, bonus=bonus, level=level, seed=seed)
         if not isinstance(search, Planner):
             raise OptionError(f"{planner} is a fixed policy and plans nothing; use exact for the optimum")
         search.reset(find_state(problem, state), step)
@@ -131,9 +132,8 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     from tailwise.cli.models import state_text
 
     better = "lower" if result.sense == "cost" else "higher"
-    aim = f"utility {result.utility}" if hasattr(result, "utility") else f"beta {result.root_beta:g}"
     say(
-        f"{problem.name}  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; {aim}; "
+        f"{problem.name}  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; {result.aim}; "
         f"numbers are {result.sense}s, {better} is better"
     )
     for note in getattr(problem, "notes", ()):
@@ -141,7 +141,7 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     say(f"Take {result.label} in state {state_text(problem, result.state)}.", "bold green")
     is_exact, is_bounded = kind == "exact", kind == "bounded"
     sure = getattr(result, "certainty_equivalents", ())  # of a utility: the total that is as good
-    measure = "as good as" if sure else "exact ERM" if is_exact else "ERM"
+    measure = "as good as" if sure else "exact ERM" if is_exact else result.measure
     interval = "ERM is in" if is_bounded else "90 % interval"
     rows = [
         (

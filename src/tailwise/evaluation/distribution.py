@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._ranges import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.policies import policy_chances
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
-from tailwise.planners.totals import ranges
 
 MAX_ATOMS = 5_000_000
 

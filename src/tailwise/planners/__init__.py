@@ -8,11 +8,12 @@ from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
 from tailwise.planners.constrained import ConstrainedPlan, constrained_planning
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.cvar_mcts import CvarMcts, CvarPlan
-from tailwise.planners.distributional_mcts import DistributionalMcts, DistributionalPlan, DistributionalRow
+from tailwise.planners.distributional_mcts import DistributionalMcts, DistributionalPlan
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
 from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
 from tailwise.planners.learned import LearnedModelSearch
+from tailwise.planners.learned_totals import TotalsPlan
 from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.many import plan_many
 from tailwise.planners.nested_cvar import NestedCvarSolution, nested_cvar_planning
@@ -36,7 +37,6 @@ __all__ = [
     "Decision",
     "DistributionalMcts",
     "DistributionalPlan",
-    "DistributionalRow",
     "ErmMcts",
     "EvarSolution",
     "ExactPlan",
@@ -50,6 +50,7 @@ __all__ = [
     "PolicyInterval",
     "Solution",
     "TotalPlan",
+    "TotalsPlan",
     "Uct",
     "UtilityPlan",
     "UtilitySearch",

@@ -130,9 +130,16 @@ def cvar_planning(
     >>> mdp.action_name(plan.action), round(plan.value, 6), plan.gap
     ('right', 10.859848, 0.0)
     """
-    tail = 1.0 - check_level(level)
+    check_level(level)
     limit = integer(max_solves, "max_solves", low=2)
-    graph: Any = reach_totals(mdp, tolerance=merge)
+    return least_cvar(reach_totals(mdp, tolerance=merge), level, tolerance=tolerance, limit=limit, progress=progress)
+
+
+def least_cvar(
+    graph: Any, level: float, *, tolerance: float | None = None, limit: int = 500, progress: Progress = None
+) -> TotalPlan:
+    """Return the plan of least CVaR on totals that are laid out already; see :func:`cvar_planning`."""
+    tail = 1.0 - level
     points = graph.all_totals()
     range_ = float(points[-1] - points[0])
     off = graph.understated + graph.overstated(level=level)

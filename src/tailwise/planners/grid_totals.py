@@ -1,6 +1,7 @@
 """Totals on a grid: for tables with too many accrued costs to list (:mod:`tailwise.planners.totals`).
 
-Accrued costs live on equally spaced points, the same at every step. What falls between two points goes to both, in the
+Accrued costs live on equally spaced points, the same at every step; each state at each step has those that it can be
+reached with. What falls between two points goes to both, in the
 proportion that keeps the mean. Every total X of a policy then becomes X + D, where D is a sum of H + 1 steps, each of
 mean 0 whatever came before and within one spacing w. Hence for every policy
 
@@ -18,65 +19,98 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel
+from tailwise._ranges import ranges
+from tailwise.errors import StateError
 from tailwise.models import TabularMDP
+from tailwise.models.accrued import total_bounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _POINTS = (64, 8192)
-_ROOM = 30_000_000  # choices kept: steps x states x points
-_WORK = 400_000_000  # outcomes x steps x points of a sweep: a second or so
+_ROOM = 30_000_000  # choices kept: points of all states at all steps
+WORK = 400_000_000  # outcomes of all these points: a sweep takes about half a second
+
+
+class Layer(NamedTuple):
+    """The states of one step, in order, each with the points ``low .. low + width - 1``, one after the other."""
+
+    states: Ints  # (n,)
+    low: Ints  # (n,)
+    first: Ints  # (n + 1,): where the points of each begin
+    place: Ints  # (S,): index of a state in ``states``
 
 
 @dataclass(frozen=True, eq=False)
 class GridTotals:
-    """A table over (state, accrued cost), with accrued costs on a grid.
+    """A table over (state, accrued cost), with accrued costs on a grid of whole multiples of a spacing.
 
     Attributes
     ----------
     mdp : TabularMDP
         The table.
-    points : ndarray of float64, shape (n,)
-        The grid.
     spacing : float
-        Its spacing w.
+        Distance w of two points.
+    layers : tuple of Layer
+        What can be reached, at the steps 0 to H.
+    ends : (int, int)
+        The first and the last point of a total.
     """
 
     mdp: TabularMDP
-    points: Floats
     spacing: float
+    layers: tuple[Layer, ...]
+    ends: tuple[int, int]
 
     @classmethod
-    def over(cls, mdp: TabularMDP) -> GridTotals:
-        """Lay the grid over all accrued costs that can occur, as fine as room and time allow."""
-        low = high = 0.0
-        least, most = float(mdp.losses.min()), float(mdp.losses.max())
-        lows, highs = [0.0], [0.0]
-        for h in range(mdp.horizon):
-            step = mdp.step_losses[h] if mdp.step_losses.size else np.zeros(1)
-            low += mdp.discount**h * (least + float(step.min()))
-            high += mdp.discount**h * (most + float(step.max()))
-            lows.append(low)
-            highs.append(high)
-        last = mdp.discount**mdp.horizon
-        bottom = min(*lows, low + last * float(mdp.terminal_losses.min()))
-        top = max(*highs, high + last * float(mdp.terminal_losses.max()))
-        count = min(
-            _POINTS[1],
-            _ROOM // (mdp.horizon * mdp.num_states),
-            _WORK // (mdp.horizon * mdp.num_outcomes),
+    def over(cls, mdp: TabularMDP, *, work: float = WORK) -> GridTotals:
+        """Lay the grid as fine as room and ``work``, in outcomes of points to look at in a sweep, allow."""
+        mdp.require_sound()
+        low, high = total_bounds(mdp)
+        coarse = cls.spaced(mdp, (high - low) / 1024.0 or 1.0)
+        points = sum(int(layer.first[-1]) for layer in coarse.layers)
+        looks = sum(
+            int((np.diff(layer.first) * _outcomes(mdp)[layer.states]).sum()) for layer in coarse.layers[: mdp.horizon]
         )
-        count = max(_POINTS[0], count)
-        margin = mdp.horizon + 2  # each step may go one point further
-        spacing = (top - bottom) / max(1, count - 2 * margin) or 1.0
-        first = math.floor(bottom / spacing) - margin
-        points = spacing * np.arange(first, first + math.ceil((top - bottom) / spacing) + 2 * margin + 2)
-        return cls(mdp, np.asarray(points, np.float64), spacing)
+        total = coarse.ends[1] - coarse.ends[0] + 1
+        finer = min(work / looks, _ROOM / points, _POINTS[1] / total)
+        return cls.spaced(mdp, coarse.spacing / max(finer, _POINTS[0] / total))
+
+    @classmethod
+    def spaced(cls, mdp: TabularMDP, spacing: float) -> GridTotals:
+        """Lay a grid of a given spacing."""
+        states, low, high = np.array([mdp.start]), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        layers, least, most = [], [], []
+        for h in range(mdp.horizon + 1):
+            place = np.full(mdp.num_states, -1)
+            place[states] = np.arange(states.size)
+            layers.append(Layer(states, low, np.append(0, np.cumsum(high - low + 1)), place))
+            if h == mdp.horizon:
+                shift = np.floor(mdp.terminal_losses[states] * mdp.discount**h / spacing).astype(np.int64)
+                least.append(low + shift)
+                most.append(high + shift + 1)
+                break
+            _, pairs, rows = ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
+            _, owners, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+            shift = _moved(mdp, h, spacing)[0][outcomes]
+            low, high = low[pairs[owners]] + shift, high[pairs[owners]] + shift + 1
+            done = mdp.done[outcomes]
+            least.append(low[done])
+            most.append(high[done])
+            states, inverse = np.unique(mdp.next_states[outcomes][~done].astype(np.int64), return_inverse=True)
+            reached = np.full(states.size, 2**62), np.full(states.size, -(2**62))
+            np.minimum.at(reached[0], inverse, low[~done])
+            np.maximum.at(reached[1], inverse, high[~done])
+            low, high = reached
+        ends = int(np.concatenate(least).min()), int(np.concatenate(most).max())
+        return cls(mdp, spacing, tuple(layers), ends)
 
     @property
     def tolerance(self) -> float:
@@ -104,58 +138,76 @@ class GridTotals:
 
     def all_totals(self) -> Floats:
         """Return every total on the grid, increasing."""
-        return self.points
+        return np.asarray(self.spacing * np.arange(self.ends[0], self.ends[1] + 1), np.float64)
 
-    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, NDArray[np.int32]]:
-        """Return the least mean of a function of the total, and the table's row to take: (H, S, n); -1 for none."""
-        mdp, size = self.mdp, self.points.size
-        worth = np.asarray(function(self.points), dtype=np.float64)
-        values = np.empty((mdp.num_states, size))
-        for state, loss in enumerate(mdp.terminal_losses * mdp.discount**mdp.horizon):
-            values[state] = np.interp(self.points + loss, self.points, worth)
-        chosen = np.empty((mdp.horizon, mdp.num_states, size), np.int32)
-        for h in range(mdp.horizon - 1, -1, -1):
-            before = np.empty_like(values)
-            sweep_back(*self._table(h), worth, values, before, chosen[h])
-            values = before
-        zero = round(-self.points[0] / self.spacing)
-        return float(values[mdp.start, zero]), chosen
+    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, list[NDArray[np.int32]]]:
+        """Return the least mean of a function of the total, and the table's row to take at each point of each step."""
+        points = self.all_totals()
+        worth = np.asarray(function(points), dtype=np.float64)
+        values: Floats = np.interp(self._final(), points, worth)
+        chosen = []
+        for h in range(self.mdp.horizon - 1, -1, -1):
+            here = self.layers[h]
+            rows = np.empty(here.first[-1], np.int32)
+            values = sweep_back(*self._table(h), here, self.layers[h + 1], worth, self.ends[0], values, rows)
+            chosen.append(rows)
+        return float(values[0]), chosen[::-1]
 
-    def law(self, chosen: NDArray[np.int32]) -> tuple[Floats, Floats]:
+    def law(self, chosen: list[NDArray[np.int32]]) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
-        mdp, size = self.mdp, self.points.size
-        mass, ended = np.zeros((mdp.num_states, size)), np.zeros(size)
-        mass[mdp.start, round(-self.points[0] / self.spacing)] = 1.0
-        for h in range(mdp.horizon):
-            after = np.zeros_like(mass)
-            send_forward(*self._table(h), chosen[h], mass, after, ended)
-            mass = after
-        for state, loss in enumerate(mdp.terminal_losses * mdp.discount**mdp.horizon):
-            shift = math.floor(loss / self.spacing)
-            part = loss / self.spacing - shift
-            held = np.flatnonzero(mass[state])
-            ended += np.bincount(np.clip(held + shift, 0, size - 1), (1.0 - part) * mass[state, held], size)
-            ended += np.bincount(np.clip(held + shift + 1, 0, size - 1), part * mass[state, held], size)
+        ended, mass = np.zeros(self.ends[1] - self.ends[0] + 1), np.ones(1)
+        for h, rows in enumerate(chosen):
+            mass = send_forward(*self._table(h), self.layers[h], self.layers[h + 1], rows, mass, self.ends[0], ended)
+        held = np.flatnonzero(mass)
+        position = self._final()[held] / self.spacing - self.ends[0]
+        below = np.clip(np.floor(position).astype(np.int64), 0, max(0, ended.size - 2))
+        part = np.clip(position - below, 0.0, 1.0)
+        ended += np.bincount(below, (1.0 - part) * mass[held], ended.size)
+        ended += np.bincount(np.minimum(below + 1, ended.size - 1), part * mass[held], ended.size)
         kept = ended > 0.0
-        return self.points[kept], ended[kept] / ended.sum()
+        return self.all_totals()[kept], ended[kept] / ended.sum()
 
-    def action(self, chosen: NDArray[np.int32], state: int, h: int, accrued: float) -> int:
+    def action(self, chosen: list[NDArray[np.int32]], state: int, h: int, accrued: float) -> int:
         """Return the action id at the point nearest to ``accrued``, an inner cost."""
-        index = int(np.clip(round((accrued - self.points[0]) / self.spacing), 0, self.points.size - 1))
-        return int(self.mdp.action_ids[chosen[h, state, index]])
+        layer = self.layers[h]
+        index = int(layer.place[state])
+        if index < 0:
+            raise StateError(f"state {self.mdp.state_name(state)} cannot be reached at step {h}")
+        first, width = int(layer.first[index]), int(layer.first[index + 1] - layer.first[index])
+        point = round(accrued / self.spacing) - int(layer.low[index])
+        return int(self.mdp.action_ids[chosen[h][first + min(max(point, 0), width - 1)]])
+
+    def _final(self) -> Floats:
+        """Return the total at each point of step H, with the end's cost."""
+        layer, mdp = self.layers[-1], self.mdp
+        _, owners, points = ranges(layer.low, layer.low + np.diff(layer.first))
+        ends: Floats = mdp.terminal_losses[layer.states] * mdp.discount**mdp.horizon
+        return np.asarray(self.spacing * points + ends[owners])
+
+    @cached_property
+    def _moves(self) -> list[tuple[Ints, Floats]]:
+        return [_moved(self.mdp, h, self.spacing) for h in range(self.mdp.horizon)]
 
     def _table(self, h: int) -> tuple[Ints, Ints, Floats, NDArray[np.int32], Ints, Floats, NDArray[np.bool_]]:
         """Return the table's arrays, with each outcome's shift on the grid: whole points, and the part beyond."""
         mdp = self.mdp
-        losses = mdp.losses
-        if mdp.step_losses.size:
-            losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
-        moved = losses * (mdp.discount**h / self.spacing)
-        whole = np.floor(moved)
-        return (
-            mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole.astype(np.int64),
-            moved - whole, mdp.done,
-        )  # fmt: skip
+        whole, part = self._moves[h]
+        return mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done
+
+
+def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:
+    """Return by how many points, and parts of one, each outcome moves at step ``h``."""
+    losses = mdp.losses
+    if mdp.step_losses.size:
+        losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
+    moved = losses * (mdp.discount**h / spacing)
+    whole = np.floor(moved)
+    return whole.astype(np.int64), moved - whole
+
+
+def _outcomes(mdp: TabularMDP) -> Ints:
+    """Return the number of outcomes of each state's actions."""
+    return np.diff(mdp.outcome_offsets[mdp.action_offsets])
 
 
 @kernel
@@ -167,30 +219,35 @@ def sweep_back(
     whole: Ints,
     part: Floats,
     done: NDArray[np.bool_],
+    here: Layer,
+    after: Layer,
     worth: Floats,
+    bottom: int,
     values: Floats,
-    before: Floats,
     chosen: NDArray[np.int32],
-) -> None:
-    """One step back: ``before[s, k]`` is the least mean over the actions of s, ``chosen[s, k]`` its row."""
-    size = values.shape[1]
-    mean = np.empty(size)
-    for state in range(values.shape[0]):
-        before[state] = np.inf
-        chosen[state] = -1
+) -> Floats:
+    """One step back: return the least mean over the actions at each point; ``chosen`` becomes its row."""
+    before = np.full(here.first[-1], np.inf)
+    for i in range(here.states.size):
+        state, start = here.states[i], here.first[i]
+        width = here.first[i + 1] - start
+        mean = np.empty(width)
         for row in range(action_offsets[state], action_offsets[state + 1]):
             mean[:] = 0.0
             for j in range(outcome_offsets[row], outcome_offsets[row + 1]):
-                source = worth if done[j] else values[next_states[j]]
+                source, shift = worth, here.low[i] + whole[j] - bottom
+                if not done[j]:
+                    k = after.place[next_states[j]]
+                    source, shift = values, here.low[i] + whole[j] - after.low[k] + after.first[k]
                 near, far = probabilities[j] * (1.0 - part[j]), probabilities[j] * part[j]
-                shift = whole[j]
-                for k in range(size):
-                    index = min(max(k + shift, 0), size - 2)
-                    mean[k] += near * source[index] + far * source[index + 1]
-            for k in range(size):
-                if mean[k] < before[state, k] - 1e-12 * max(1.0, abs(before[state, k])) or chosen[state, k] < 0:
-                    before[state, k] = mean[k]
-                    chosen[state, k] = row
+                for k in range(width):
+                    mean[k] += near * source[shift + k] + far * source[shift + k + 1]
+            for k in range(width):
+                old = before[start + k]
+                if old == np.inf or mean[k] < old - 1e-12 * max(1.0, abs(old)):
+                    before[start + k] = mean[k]
+                    chosen[start + k] = row
+    return before
 
 
 @kernel
@@ -202,21 +259,29 @@ def send_forward(
     whole: Ints,
     part: Floats,
     done: NDArray[np.bool_],
+    here: Layer,
+    after: Layer,
     chosen: NDArray[np.int32],
     mass: Floats,
-    after: Floats,
+    bottom: int,
     ended: Floats,
-) -> None:
-    """One step forward: the mass of each (state, point) goes to its row's outcomes; ``ended`` takes what is done."""
-    size = mass.shape[1]
-    for state in range(mass.shape[0]):
-        for k in range(size):
-            here = mass[state, k]
-            if here == 0.0:
+) -> Floats:
+    """One step forward: the mass of each point goes to its row's outcomes; ``ended`` takes what is done."""
+    reached = np.zeros(after.first[-1])
+    for i in range(here.states.size):
+        for place in range(here.first[i], here.first[i + 1]):
+            if mass[place] == 0.0:
                 continue
-            row = chosen[state, k]
+            row, point = chosen[place], here.low[i] + place - here.first[i]
             for j in range(outcome_offsets[row], outcome_offsets[row + 1]):
-                target = ended if done[j] else after[next_states[j]]
-                index = min(max(k + whole[j], 0), size - 2)
-                target[index] += here * probabilities[j] * (1.0 - part[j])
-                target[index + 1] += here * probabilities[j] * part[j]
+                sent = mass[place] * probabilities[j]
+                if done[j]:
+                    index = point + whole[j] - bottom
+                    ended[index] += sent * (1.0 - part[j])
+                    ended[index + 1] += sent * part[j]
+                else:
+                    k = after.place[next_states[j]]
+                    index = point + whole[j] - after.low[k] + after.first[k]
+                    reached[index] += sent * (1.0 - part[j])
+                    reached[index + 1] += sent * part[j]
+    return reached

@@ -22,11 +22,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._ranges import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
-from tailwise.planners.grid_totals import GridTotals
+from tailwise.planners.grid_totals import WORK, GridTotals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -172,14 +173,17 @@ class ReachableTotals:
         return int(self.mdp.action_ids[step.rows[chosen[h][index]]])
 
 
-def reach_totals(mdp: TabularMDP, *, tolerance: float | None = None) -> ReachableTotals | GridTotals:
-    """List all totals, merged within a tolerance if there is one; or put them on a grid where there are too many."""
+def reach_totals(mdp: TabularMDP, *, tolerance: float | None = None, work: float = 1.0) -> ReachableTotals | GridTotals:
+    """List all totals, merged within a tolerance if there is one; or put them on a grid where there are too many.
+
+    ``work`` is a share of the usual work, for tables that are estimates themselves.
+    """
     if tolerance is not None:
         return ReachableTotals.unfold(mdp, tolerance=tolerance)
     try:
-        return ReachableTotals.unfold(mdp)
+        return ReachableTotals.unfold(mdp, max_outcomes=max(mdp.horizon, int(work * MAX_OUTCOMES)))
     except OptionError:
-        return GridTotals.over(mdp)
+        return GridTotals.over(mdp, work=work * WORK)
 
 
 def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
@@ -212,14 +216,6 @@ def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
         if not states.size:
             break
     return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_losses[states], tolerance)
-
-
-def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
-    """For ranges ``starts[i]..ends[i]`` return where each begins in the list of all, and (i, element) of each."""
-    lengths = ends - starts
-    begins = np.cumsum(lengths) - lengths
-    owners = np.repeat(np.arange(lengths.size), lengths)
-    return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
 
 
 def _merged(states: Ints, accrued: Floats, width: float) -> tuple[Ints, Floats, Ints]:

@@ -46,6 +46,16 @@ class UtilityPlan(Plan):
     certainty_equivalent: float | None = None
     certainty_equivalents: tuple[float, ...] = ()
 
+    @property
+    def measure(self) -> str:
+        """What ``value`` and the rows' ``erm`` are."""
+        return "utility"
+
+    @property
+    def aim(self) -> str:
+        """The utility, in words."""
+        return f"utility {self.utility}"
+
     def __str__(self) -> str:
         equivalent = self.certainty_equivalent
         lines = [

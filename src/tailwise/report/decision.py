@@ -11,7 +11,7 @@ import numpy as np
 from tailwise.errors import OptionError
 from tailwise.evaluation.measures import Measures
 from tailwise.models import TabularMDP
-from tailwise.planners import BoundedPlan, Solution, UtilityPlan, policy_intervals
+from tailwise.planners import BoundedPlan, Solution, TotalsPlan, UtilityPlan, policy_intervals
 from tailwise.planners.exact import ExactPlan
 from tailwise.planners.until import possible_loss
 from tailwise.report import charts, trees
@@ -56,7 +56,7 @@ def decision_report(plan: Any) -> Document:
     >>> document.title
     'Take safe'
     """
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, Plan) or isinstance(plan, TotalsPlan):
         raise OptionError(f"a {type(plan).__name__} is of a kind of its own, without a report")
     table = root_table(plan)
     solution = solved(table, plan)

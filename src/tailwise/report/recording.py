@@ -15,6 +15,7 @@ import numpy as np
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._validate import integer
 from tailwise.errors import OptionError
+from tailwise.planners.learned_totals import TotalsPlan
 from tailwise.planners.protocol import plan_in_threads
 from tailwise.search.plan import Plan, StopReason, Trajectory
 
@@ -98,7 +99,7 @@ def _recorded(
         plan: Any = None  # a living plan would make the search keep a copy of its tree
         left = None if seconds is None else seconds - used
         plan = plan_in_threads(planner, threads, iterations=min(size, limit - done), seconds=left, **watch)
-        if not isinstance(plan, Plan):
+        if not isinstance(plan, Plan) or isinstance(plan, TotalsPlan):
             raise OptionError(f"the plans of {type(planner).__name__} are of a kind of their own, without a report")
         done, steps, used = done + plan.iterations, steps + plan.simulator_steps, used + plan.seconds
         columns = [(row.erm, row.visits, *row.interval) for row in plan.rows]

@@ -241,6 +241,16 @@ class Plan(Shown, Result):
         return Path(report_layer("decision").decision_report(self).save(path))
 
     @property
+    def measure(self) -> str:
+        """What ``value`` and the rows' ``erm`` are: the ERM, unless a kind of plan has another aim."""
+        return "ERM"
+
+    @property
+    def aim(self) -> str:
+        """At which risk level, in words."""
+        return f"beta {self.root_beta:.6g}"
+
+    @property
     def root(self) -> NodeView:
         """The tree (the first of several) as it was when the plan was made: its root (see :class:`NodeView`).
 
@@ -310,12 +320,14 @@ class Plan(Shown, Result):
     def __str__(self) -> str:
         better = "lower" if self.sense == "cost" else "higher"
         lines = [
-            f"take {self.label}: ERM {self.value:.6g} at beta {self.root_beta:.6g} ({self.sense}s, {better} is better)",
+            f"take {self.label}: {self.measure} {self.value:.6g} at {self.aim} ({self.sense}s, {better} is better)",
             f"{self.iterations} iterations, {self.simulator_steps} steps, {self.nodes} nodes, {self.seconds:.3g} s; "
             f"{self.stopped.message}",
         ]
         for row in self.rows:
-            lines.append(f"  {row.label:>12}  visits {row.visits:>9}  ERM {row.erm:.6g}  mean {row.mean:.6g}")
+            lines.append(
+                f"  {row.label:>12}  visits {row.visits:>9}  {self.measure} {row.erm:.6g}  mean {row.mean:.6g}"
+            )
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 

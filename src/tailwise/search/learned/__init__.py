@@ -1,7 +1,7 @@
 """Learned-model search: outcome counts shared by all steps, and entropic Bellman backups through them."""
 
 from tailwise.search.learned.driver import LearnedSearch
-from tailwise.search.learned.options import LearnedOptions
+from tailwise.search.learned.options import LearnedKeywords, LearnedOptions
 from tailwise.search.learned.plan import LearnedPlan, LearnedRow
 
-__all__ = ["LearnedOptions", "LearnedPlan", "LearnedRow", "LearnedSearch"]
+__all__ = ["LearnedKeywords", "LearnedOptions", "LearnedPlan", "LearnedRow", "LearnedSearch"]

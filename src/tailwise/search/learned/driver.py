@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 import time
+from collections.abc import Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -54,6 +55,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
     seed : None, int, SeedSequence or Generator
         Source of all randomness. Same seed, same version: same result, bit for bit.
     """
+
+    bootstraps = True  # whether plans say how sure they are
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
         if isinstance(model, AccruedTable):
@@ -104,6 +107,34 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         kept = store.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
         self._nodes = store.kept_nodes(self._nodes, kept)
         self._scratch.root[0] = self._root_node(self._scratch.sampled.size)
+
+    def note(self, draws: Sequence[tuple[int, int, int, int, int, float]]) -> None:
+        """Count outcomes that were drawn elsewhere: (step, handle, number of actions, position, target or -1, cost).
+
+        Costs are inner ones, as the search draws them: without what a table's step adds, with the end's at the last.
+        """
+        if not draws:
+            return
+        columns = [np.array(column) for column in zip(*draws, strict=True)]
+        with self._turn:
+            work, begin = self._scratch.work, 0
+            while begin < len(draws):
+                begin, short = store.note_draws(self._known, self._horizon, *columns, begin)
+                work[store.SHORT], work[store.PLACES] = short, self._known.phases * (int(columns[1].max()) + 1)
+                if short and self._grow() is not None:
+                    break
+            work[store.STEPS] += len(draws)
+
+    def retarget(self, beta: float) -> None:
+        """Search for another risk level from here on; what was drawn is kept, what was concluded from it is not."""
+        with self._turn:
+            self._require_decision()
+            self.options = dataclasses.replace(self.options, beta=beta)
+            self._rules = compile_rules(self.options, self._horizon, float(self.model.discount))
+            self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
+            self._scratch.work[store.SWEPT] = 0  # the next iteration begins with a sweep
+            self._scratch.work[store.CLOSED] = -1
+            self._settle(self._handle, self._step, self._scratch.work, self._scratch.numbers)
 
     def _settle(self, handle: int, step: int, work: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
         """Put the root at a state and a step, whose node is made if need be."""
@@ -246,6 +277,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
     ) -> tuple[NDArray[np.float64], str]:
         """Return root values that the samples leave possible, shape (B, A), and what they mean."""
         beta = float(self._rules.betas[self._step])
+        if not self.bootstraps:
+            return values[None], SAMPLED
         if self._is_tree():
             errors = np.array([self._sampling_error(k, values[k], beta, taken[k]) for k in range(values.size)])
             errors[~np.isfinite(errors)] = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,17 @@ class LearnedOptions:
     def without_widening(self) -> LearnedOptions:
         """Return what a model is bound with: the search itself takes outcomes again, from its own counts."""
         return dataclasses.replace(self, widening=None)
+
+
+class LearnedKeywords(TypedDict, total=False):
+    """The fields of :class:`LearnedOptions` as keywords of a planner that chooses beta by itself."""
+
+    exploration: float
+    max_nodes: int | None
+    max_memory: int | None
+    widening: Widening | None
+    rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None
+    leaf_value: Callable[[Any, int], float] | None
 
 
 class LearnedRules(NamedTuple):

@@ -283,6 +283,24 @@ def count_outcome(known, record, target, cost):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def note_draws(known, horizon, steps, handles, arity, positions, targets, costs, begin):  # type: ignore[no-untyped-def]
+    """Count outcomes from ``begin`` on; return how far it came, and what there is no room for (0: it is done)."""
+    for k in range(begin, steps.size):
+        place = place_of(known, horizon, handles[k], steps[k])
+        if place >= known.first.size:
+            return k, SHORT_OF_STATES
+        if known.used[OUTCOMES] == known.costs.size:
+            return k, SHORT_OF_OUTCOMES
+        if known.first[place] == 0 and not add_state(known, place, arity[k]):
+            return k, SHORT_OF_RECORDS
+        record = known.first[place] + positions[k]
+        known.draws[record] += 1
+        known.visits[record] += 1
+        count_outcome(known, record, targets[k], costs[k])
+    return steps.size, 0
+
+
+@kernel
 def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-untyped-def]
     """Node of a state at a step, made if need be; negative: minus what there is no room for."""
     node = find_node(nodes, step, handle)
