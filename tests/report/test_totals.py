@@ -17,7 +17,7 @@ pytest.importorskip("plotly", reason="plotly is not installed: no report")
 COMMANDS = {
     "plan": "plan mdp-4 -b 0.5 -p tree -n 200 --seed 0",
     "solve": "solve grid-mdp -b 0.1",
-    "solve-aim": "solve mdp-4 --cvar 0.9",
+    "solve-aim": "solve mdp-4 --evar 0.9",
     "evaluate": "evaluate mdp-4 -b 0.5 -p exact -e 40 --seed 0 --resamples 200",
     "compare": "compare mdp-4 -b 0.5 -p exact,tree -n 40 -e 30 --resamples 200",
     "frontier": "frontier grid-mdp --betas 0,0.2",
@@ -32,7 +32,7 @@ def pages(tmp_path_factory):
     for name, command in COMMANDS.items():
         found[name] = folder / f"{name}.html"
         result = CliRunner().invoke(app, [*command.split(), "--report", str(found[name]), "--json"])
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == 0, (command, result.output, result.exception)
         json.loads(result.stdout)  # the report does not disturb programs
     return found
 
@@ -42,7 +42,7 @@ def pages(tmp_path_factory):
     [
         ("plan", ["Take safe", "How the search got there", "PolynomialBonus|RangeBonus", "seed"]),
         ("solve", ["Take right", "9.7118", "0.034024", "backward induction"]),
-        ("solve-aim", ["CVaR at 0.9", "risk-neutral", "this plan"]),
+        ("solve-aim", ["EVaR at 0.9", "risk-neutral", "this plan"]),
         ("evaluate", ["What exact pays on mdp-4", "40 episodes", "The exact optimum is 1.7792"]),
         ("compare", ["2 planners on mdp-4", "minus the first", "tree, n = 40"]),
         ("frontier", ["aversion to risk buys", "changes at beta = 0.0340236", "dominated"]),

@@ -205,3 +205,15 @@ def test_what_a_failing_iteration_added_is_gone(expansion):
                 break
         assert seen(search.root) == before
         assert len(list(search.root.walk())) == search._tree.num_nodes
+
+
+def test_the_most_visited_children_come_first():
+    search = ErmMcts(domains.make("grid-mdp"), 0.1, seed=0)
+    search.plan(iterations=300)
+    for node in search.root.walk():
+        for action in node.actions:
+            every = action.children
+            first, others, visits = action.most_visited(1)
+            assert [child.visits for child in first] == [child.visits for child in every[:1]]
+            assert others == len(every[1:])
+            assert visits == sum(child.visits for child in every[1:])

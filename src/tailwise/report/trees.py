@@ -47,7 +47,7 @@ class _Parts:
 
 
 def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, int]:
-    """Return the drill-down of a search tree, with how many states it shows, and how many actions' rest it leaves out.
+    """Return the drill-down of a search tree, with how many states it shows, and leaves out.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
     most : int, default 1200
         Parts to show, states and actions together.
     """
-    parts, order, left_out = _Parts(), itertools.count(), 0
+    parts, order = _Parts(), itertools.count()
     sense = root._reader.sense
 
     def add(node: NodeView, parent: int) -> int:
@@ -74,18 +74,14 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
             if not action.visits:
                 continue
             where = parts.add(action.label, place, action.visits, action.erm, f"action, {action.visits:,} visits")
-            children = action.children
-            room = max(3, (most - len(parts.names)) // 4)
-            for child in children[:room]:
+            children, rest, visits = action.most_visited(max(3, (most - len(parts.names)) // 4))
+            for child in children:
                 states += 1
                 below = add(child, where)
                 if not child.is_leaf:
                     heapq.heappush(queue, (-child.visits, next(order), child, below))
-            rest = children[room:]
             if rest:
-                left_out += 1
-                visits = sum(child.visits for child in rest)
-                parts.add(f"{len(rest):,} more states", where, visits, math.nan, f"not shown, {visits:,} visits")
+                parts.add(f"{rest:,} more states", where, visits, math.nan, f"not shown, {visits:,} visits")
     what = (
         f"The tree as it was searched: states and, below each, the actions taken there. Size: visits. Colour: ERM of "
         f"what is still to come from there, by rank from good (dark) to bad (bright), grey where it was not estimated. "

@@ -148,6 +148,14 @@ class Tree:
         """Nodes of the next states that an action has led to, in no particular order."""
         return [int(child) for child in units.children(self.arena, node + 1 + position)]
 
+    def children_visits(self, node: int, position: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the same nodes and how often each was visited: int64, shape (k,) each."""
+        found = np.array(self.children(node, position), dtype=np.int64)
+        visits = np.ones(found.size, dtype=np.int64)  # of leaves
+        for k in np.flatnonzero(self.arena.ints[4 * found + units.NUM_ACTIONS]):
+            visits[k] += int(self.counts(int(found[k])).sum())
+        return found, visits
+
     @property
     def visits_left(self) -> int:
         """How many more visits of the root can be counted."""

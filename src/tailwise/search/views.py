@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tailwise.bindings import Binding
 from tailwise.errors import OptionError, StateError
 from tailwise.models.contract import Sense
@@ -102,6 +104,18 @@ class ActionView:
             NodeView(reader, unit, self.node.step + 1, path) for unit in tree.children(self.node._unit, self.position)
         ]
         return tuple(sorted(found, key=lambda child: (-child.visits, child.state_name)))
+
+    def most_visited(self, most: int) -> tuple[tuple[NodeView, ...], int, int]:
+        """Return the first of :attr:`children`, with the number and the visits of the others; quick for many.
+
+        Of children with equally many visits any may be among the first.
+        """
+        reader, tree = self.node._reader, self.node._reader.tree
+        units, visits = tree.children_visits(self.node._unit, self.position)
+        chosen = np.argsort(-visits, kind="stable")[:most]
+        path = (*self.node.path, (self.action, None))
+        nodes = tuple(NodeView(reader, int(units[k]), self.node.step + 1, path) for k in chosen)
+        return nodes, visits.size - len(nodes), int(visits.sum() - visits[chosen].sum())
 
     def child(self, state: Any) -> NodeView:
         """Return the node of one next state.
