@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -26,6 +26,8 @@ _TOO_LONG = 3.0  # times the median of the tasks that are done
 _READY_WITHIN = 120.0  # seconds for the first worker
 _OTHERS_WITHIN = 20.0  # seconds for the other first workers after it, where time is limited
 _POLL = 0.25  # seconds
+_GOLDEN = 0.6180339887498949
+_MOST_REPORTS = 200.0  # a second, if no other rhythm is given
 
 
 class Report(NamedTuple):
@@ -108,7 +110,7 @@ def gather(
     tasks: Iterable[int],
     *,
     seconds: float | None = None,
-    report_every: float = 1.0,
+    report_every: float | None = None,
     restarts: int = 10,
     is_enough: Callable[[Gathered], bool] | None = None,
     progress: Callable[[Gathered, float], None] | None = None,
@@ -124,8 +126,9 @@ def gather(
         Their numbers, handed out in this order.
     seconds : float, optional
         Time limit.
-    report_every : float, default 1.0
-        Seconds between the reports of a worker on one task.
+    report_every : float, optional
+        Seconds between the reports of a worker on one task; 1 for up to 200 workers, then so many that no more than
+        200 reports a second arrive.
     restarts : int, default 10
         How many lost workers are replaced.
     is_enough : callable, optional
@@ -147,7 +150,8 @@ def gather(
     Exception
         Whatever a task raised.
     """
-    desk = _Desk(crew, list(tasks), seconds, report_every, restarts, keep)
+    rhythm = max(1.0, crew.size / _MOST_REPORTS) if report_every is None else report_every
+    desk = _Desk(crew, list(tasks), seconds, rhythm, restarts, keep)
     for _ in range(crew.size):
         desk.start()
     try:
@@ -285,11 +289,12 @@ class _Desk:
                 return
             self._begun = now
         while self._idle and self._left() > 0.0 and (task := self._next()) is not None:
-            self._send(self._idle.pop(0), task, now)
+            worker = self._idle.pop(0)
+            self._send(worker, task, now, 0.5 + 0.5 * (worker * _GOLDEN % 1.0))  # so that not all report at once
 
-    def _send(self, worker: int, task: int, since: float) -> None:
+    def _send(self, worker: int, task: int, since: float, share: float = 1.0) -> None:
         self._busy[worker] = (task, since)
-        self._crew.send(worker, task, min(self._slice, self._left()))
+        self._crew.send(worker, task, min(share * self._slice, self._left()))
 
     def _next(self) -> int | None:
         """Return the next task to hand out: one that waits, or a second copy of one that lasts too long."""
@@ -300,9 +305,8 @@ class _Desk:
                 return task
         if not self._durations:
             return None
-        limit, running = _TOO_LONG * statistics.median(self._durations), list(self._busy.values())
-        tasks = [task for task, _ in running]
-        slow = [(since, task) for task, since in running if task in self._open and tasks.count(task) == 1]
-        if slow and self._crew.now() - min(slow)[0] > max(limit, 1.0):
-            return min(slow)[1]
-        return None
+        limit, running = _TOO_LONG * statistics.median(self._durations), self._busy.values()
+        copies = Counter(task for task, _ in running)
+        slow = [(since, task) for task, since in running if task in self._open and copies[task] == 1]
+        since, task = min(slow, default=(math.inf, -1))
+        return task if self._crew.now() - since > max(limit, 1.0) else None

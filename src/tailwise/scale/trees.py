@@ -17,6 +17,7 @@ from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, WorkersLostError
+from tailwise.evaluation.streams import child
 from tailwise.scale.cluster import RayCrew, connected
 from tailwise.scale.gathering import Gathered, Report, gather
 from tailwise.scale.travel import packed
@@ -36,10 +37,12 @@ class TreeJob:
         The search, to be rooted at ``root``.
     root : tuple
         State, as the search's own model names it, and step.
-    seeds : list of SeedSequence
-        Of each tree.
-    iterations : list of int or None
-        Of each tree.
+    seed : SeedSequence
+        Of tree 0; tree k has its k-th child.
+    trees : int
+        How many.
+    iterations : int or None
+        Of all trees.
     seconds : float or None
         Of each tree.
     """
@@ -48,11 +51,12 @@ class TreeJob:
         self,
         search: TreeSearch,
         root: tuple[Any, int],
-        seeds: list[np.random.SeedSequence],
-        iterations: list[int] | None,
+        seed: np.random.SeedSequence,
+        trees: int,
+        iterations: int | None,
         seconds: float | None,
     ) -> None:
-        self._search, self._root, self._seeds = search, root, seeds
+        self._search, self._root, self._seed, self._trees = search, root, seed, trees
         self._iterations, self._seconds = iterations, seconds
         self._task = -1
         self._tree: TreeSearch
@@ -65,9 +69,13 @@ class TreeJob:
     def run(self, task: int, seconds: float) -> Report:
         """Grow a tree for some time, and report what it knows of its root."""
         if task != self._task:
-            self._tree = self._search._beside(self._seeds[task], self._search._limits)
+            seed = self._seed if task == 0 else child(self._seed, task - 1)
+            self._tree = self._search._beside(seed, self._search._limits)
             self._task, self._used, self._begun = task, 0.0, self._tree._counts().copy()
-        left = None if self._iterations is None else self._iterations[task] - self._tree._done_since(self._begun)
+        left = None
+        if self._iterations is not None:
+            share = (self._iterations + self._trees - 1 - task) // self._trees
+            left = share - self._tree._done_since(self._begun)
         allowed = seconds if self._seconds is None else min(seconds, self._seconds - self._used)
         begun = time.perf_counter()
         stopped = self._tree.plan(left, max(allowed, 1e-3)).stopped
@@ -75,7 +83,7 @@ class TreeJob:
         found = self._tree._statistics(self._begun)
         is_over = self._seconds is not None and self._used >= self._seconds - 1e-3
         is_final = stopped is not StopReason.SECONDS or is_over
-        most = max(1, _SAMPLES // len(self._seeds))
+        most = max(1, _SAMPLES // self._trees)
         content = found._replace(samples=tuple(row[-most:] for row in found.samples))
         return Report(task, (content, stopped), float(found.iterations), is_final)
 
@@ -91,7 +99,7 @@ def plan(
     until: Callable[[Plan], bool] | None = None,
     progress: PlanProgress = None,
     model_path: str | None = None,
-    report_every: float = 1.0,
+    report_every: float | None = None,
     restarts: int = 10,
 ) -> Plan:
     """Search from a root with many trees on a cluster, and merge what they find.
@@ -118,8 +126,8 @@ def plan(
         True shows a bar; a function is called with (iterations reported, seconds used).
     model_path : str, optional
         ``package.module:function`` that makes the model on the workers, where it cannot travel itself.
-    report_every : float, default 1.0
-        Seconds between the reports of a worker.
+    report_every : float, optional
+        Seconds between the reports of a worker; 1, or more where there are more than 200 workers.
     restarts : int, default 10
         How many lost workers are replaced.
 
@@ -147,11 +155,9 @@ def plan(
     with connected(address, workers) as size:
         count = size if trees is None else integer(trees, "trees", low=1)
         total = None if iterations is None else integer(iterations, "iterations", low=count, hint="one for each tree")
-        shares = None if total is None else [(total + count - 1 - k) // count for k in range(count)]
         each = None if limit is None else limit / -(-count // size)  # where trees have to take turns
-        seed = seed_sequence(search._seed)
         root = search._binding.state(search._handle), search.step
-        job = TreeJob(search, root, [seed, *seed.spawn(count - 1)], shares, each)
+        job = TreeJob(search, root, seed_sequence(search._seed), count, total, each)
         content = packed(job, search._problem, model_path)
 
         def so_far(found: Gathered) -> Plan:
