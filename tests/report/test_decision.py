@@ -9,6 +9,7 @@ import pytest
 from tailwise import (
     AccMcts,
     BoundedTrials,
+    CvarMcts,
     ErmMcts,
     ExactPlanner,
     LearnedModelSearch,
@@ -139,6 +140,15 @@ def test_rewards_are_shown_as_rewards():
 def test_a_utility_has_no_beta_to_change():
     text = words(decision_report(recorded_plan(AccMcts(domains.make("mdp-4"), 0.5, seed=0), iterations=200)))
     assert "mean of the utility" in text
+    assert "aversion to risk" not in text
+
+
+def test_a_plan_for_the_tail_mean_is_about_the_whole_total():
+    plan = recorded_plan(CvarMcts(domains.make("mdp-4"), 0.9, seed=0), iterations=400)
+    text = words(decision_report(plan))
+    assert "judged by the CVaR of the whole episode's total (level 0.9" in text
+    assert "Learned: the law of the whole episode's total" in text
+    assert "sure cost" not in text
     assert "aversion to risk" not in text
 
 

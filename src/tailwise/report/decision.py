@@ -12,11 +12,13 @@ from tailwise.errors import OptionError
 from tailwise.evaluation.measures import Measures
 from tailwise.models import TabularMDP
 from tailwise.planners import BoundedPlan, Solution, TotalsPlan, UtilityPlan, policy_intervals
+from tailwise.planners.cvar_mcts import CvarPlan
+from tailwise.planners.distributional_mcts import DistributionalPlan
 from tailwise.planners.exact import ExactPlan
 from tailwise.planners.until import possible_loss
 from tailwise.report import charts, trees
 from tailwise.report.document import Block, Document, Heading, Paragraph, Table, literal
-from tailwise.report.outlook import Outlooks, erms_by_beta, outlooks, root_table, sampled_erms, solved
+from tailwise.report.outlook import Outlooks, erms_by_beta, is_erm, outlooks, root_table, sampled_erms, solved
 from tailwise.report.policies import policy_chart
 from tailwise.report.words import (
     LEVEL,
@@ -33,6 +35,7 @@ from tailwise.search.learned.plan import LearnedPlan
 from tailwise.search.plan import ActionRow, Plan
 
 _KINDS: dict[type, str] = {
+    CvarPlan: "learned model, solved for the CVaR", DistributionalPlan: "learned model, solved for laws of the total",
     BoundedPlan: "bounded trials", ExactPlan: "backward induction", LearnedPlan: "learned-model search",
     Plan: "tree search", UtilityPlan: "tree search for a utility, on accrued costs",
 }  # fmt: skip
@@ -46,7 +49,7 @@ def decision_report(plan: Any) -> Document:
     Raises
     ------
     OptionError
-        If it is no :class:`tailwise.Plan`: those of a few planners are of kinds of their own.
+        If it is no :class:`tailwise.Plan`.
 
     Examples
     --------
@@ -56,8 +59,8 @@ def decision_report(plan: Any) -> Document:
     >>> document.title
     'Take safe'
     """
-    if not isinstance(plan, Plan) or isinstance(plan, TotalsPlan):
-        raise OptionError(f"a {type(plan).__name__} is of a kind of its own, without a report")
+    if not isinstance(plan, Plan):
+        raise OptionError(f"reports are of a Plan; a {type(plan).__name__} has none")
     table = root_table(plan)
     solution = solved(table, plan)
     found = outlooks(plan, table, solution)
@@ -114,12 +117,15 @@ def _state_name(plan: Plan) -> str:
 def _decision(plan: Plan, found: Outlooks) -> list[Block]:
     order = _ranked(plan)
     best, label = order[0], literal(plan.label)
-    measure = "The utility" if isinstance(plan, UtilityPlan) and not _sure(plan) else "It"
+    measure = "It"
     where = f"In state **{literal(_state_name(plan))}** at step {plan.step}: take **{label}**."
     value = _value(plan, best)
     unit = plan.sense
     if isinstance(plan, UtilityPlan):
         said = f"{measure} is judged by the mean of the utility {literal(plan.utility)} of the whole episode's total."
+    elif isinstance(plan, TotalsPlan):
+        said = f"It is judged by the {literal(plan.measure)} of the whole episode's total ({literal(plan.aim)}): "
+        said += f"**{number(value)}** under what was learned."
     elif isinstance(plan, BoundedPlan) and plan.lower < plan.upper:
         said = (
             f"Counting risk at beta {plan.root_beta:g}, all that may come after {label}, and then the best actions, is "
@@ -162,7 +168,7 @@ def _runner_up(plan: Plan, order: list[int]) -> str:
 def _rows_table(plan: Plan, order: list[int], has_laws: bool) -> Table:
     """Return the plan's rows, the best first, without the columns that hold nothing or stand with the laws."""
     is_exact, is_bounded = isinstance(plan, ExactPlan), isinstance(plan, BoundedPlan)
-    value = "as good as" if _sure(plan) else "utility" if isinstance(plan, UtilityPlan) else "ERM"
+    value = "as good as" if _sure(plan) else plan.measure
     columns: dict[str, list[str]] = {"action": [literal(plan.rows[k].label) for k in order]}
 
     def add(name: str, cells: list[str]) -> None:
@@ -194,7 +200,7 @@ def _distributions(plan: Plan, found: Outlooks) -> list[Block]:
     parts = _shown(plan, found)
     if not parts:
         return [heading, Paragraph("Not known: the plan holds no totals (it was loaded, or its planner samples none).")]
-    beta = None if isinstance(plan, UtilityPlan) else plan.root_beta
+    beta = plan.root_beta if is_erm(plan) else None
     chosen = parts[:_MOST_ACTIONS]
     source = found.source
     moved = max((getattr(law, "tolerance", 0.0) for _, law in parts), default=0.0)
@@ -228,6 +234,10 @@ def _how_sure(plan: Plan, solution: Solution | None) -> list[Block]:
         if len(tied) > 1:
             text += f" {len(tied)} actions are equally good: {', '.join(tied)}."
         return [*blocks, Paragraph(text)]
+    if isinstance(plan, TotalsPlan):
+        luck = "somewhat too good" if plan.states_recur else "far too good, since hardly a state came back"
+        said = f"The values are those of the model that was learned, and {luck}. No intervals are given."
+        return [*blocks, Paragraph(said)]
     if isinstance(plan, BoundedPlan):
         loss = possible_loss(plan)
         proof = "is proven best" if plan.proven else f"could be worse than the best by {number(loss, 3)} at most"
@@ -300,7 +310,7 @@ def _changes(plan: Plan, found: Outlooks, table: TabularMDP | None) -> list[Bloc
             f"**The estimates.** {literal(runner.label)} would be as good if the two {what} were wrong by "
             f"{number(margin, 4)} altogether."
         ))  # fmt: skip
-    if isinstance(plan, UtilityPlan) or not math.isfinite(value):
+    if not is_erm(plan) or not math.isfinite(value):
         return blocks
     order = [k for k in order if found.actions[k].law is not None or table is not None][:_MOST_ACTIONS]
     names = [plan.rows[k].label for k in order]
@@ -372,14 +382,14 @@ def _beta_interval(plan: Plan, table: TabularMDP, low: float, high: float) -> tu
         else:
             end = min(end, change)
     here = next(name for a, b, name in firsts if a <= plan.root_beta <= b)
-    sure = "" if all(piece.certified for piece in pieces) else " (as far as was looked: short intervals may be missed)"
+    gaps = "" if all(piece.certified for piece in pieces) else " Short intervals in between may have been missed."
     name = literal(here)
     if not changes:
-        return f"{name} is optimal at every beta from {low:.4g} to {high:.4g}, which is as far as was looked{sure}.", []
+        return f"{name} is optimal at every beta from {low:.4g} to {high:.4g}, which is as far as was looked.{gaps}", []
     parts = []
     for a, b, which in _merged(firsts):
         parts.append(f"{literal(which)} from {a:.5g} to {b:.5g}")
-    return (f"{name} is optimal from beta {start:.5g} to {end:.5g}{sure}. In full: {'; '.join(parts)}."), changes
+    return (f"{name} is optimal from beta {start:.5g} to {end:.5g}. In full: {'; '.join(parts)}.{gaps}"), changes
 
 
 def _merged(pieces: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
@@ -414,7 +424,7 @@ def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
     last = int(trajectory.chosen[-1])
     other = np.flatnonzero(trajectory.chosen != last)
     since = int(trajectory.iterations[other[-1] + 1]) if other.size else int(trajectory.iterations[0])
-    what = "ERM" if not isinstance(plan, UtilityPlan) else "mean utility"
+    what = plan.measure
     return [
         heading,
         charts.convergence(

@@ -20,7 +20,7 @@ from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners import BoundedPlan, Solution, UtilityPlan, backward_induction
+from tailwise.planners import BoundedPlan, Solution, TotalsPlan, UtilityPlan, backward_induction
 from tailwise.planners.exact import ExactPlan
 from tailwise.search.plan import ActionRow, Plan
 
@@ -33,6 +33,11 @@ EXACT = (
 )
 OPTIMAL = "Played: episodes that begin with the action and then follow the policy of least ERM."
 PLAYED = "Played: episodes that begin with the action and then follow what is certain to be good."
+LEARNED = (
+    "Learned: the law of the whole episode's total, with the action now and then what is best for the same aim, in the "
+    "model that was learned from samples. It is somewhat too good, as the best of many estimates is, and holds no "
+    "outcome that was not met."
+)
 SAMPLED = (
     "Sampled by the search: the latest totals of its own episodes through the action. They hold its exploration and "
     "its rollouts, and so are worse, and wider, than what careful decisions would lead to. A disaster that it did not "
@@ -68,14 +73,19 @@ class Outlooks:
     is_exact: bool
 
 
+def is_erm(plan: Plan) -> bool:
+    """Return whether a plan is about the ERM of what is still to come, not about another aim."""
+    return not isinstance(plan, (TotalsPlan, UtilityPlan))
+
+
 def root_table(plan: Plan) -> TabularMDP | None:
     """Return the decision as a table of its own, which starts at the plan's root; None without a small table.
 
-    A simulator that lists its outcomes has one too, if it reaches few states. A plan of a utility is not about the
-    ERM, and so has none.
+    A simulator that lists its outcomes has one too, if it reaches few states. A plan for another aim than the
+    ERM has none.
     """
     origin = plan._origin
-    if origin is None or isinstance(plan, UtilityPlan):
+    if origin is None or not is_erm(plan):
         return None
     if isinstance(origin.model, TabularMDP):
         table, root = origin.model, int(plan.state)
@@ -126,6 +136,10 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
             pass
         else:
             return Outlooks(_zip(plan.rows, laws), EXACT, True)
+    if isinstance(plan, TotalsPlan):
+        pairs = [plan.law(row.action) for row in plan.rows]
+        learned = [CostDistribution(*pair, plan.sense) if pair[0].size else None for pair in pairs]
+        return Outlooks(_zip(plan.rows, learned), LEARNED, False)
     samples = [plan.samples(row.action) for row in plan.rows]
     found = [Returns(totals, plan.sense) if totals.size > 1 else None for totals in samples]
     source = OPTIMAL if isinstance(plan, ExactPlan) else PLAYED if isinstance(plan, BoundedPlan) else SAMPLED

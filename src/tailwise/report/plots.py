@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 from tailwise.errors import OptionError, require
 from tailwise.evaluation import CostDistribution, Frontier, Returns
 from tailwise.evaluation.measures import Measures
-from tailwise.planners import Solution, UtilityPlan
+from tailwise.planners import Solution
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
-from tailwise.report.outlook import outlooks, root_table, solved
+from tailwise.report.outlook import is_erm, outlooks, root_table, solved
 from tailwise.report.policies import policy_chart
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan
@@ -166,7 +166,7 @@ def _parts(what: Totals) -> tuple[list[tuple[str, Measures]], str, float | None]
         parts = [(one.label, one.law) for one in found.actions if one.law is not None]
         if not parts:
             raise OptionError("the plan holds no totals: it was loaded, or its planner samples none")
-        return parts, what.sense, None if isinstance(what, UtilityPlan) else what.root_beta
+        return parts, what.sense, what.root_beta if is_erm(what) else None
     if isinstance(what, Mapping):
         named = list(what.items())
         if not named:

@@ -15,11 +15,12 @@ import numpy as np
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._validate import integer
 from tailwise.errors import OptionError
-from tailwise.planners.learned_totals import TotalsPlan
 from tailwise.planners.protocol import plan_in_threads
+from tailwise.search import RootedSearch
 from tailwise.search.plan import Plan, StopReason, Trajectory
 
 _FIRST, _GROWTH = 16, 1.3
+_UNLIMITED = 2**62
 
 
 def recorded_plan(
@@ -36,7 +37,7 @@ def recorded_plan(
     Parameters
     ----------
     planner : Planner
-        What plans. One that is exact at once plans without a record.
+        What plans. Tree searches, learned-model searches and bounded trials are recorded; others plan without.
     iterations, seconds, threads, until, progress : optional
         As for ``planner.plan``; with ``iterations`` the result is the same.
 
@@ -48,7 +49,7 @@ def recorded_plan(
     Raises
     ------
     OptionError
-        If there is no limit, or the planner's plans are not a :class:`tailwise.Plan`.
+        If there is no limit.
 
     Examples
     --------
@@ -60,7 +61,7 @@ def recorded_plan(
     (2000, True)
     """
     integer(threads, "threads", low=1)
-    limit = 2**62 if iterations is None else integer(iterations, "iterations", low=1)
+    limit = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
     if iterations is None and seconds is None and until is None:
         raise OptionError("a recorded plan needs a limit: iterations=, seconds= or until=")
     with followed_plan(progress, iterations, seconds) as tell:
@@ -92,15 +93,14 @@ def _recorded(
             tell(done + part, used + time)
 
     watch: dict[str, Any] = {"until": until and holds, "progress": tell and told}
-    if hasattr(planner, "fixed_policy"):
-        return plan_in_threads(planner, threads, iterations=limit, seconds=seconds, **watch)
+    if not isinstance(getattr(planner, "planner", planner), RootedSearch):  # of AutoPlanner, the one it took
+        most = limit if limit < _UNLIMITED else None
+        return plan_in_threads(planner, threads, iterations=most, seconds=seconds, **watch)
     size = _FIRST * threads  # all sizes are multiples of it, or the trees would get other shares of the iterations
     while True:
         plan: Any = None  # a living plan would make the search keep a copy of its tree
         left = None if seconds is None else seconds - used
         plan = plan_in_threads(planner, threads, iterations=min(size, limit - done), seconds=left, **watch)
-        if not isinstance(plan, Plan) or isinstance(plan, TotalsPlan):
-            raise OptionError(f"the plans of {type(planner).__name__} are of a kind of their own, without a report")
         done, steps, used = done + plan.iterations, steps + plan.simulator_steps, used + plan.seconds
         columns = [(row.erm, row.visits, *row.interval) for row in plan.rows]
         position = next(k for k, row in enumerate(plan.rows) if row.action == plan.action)

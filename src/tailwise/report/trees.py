@@ -22,6 +22,7 @@ from tailwise.report.page import label
 from tailwise.search import NodeView
 
 MOST_PARTS = 1_200
+_MOST_CHILDREN = 40  # of one action: the others are so small that they would be lines
 _UNKNOWN = "rgb(150,150,150)"
 # matplotlib's viridis, which the colour-blind can read too: from good (dark) to bad (bright).
 VIRIDIS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
@@ -74,7 +75,7 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
             if not action.visits:
                 continue
             where = parts.add(action.label, place, action.visits, action.erm, f"action, {action.visits:,} visits")
-            children, rest, visits = action.most_visited(max(3, (most - len(parts.names)) // 4))
+            children, rest, visits = action.most_visited(min(_MOST_CHILDREN, max(3, (most - len(parts.names)) // 4)))
             for child in children:
                 states += 1
                 below = add(child, where)
@@ -165,7 +166,7 @@ def _chart(parts: _Parts, caption: str, sense: str) -> Chart:
         "ids": [str(k) for k in range(len(parts.names))], "labels": [label(name, 28) for name in parts.names],
         "parents": ["" if parent < 0 else str(parent) for parent in parts.parents], "values": weights,
         "branchvalues": "total",
-        "marker": {"colors": [colour for colour, _ in colours], "line": {"width": 1, "color": "@page"}},
+        "marker": {"colors": [colour for colour, _ in colours], "line": {"width": 0.5, "color": "@page"}},
         "text": texts, "textinfo": "label", "hovertemplate": "%{label}<br>%{text}<extra></extra>",
         "textfont": {"color": [text for _, text in colours]}, "pathbar": {"textfont": {"color": "@text"}},
     }  # fmt: skip
