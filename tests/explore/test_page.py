@@ -10,9 +10,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from explore.line import Line
 from tailwise import domains
 from tailwise.cli.app import app
-from tailwise.errors import RunError
+from tailwise.errors import RunError, TailwiseError
 from tailwise.explore import Session
 from tailwise.explore.server import PageServer
 
@@ -163,6 +164,21 @@ def test_labels_stay_text(browser):
         assert browser.run("return document.title") == "tailwise"
         assert browser.run("return document.querySelectorAll('main img').length") == 0
         assert browser.errors() == []
+
+
+def test_a_model_that_fails_is_explained(browser):
+    model = Line()
+    model.is_broken = True
+    with served(model, planner="tree", iterations=50) as server:
+        browser.open(server.address)
+        browser.wait("return document.querySelector('#alert').textContent.includes('the bridge is out')")
+        model.is_broken = False
+        browser.find("#restart").click()
+        browser.wait(READY)
+        assert browser.find("#alert").text == ""
+        assert browser.errors() == []
+    result = CliRunner().invoke(app, ["explore", "no-such-model", "--no-browser"])
+    assert isinstance(result.exception, TailwiseError)
 
 
 def answer(address, **headers):

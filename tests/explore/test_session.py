@@ -5,7 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from tailwise import Simulator, backward_induction, domains, frontier
+from explore.line import Line
+from tailwise import backward_induction, domains, frontier
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.explore import Session, layout
 from tailwise.explore.worker import Worker
@@ -14,26 +15,6 @@ from tailwise.explore.worker import Worker
 def settled(session):
     assert session.wait(60.0)
     return session.view()
-
-
-class Line(Simulator):
-    """Walk right for 1 a step, or leave at once for 2.5; a slip costs 5. It lists nothing."""
-
-    horizon, discount, sense, start = 3, 1.0, "cost", 0
-    gate: threading.Event | None = None
-    is_broken = False
-
-    def actions(self, state):
-        return ["walk", "leave"]
-
-    def step(self, state, action, rng):
-        if self.gate is not None:
-            self.gate.wait(20.0)
-        if self.is_broken:
-            raise RuntimeError("the bridge is out")
-        if action == "leave":
-            return state, 2.5, True
-        return state + 1, 1.0 + 5.0 * (rng.random() < 0.01), False
 
 
 def test_beta_changes_the_action_at_the_switch_point():
