@@ -54,7 +54,6 @@ def test_the_same_command_goes_on_from_its_checkpoint(tmp_path):
         (("--checkpoint", "it"), "ExactPlanner keeps no checkpoint; .*: learned, tree"),
         (("--planner", "tree", "--seed", "1", "--checkpoint", "it.search"), "began otherwise"),
         (("--save", "no/it"), "--save must be a file in a folder that exists"),
-        (("--planner", "cvar-mcts", "--save", "it"), "cannot be saved; use --json"),
     ],
 )
 def test_what_cannot_be_kept_is_said(options, message, tmp_path, monkeypatch):
