@@ -15,7 +15,7 @@ from tailwise._version import __version__
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
-    from tailwise.evaluation import Returns, choose_beta, evaluate, frontier
+    from tailwise.evaluation import Returns, choose_beta, evaluate, frontier, sampled_planning
     from tailwise.formats import load, save
     from tailwise.models import (
         CompiledSimulator,
@@ -114,6 +114,7 @@ _HOMES = {
     "nested_cvar_planning": "planners",
     "plan_many": "planners",
     "register_planner": "planners",
+    "sampled_planning": "evaluation",
     "save": "formats",
     "truncate": "planners",
 }

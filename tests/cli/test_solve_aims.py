@@ -92,3 +92,27 @@ def test_threads_change_nothing_and_who_keeps_to_one_says_so():
         CliRunner().invoke(app, ["solve", "mdp-4", "--cvar", "0.9", "--threads", "2"], catch_exceptions=False).stdout
     )
     assert "searched in one thread, not 2: --cvar keeps to one" in alone
+
+
+@pytest.mark.compiled
+def test_aims_by_sampling():
+    limits = ["--iterations", "1500", "-e", "300"]
+    text = run("solve", "american-put", "--exceed", "3", *limits).output
+    assert "Take exercise" in text
+    assert "fresh episodes" in text
+    content = json.loads(run("solve", "american-put", "--cvar", "0.3", "--within", "3.5", *limits, "--json").stdout)
+    assert (content["label"], content["is_kept"], content["within"]) == ("hold", True, 3.5)
+    with pytest.raises(OptionError, match="samples whole episodes"):
+        run("solve", "grid-mdp", "--cvar", "0.9", "--iterations", "10", "--step", "2")
+
+
+@pytest.mark.compiled
+def test_planners_for_a_level():
+    arguments = ["plan", "grid-mdp", "--beta", "0", "--level", "0.9", "-n", "1500", "--seed", "0"]
+    for planner in ("cvar-mcts", "distributional"):
+        text = run(*arguments, "--planner", planner).output
+        assert "Take right" in text
+        assert "CVaR" in text
+    assert json.loads(run(*arguments, "--planner", "cvar-mcts", "--json").stdout)["level"] == 0.9
+    with pytest.raises(OptionError, match="level"):
+        run(*arguments, "--planner", "uct")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailwise.cli.output import number, print_json, save_report, say, show_table
+from tailwise.cli.output import number, print_json, save_report, say, show_table, span
 
 if TYPE_CHECKING:
     from tailwise.models import TabularMDP
@@ -105,6 +105,34 @@ def solve_aim(
     columns = tuple(rows["this plan"])
     cells = [(name, *map(number, row.values())) for name, row in rows.items()]
     show_table(("plan", *columns), cells, best=0, spare=("std", columns[2]))
+
+
+def sample_aim(
+    model: Any, aim: str, amount: Any, within: float | None, iterations: int, episodes: int, seed: int, *, json: bool
+) -> None:
+    """Plan for one aim on a learned model, judge the plan on fresh episodes, and show what they say."""
+    from tailwise.evaluation import sampled_planning
+
+    limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed}
+    found = sampled_planning(model, **{aim.replace("-", "_"): amount}, within=within, **limits)
+    if json:
+        content = {key: value for key, value in found.to_dict().items() if key != "returns"}
+        print_json({"model": getattr(model, "name", ""), "sense": model.sense, "seed": seed, **content})
+        return
+    say(f"Take {found.label}.", "bold")
+    say(
+        f"{found.aim}: {number(found.value)}, 90 % interval {span(*found.interval, point=True)}, mean "
+        f"{number(found.mean)}, on {found.returns.episodes} fresh episodes (under what was learned "
+        f"{number(found.believed)})"
+    )
+    if within is not None:
+        say(f"The budget {within:g} is {'kept' if found.is_kept else 'NOT kept'} on these episodes.")
+    for note in found.notes:
+        say(f"Note: {note}", "yellow")
+    level = amount if aim in ("evar", "cvar", "nested-cvar") else 0.95
+    rows = _measures(found.returns, level)
+    show_table(("plan", *rows), [("this plan", *map(number, rows.values()))], spare=("std",))
+    say("An estimate: of outcomes too rare to be drawn it knows nothing. Its actions depend on what was paid so far.")
 
 
 def _measures(law: Any, level: float) -> dict[str, float]:

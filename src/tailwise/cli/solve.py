@@ -33,6 +33,21 @@ def register(app: typer.Typer) -> None:
         ] = None,
         state: given.State = None,
         step: Annotated[int, typer.Option(help="Decide at this step h (with --beta).")] = 0,
+        iterations: Annotated[
+            int | None,
+            typer.Option(
+                "--iterations",
+                "-n",
+                parser=given.whole,
+                metavar="NUMBER",
+                help="Do not solve: learn from so many episodes, as 1e4, and judge the plan on fresh ones. For models "
+                "that cannot list their outcomes; not with --beta alone.",
+            ),
+        ] = None,
+        episodes: Annotated[
+            int, typer.Option("--episodes", "-e", parser=given.whole, metavar="NUMBER", help="Fresh episodes, with -n.")
+        ] = 2000,
+        seed: Annotated[int, typer.Option(help="Seed of all randomness, with -n.")] = 0,
         threads: given.Threads = 1,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
@@ -40,8 +55,8 @@ def register(app: typer.Typer) -> None:
         json: given.Json = False,
     ) -> None:
         """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other aims."""
-        from tailwise.cli.aims import solve_aim
-        from tailwise.cli.models import find_state, load_solvable, load_table, state_text
+        from tailwise.cli.aims import sample_aim, solve_aim
+        from tailwise.cli.models import find_state, load_model, load_solvable, load_table, state_text
         from tailwise.errors import OptionError
         from tailwise.planners import ExactPlanner
 
@@ -53,6 +68,12 @@ def register(app: typer.Typer) -> None:
             raise OptionError(f"give one aim: --beta, --evar, --cvar, --exceed or --nested-cvar, not {found_aims}")
         if within is not None and chosen[0] not in ("beta", "cvar"):
             raise OptionError(f"--within goes with --beta (ERM) or --cvar, not with --{chosen[0]}")
+        if iterations is not None:
+            if step or state is not None or report is not None:
+                raise OptionError("--iterations samples whole episodes: leave out --step, --state and --report")
+            problem, amount = load_model(model, horizon=horizon, discount=discount), aims[chosen[0]]
+            sample_aim(problem, chosen[0], amount, within, iterations, episodes, seed, json=json)
+            return
         if beta is None or within is not None:
             if step:
                 raise OptionError(f"--{chosen[0]} is an aim for the whole total: it plans from step 0, not {step}")

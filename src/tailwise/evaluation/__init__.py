@@ -8,6 +8,7 @@ from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.policy_risk import action_frequencies, policy_risk
 from tailwise.evaluation.returns import Returns, SampleInterval, Summary
 from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
+from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
 from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "FrontierPoint",
     "Returns",
     "SampleInterval",
+    "SampledPlan",
     "Summary",
     "action_frequencies",
     "bootstrap_interval",
@@ -27,5 +29,6 @@ __all__ = [
     "evaluate",
     "frontier",
     "policy_risk",
+    "sampled_planning",
     "sampling_interval",
 ]

@@ -22,12 +22,12 @@ from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, play
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
 from tailwise.evaluation.fingerprint import world_name
-from tailwise.evaluation.policies import as_policy, policy_rows
+from tailwise.evaluation.policies import action_id, as_policy, policy_rows
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, run_key, start_stream
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.planners.protocol import Planner, is_shareable
+from tailwise.planners.protocol import Planner, is_shareable, takes
 from tailwise.search.side_by_side import in_threads
 
 _BLOCK = 8192
@@ -55,8 +55,10 @@ def evaluate(
         The world that the episodes are played in. The planner may have been given another model of it.
     planner_or_policy : planner, policy or array_like of int
         A planner, which re-plans at each step: any object with the members of :class:`tailwise.Planner`; or
-        anything with ``act(state, h)``, such as a :class:`tailwise.Solution`; or a function of (state, h); or, on
-        a table, action ids of shape (S,) or (H, S). The planner itself is left alone: each episode has a fresh copy.
+        anything with ``act(state, h)``, such as a :class:`tailwise.Solution`, or ``act(state, h, accrued)``, such as
+        the plans of :func:`tailwise.cvar_planning`, which are told what was paid so far (discounted); or a function of
+        (state, h); or, on a table, action ids of shape (S,) or (H, S). The planner itself is left alone: each episode
+        has a fresh copy.
     episodes : int
         Number of episodes, at least 1.
     seed : None, int, SeedSequence or Generator
@@ -159,7 +161,7 @@ def play_episodes(
         totals, decisions = _play_planner(player, episodes, root, threads, options)
     elif limits != (None, None):
         raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-    elif isinstance(model, TabularMDP):
+    elif isinstance(model, TabularMDP) and not _minds_the_past(planner_or_policy):
         totals = _follow_rows(model, policy_rows(model, planner_or_policy), episodes, root, threads, options)
     else:
         act = getattr(as_policy(planner_or_policy), "act", None)
@@ -170,13 +172,33 @@ def play_episodes(
             )
         if threads > 1:
             notes.append(f"played in one thread, not {threads}: a policy that is a function keeps to one")
-        environment = SimulatorEnvironment(model, root)
+        minds, environment = _minds_the_past(planner_or_policy), _environment(model, root)
 
         def follow(k: int) -> float:
-            return play(environment, model, lambda state, h: allowed(model, act(state, h), state, h), episodes[k])
+            paid = 0.0
+
+            def decide(state: Any, h: int) -> Any:
+                action = act(state, h, accrued=paid) if minds else act(state, h)
+                legal = action_id if isinstance(model, TabularMDP) else allowed
+                return legal(model, action, state, h)
+
+            def observe(action: Any, state: Any, cost: float, h: int, total: float) -> None:
+                nonlocal paid
+                paid = total
+
+            return play(environment, model, decide, episodes[k], observe)
 
         totals = np.array(in_threads(follow, len(episodes), 1, **options))
     return totals, decisions, notes
+
+
+def _minds_the_past(policy: Any) -> bool:
+    """Return whether a policy's ``act`` wants to know what was paid so far."""
+    return hasattr(policy, "act") and takes(policy.act, "accrued")
+
+
+def _environment(model: Any, root: np.random.SeedSequence) -> Environment:
+    return TableEnvironment(model, root) if isinstance(model, TabularMDP) else SimulatorEnvironment(model, root)
 
 
 def _play_planner(
@@ -189,9 +211,7 @@ def _play_planner(
 
     def one(k: int) -> float:
         # An environment per episode (it holds the episode's draws), so that threads share nothing.
-        environment: Environment = (
-            TableEnvironment(model, root) if isinstance(model, TabularMDP) else SimulatorEnvironment(model, root)
-        )
+        environment = _environment(model, root)
         planner = player.fresh(child(root, episodes[k], 1))
 
         def act(state: Any, h: int) -> Any:

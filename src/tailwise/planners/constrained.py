@@ -27,7 +27,7 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.planners.backward_induction import backward_induction
-from tailwise.planners.cvar import TotalPlan, cvar_planning, plan_of
+from tailwise.planners.cvar import TotalPlan, least_cvar, plan_of
 from tailwise.planners.evar import check_level
 from tailwise.planners.grid_totals import GridTotals
 from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
@@ -73,6 +73,7 @@ def constrained_planning(
     tolerance: float | None = None,
     merge: float | None = None,
     max_solves: int = 600,
+    work: float = 1.0,
 ) -> ConstrainedPlan:
     """Find a plan of least mean whose CVaR or ERM keeps to a budget.
 
@@ -92,6 +93,8 @@ def constrained_planning(
         As in :func:`cvar_planning`.
     max_solves : int, default 600
         Stop there, with the gap that is left.
+    work : float, default 1.0
+        Share of the usual work for laying out totals: less is coarser, for tables that are estimates themselves.
 
     Returns
     -------
@@ -115,7 +118,7 @@ def constrained_planning(
         raise OptionError("give level= (to constrain the CVaR) or beta= (the ERM), one of the two")
     limit = integer(max_solves, "max_solves", low=2)
     most = float(mdp.signed(real(budget, "budget")))
-    graph: Any = reach_totals(mdp, tolerance=merge)
+    graph: Any = reach_totals(mdp, tolerance=merge, work=real(work, "work", low=0.0, low_open=True))
     range_ = float(np.ptp(graph.all_totals()))
     off = graph.understated + graph.overstated(level=level, beta=beta)
     allowed = max(1e-3 * range_, off) if tolerance is None else real(tolerance, "tolerance", low=0.0)
@@ -145,7 +148,7 @@ def constrained_planning(
             return _cvar_dual(counted, tail_level, within, risk, allowed, limit)
 
         name = f"CVaR at {tail_level:g}"
-        least_risk = float(mdp.signed(cvar_planning(mdp, tail_level, merge=merge).value))
+        least_risk = float(mdp.signed(least_cvar(graph, tail_level).value))
     under, over = graph.understated, off - graph.understated
     slack = 1e-9 * max(range_, abs(most))
     neutral_mean, neutral = counted.minimise(lambda x: x)

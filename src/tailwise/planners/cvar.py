@@ -183,7 +183,7 @@ def least_cvar(
     return plan_of(graph, best[2], best[0], gap + off, float(points[best[1]]), len(least))
 
 
-def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None = None) -> TotalPlan:
+def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None = None, work: float = 1.0) -> TotalPlan:
     """Find the plan whose total exceeds a budget (falls short of a target, for rewards) with the least probability.
 
     Parameters
@@ -195,6 +195,8 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     merge : float, optional
         How far totals may be moved to merge accrued costs. If not given, they are kept apart, and put on a fine grid
         where there are too many.
+    work : float, default 1.0
+        Share of the usual work for laying out totals: less is coarser, for tables that are estimates themselves.
 
     Returns
     -------
@@ -216,7 +218,7 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     ('right', 0.01, 0.0)
     """
     limit = float(mdp.signed(real(budget, "budget")))
-    graph: Any = reach_totals(mdp, tolerance=merge)
+    graph: Any = reach_totals(mdp, tolerance=merge, work=real(work, "work", low=0.0, low_open=True))
     points = graph.all_totals()
     slack = 1e-9 * max(1.0, abs(limit), float(np.ptp(points)))  # totals that differ in rounding alone are equal
     if points[0] - graph.tolerance > limit + slack:
