@@ -17,6 +17,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import Kernel, inlined
+from tailwise._memory import apart
 from tailwise.errors import OptionError, VersionError
 
 Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
@@ -102,7 +103,7 @@ def own_words(rng: np.random.Generator) -> NDArray[np.uint64]:
     """
     _verify_layout()
     state: Any = rng.bit_generator.state
-    words = np.empty(5, dtype=np.uint64)
+    (words,) = apart(np.uint64, 5)
     words[:4] = state["state"]["state"]
     words[4] = 0
     return words

@@ -265,3 +265,16 @@ def test_merging_is_associative_and_commutative(given_parts, beta, random):
         np.testing.assert_allclose(other.values[tried], whole.values[tried], rtol=1e-12, atol=1e-11)
         np.testing.assert_allclose(other.moments[tried], whole.moments[tried], rtol=1e-9, atol=1e-7)
         assert other[5:] == whole[5:]
+
+
+def test_what_two_threads_write_at_every_iteration_lies_apart():
+    """Writes of one thread to a cache line that another writes to would slow both down."""
+    search = ErmMcts(domains.make("grid-mdp"), 0.1, preset="auto", seed=0)
+    search.plan(iterations=200, threads=3)
+    lines = []
+    for tree in search._members():
+        arrays = [tree._stream, tree._tree.arena.counters, tree._rules.bonus.totals, *tree._trace]
+        written = [array for array in arrays if array is not tree._trace.latest]  # but rarely at its ends
+        ends = [(array.ctypes.data // 64, (array.ctypes.data + array.nbytes - 1) // 64) for array in written]
+        lines.append({line for first, last in ends for line in range(first, last + 1)})
+    assert not (lines[0] & lines[1] or lines[0] & lines[2] or lines[1] & lines[2])

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._memory import apart
 from tailwise._validate import real
 from tailwise.bonuses.bonus import Bonus, Slots, register_bonus
 from tailwise.bonuses.powers import PowerTable, power, power_table
@@ -49,11 +50,13 @@ class RangeBonus(Bonus):
 
     def compiled(self, horizon: int, discount: float, slots: Slots) -> RangeRule:
         """Return the constant, the floors and where the range of a node is kept."""
+        (totals,) = apart(np.float64, 2)
+        totals[:] = np.inf, -np.inf
         togo = np.cumsum(discount ** np.arange(horizon, dtype=np.float64))[::-1]
         return RangeRule(
             float(self.constant),
             float(self.floor) * togo / togo[0],
-            np.array([np.inf, -np.inf]),
+            totals,
             power_table(np.full(horizon, 0.25)),
             power_table(np.full(horizon, -0.5)),
             slots.node["low"],

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined, kernel
+from tailwise._memory import apart
 
 UNIT_BYTES = 16
 LEFT, RIGHT, NUM_ACTIONS = 1, 2, 3  # header, after the state at 0
@@ -58,7 +59,7 @@ class Arena(NamedTuple):
 def allocate(capacity: int, max_nodes: int, node_start: Row, action_start: Row) -> Arena:
     """Return an empty arena of ``capacity`` units, whose statistics start from the given rows."""
     buffer = np.empty(2 * capacity, dtype=np.float64)
-    counters = np.zeros(_NUM_COUNTERS, dtype=np.int64)
+    (counters,) = apart(np.int64, _NUM_COUNTERS)
     counters[USED], counters[MAX_NODES] = 1, max_nodes
     width = node_start.size
     statistics = np.empty((capacity if width else 0, width))

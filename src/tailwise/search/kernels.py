@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, inlined
+from tailwise._memory import apart
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, take_step
 from tailwise.bonuses import bonus_of, growth_of, observe
 from tailwise.search.arena import (
@@ -69,23 +70,15 @@ class Trace(NamedTuple):
 
 def new_trace(horizon: int, num_actions: int, kept: int) -> Trace:
     """Return an empty trace that keeps the last ``kept`` costs of each action."""
-    scaled, shares, logs = np.zeros((3, horizon + LANES - 1))
-    actions = np.zeros((num_actions, 4))
-    actions[:, LOW], actions[:, HIGH] = math.inf, -math.inf
-    return Trace(
-        np.zeros(horizon + 1, np.int64),
-        np.zeros(horizon, np.int64),
-        np.zeros(horizon),
-        np.zeros(horizon),
-        scaled,
-        shares,
-        logs,
-        np.zeros(_DEEPEST_TRIE, np.int64),
-        np.zeros(num_actions, np.int64),
-        actions,
-        np.empty((num_actions, kept)),
-        np.zeros(4, np.int64),
+    size = horizon + LANES - 1
+    nodes, units, pending, counts, totals = apart(np.int64, horizon + 1, horizon, _DEEPEST_TRIE, num_actions, 4)
+    costs, costs_to_go, scaled, shares, logs, moments = apart(
+        np.float64, horizon, horizon, size, size, size, 4 * num_actions
     )
+    actions = moments.reshape(num_actions, 4)
+    actions[:, LOW], actions[:, HIGH] = math.inf, -math.inf
+    latest = np.empty((num_actions, kept))
+    return Trace(nodes, units, costs, costs_to_go, scaled, shares, logs, pending, counts, actions, latest, totals)
 
 
 @inlined
