@@ -337,3 +337,17 @@ def test_nothing_is_fetched(browser, hostile_page):
     assert fetched == []
     policy = browser.find("meta[http-equiv]").get_attribute("content")
     assert policy.startswith("default-src 'none'")
+
+
+def test_a_change_of_scheme_redraws_and_keeps_the_place(browser, hostile_page):
+    drawn(browser, hostile_page)
+    colour = "return getComputedStyle(document.querySelector('div.chart svg text')).fill"
+    level = "return document.querySelector('nav.drill').previousElementSibling.data[0].level"
+    light = browser.run(colour)
+    browser.run("document.querySelector('.drill button').click()")
+    place = browser.wait(level)
+    scheme = {"name": "prefers-color-scheme", "value": "dark"}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    browser.wait(f"{colour} !== arguments[0]", light)
+    assert str(browser.run(level)) == str(place[0] if isinstance(place, list) else place)
+    assert browser.errors() == []

@@ -211,8 +211,8 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             if keeper is not None:
                 keeper.save()
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
-            origin = Origin(self.model, self._recipe(), self._seed_text)
-            return dataclasses.replace(plan, notes=notes or plan.notes, _origin=origin)
+            object.__setattr__(plan, "_origin", Origin(self.model, self._recipe(), self._seed_text))  # it is new
+            return dataclasses.replace(plan, notes=notes) if notes else plan
 
     def _done_since(self, before: NDArray[np.int64]) -> int:
         return int(self._counts()[self._iterations_at] - before[self._iterations_at])
