@@ -108,13 +108,35 @@ def solve_aim(
 
 
 def sample_aim(
-    model: Any, aim: str, amount: Any, within: float | None, iterations: int, episodes: int, seed: int, *, json: bool
+    model: Any,
+    aim: str,
+    amount: Any,
+    within: float | None,
+    iterations: int,
+    episodes: int,
+    seed: int,
+    *,
+    report: Path | None,
+    json: bool,
 ) -> None:
     """Plan for one aim on a learned model, judge the plan on fresh episodes, and show what they say."""
     from tailwise.evaluation import sampled_planning
 
     limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed}
     found = sampled_planning(model, **{aim.replace("-", "_"): amount}, within=within, **limits)
+    if report is not None:
+        from tailwise.report import literal, plans_report
+
+        kept = "" if within is None else f" The budget {within:g} is {'kept' if found.is_kept else 'not kept'} on them."
+        said = (
+            f"Take **{literal(found.label)}**. {found.aim}: **{number(found.value)}**, 90 % interval "
+            f"{span(*found.interval, point=True)}, on {found.returns.episodes:,} fresh episodes (under what was "
+            f"learned {number(found.believed)}, which is too good).{kept} {' '.join(map(literal, found.notes))} Of "
+            "outcomes too rare to be drawn it knows nothing. Its actions depend on what was paid so far."
+        )
+        used = {"aim": aim, "amount": amount, "within": within, "seed": seed, "iterations": iterations}
+        fresh = [("this plan", found.returns)]
+        save_report(plans_report(f"Take {literal(found.label)}", said, fresh, model=model, settings=used), report)
     if json:
         content = {key: value for key, value in found.to_dict().items() if key != "returns"}
         print_json({"model": getattr(model, "name", ""), "sense": model.sense, "seed": seed, **content})

@@ -69,10 +69,10 @@ def register(app: typer.Typer) -> None:
         if within is not None and chosen[0] not in ("beta", "cvar"):
             raise OptionError(f"--within goes with --beta (ERM) or --cvar, not with --{chosen[0]}")
         if iterations is not None:
-            if step or state is not None or report is not None:
-                raise OptionError("--iterations samples whole episodes: leave out --step, --state and --report")
+            if step or state is not None:
+                raise OptionError("--iterations samples whole episodes: leave out --step and --state")
             problem, amount = load_model(model, horizon=horizon, discount=discount), aims[chosen[0]]
-            sample_aim(problem, chosen[0], amount, within, iterations, episodes, seed, json=json)
+            sample_aim(problem, chosen[0], amount, within, iterations, episodes, seed, report=report, json=json)
             return
         if beta is None or within is not None:
             if step:

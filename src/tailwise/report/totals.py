@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tailwise.evaluation import Comparison, CostDistribution, Frontier, Returns
+from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.evaluation import Summary as Evaluation
 from tailwise.evaluation.measures import Measures
 from tailwise.report import charts
@@ -213,19 +213,19 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
 def plans_report(
     title: str,
     said: str,
-    plans: Sequence[tuple[str, CostDistribution]],
+    plans: Sequence[tuple[str, Measures]],
     *,
     model: Any,
     settings: Mapping[str, Any] | None = None,
 ) -> Document:
-    """Return the report of exact laws beside each other: those of plans for different aims.
+    """Return the report of totals beside each other: those of plans for different aims.
 
     Parameters
     ----------
     title, said : str
         What was decided, in words; names in them must be ``literal``.
-    plans : sequence of (str, CostDistribution)
-        Names and laws.
+    plans : sequence of (str, CostDistribution or Returns)
+        Names, and exact laws or fresh episodes.
     model, settings
         As for :func:`evaluation_report`.
     """
