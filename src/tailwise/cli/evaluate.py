@@ -56,7 +56,8 @@ def register(app: typer.Typer) -> None:
         if ray is not None:
             from tailwise import scale
 
-            returns = scale.evaluate(problem, player, address=ray, workers=workers, **how)
+            with given.ray_speaks_aside():
+                returns = scale.evaluate(problem, player, address=ray, workers=workers, **how)
         else:
             returns = evaluate(problem, player, threads=threads, **how)
         summary = returns.summary(beta, confidence=confidence, resamples=resamples)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -14,6 +16,11 @@ def check_workers(ray: str | None, workers: int | None) -> None:
 
     if ray is None and workers is not None:
         raise OptionError("--workers are those of a cluster: give --ray, as --ray local; for threads: --threads")
+
+
+def ray_speaks_aside() -> Any:
+    """Return a context in which what Ray prints of lost workers goes to standard error: standard output is ours."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def whole(text: str) -> int:

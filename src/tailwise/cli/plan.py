@@ -96,7 +96,8 @@ def register(app: typer.Typer) -> None:
                 from tailwise import scale
 
                 trees: Any = search
-                result = scale.plan(trees, **limits, trees=threads, address=ray, workers=workers)
+                with given.ray_speaks_aside():
+                    result = scale.plan(trees, **limits, trees=threads, address=ray, workers=workers)
             elif report is None or checkpoint is not None:
                 limits |= checkpointed(search, checkpoint, 60.0)
                 result = plan_in_threads(search, count, **limits)

@@ -60,7 +60,8 @@ def register(app: typer.Typer) -> None:
         if ray is not None:
             from tailwise import scale
 
-            folder = scale.reproduce(out, settings, address=ray, workers=workers, resume=resume, progress=True)
+            with given.ray_speaks_aside():
+                folder = scale.reproduce(out, settings, address=ray, workers=workers, resume=resume, progress=True)
         else:
             count = (os.cpu_count() or 1) if threads is None else threads
             folder = reproduce(out, settings, threads=count, resume=resume, progress=True)
