@@ -17,7 +17,7 @@ import small_tables  # noqa: E402
 from tailwise import AccMcts, ErmMcts, Simulator, domains, evaluate, make_planner, scale  # noqa: E402
 from tailwise.cli.app import app  # noqa: E402
 from tailwise.errors import ModelError, OptionError, SimulatorError, WorkersLostError  # noqa: E402
-from tailwise.reproduction import Settings, reproduce  # noqa: E402
+from tailwise.reproduction import Settings, convergence_study, reproduce  # noqa: E402
 from tailwise.scale.travel import packed, unpacked  # noqa: E402
 from tailwise.search import StopReason  # noqa: E402
 
@@ -146,6 +146,11 @@ def test_the_reproduction_is_the_same_byte_for_byte(cluster, tmp_path):
         if name.name != "timing.log":
             assert (tmp_path / "remote" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
     scale.reproduce(tmp_path / "remote", settings, resume=True)  # nothing is left to do
+
+
+def test_the_study_is_the_same(cluster):
+    size = {"betas": (0.1, 1.0), "pulls": 300, "replications": 4, "seed": 7}
+    assert scale.convergence_study(("stationary",), workers=2, **size) == convergence_study(("stationary",), **size)
 
 
 def test_the_command_line_takes_a_cluster(cluster, tmp_path):

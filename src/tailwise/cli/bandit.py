@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -122,18 +122,25 @@ def rates_command(
     constant: Annotated[float, typer.Option(help="Bonus constant of erm-ucb.")] = 0.1,
     seed: given.Seed = 0,
     threads: given.Threads = 1,
+    ray: given.Ray = None,
+    workers: given.Workers = None,
     json: given.Json = False,
 ) -> None:
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
     from tailwise.bandits import BANDITS
     from tailwise.reproduction import convergence_study
 
+    given.check_workers(ray, workers)
     rows: list[ConvergenceRow] = []
-    with followed(True, "pulling", 3) as tick:
+    size: dict[str, Any] = {"constant": constant, "pulls": pulls, "replications": replications, "seed": seed}
+    with followed(True, "pulling", 3) as tick, given.cluster(ray, workers):
         for done, name in enumerate(BANDITS[:3]):
-            rows += convergence_study(
-                (name,), constant=constant, pulls=pulls, replications=replications, seed=seed, threads=threads
-            )
+            if ray is None:
+                rows += convergence_study((name,), threads=threads, **size)
+            else:
+                from tailwise import scale
+
+                rows += scale.convergence_study((name,), address=ray, workers=workers, **size)
             if tick is not None:
                 tick(done + 1)
     if json:

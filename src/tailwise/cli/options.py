@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -21,6 +22,18 @@ def check_workers(ray: str | None, workers: int | None) -> None:
 def ray_speaks_aside() -> Any:
     """Return a context in which what Ray prints of lost workers goes to standard error: standard output is ours."""
     return contextlib.redirect_stdout(sys.stderr)
+
+
+@contextlib.contextmanager
+def cluster(ray: str | None, workers: int | None) -> Iterator[None]:
+    """Stay connected to a cluster, if there is one, for several calls of :mod:`tailwise.scale`."""
+    if ray is None:
+        yield
+        return
+    from tailwise.scale.cluster import connected
+
+    with ray_speaks_aside(), connected(ray, workers):
+        yield
 
 
 def whole(text: str) -> int:

@@ -20,7 +20,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tailwise._plain import Result
 from tailwise._progress import Progress, followed
@@ -204,15 +206,39 @@ def convergence_study(
     tuple of ConvergenceRow
         Four rows per bandit and beta.
     """
-    batches = min(20, integer(replications, "replications", low=2, hint="an interval needs at least two"))
+    settings = study_settings(names, betas, seed)
     rows: list[ConvergenceRow] = []
-    children = seed_sequence(seed).spawn(len(names))
-    size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
-    number = len(betas)
-    with followed(progress, "pulling", len(names) * number) as tick:
-        for k, (name, child) in enumerate(zip(names, children, strict=True)):
-            told = None if tick is None else lambda done, _, before=k * number: tick(before + done)
-            runs = runs_over_beta(name, betas=betas, constant=constant, seed=child, progress=told, **size)
-            for run in runs:
-                rows.extend(convergence_rows(name, run, start=max(1, pulls // 30), batches=batches))
+    with followed(progress, "pulling", len(settings)) as tick:
+        for done, setting in enumerate(settings):
+            rows += study_rows(setting, constant=constant, pulls=pulls, replications=replications, threads=threads)
+            if tick is not None:
+                tick(done + 1)
     return tuple(rows)
+
+
+class StudySetting(NamedTuple):
+    """One run of a study, with its own stream."""
+
+    name: str
+    beta: float
+    seed: np.random.SeedSequence
+
+
+def study_settings(names: Sequence[str], betas: Sequence[float], seed: Seed) -> list[StudySetting]:
+    """Return the runs of :func:`convergence_study`, in order."""
+    children = zip(names, seed_sequence(seed).spawn(len(names)), strict=True)
+    return [
+        StudySetting(name, beta, one)
+        for name, child in children
+        for beta, one in zip(betas, child.spawn(len(betas)), strict=True)
+    ]
+
+
+def study_rows(
+    setting: StudySetting, *, constant: float, pulls: int, replications: int, threads: int = 1
+) -> tuple[ConvergenceRow, ...]:
+    """Return the rows of one run of :func:`convergence_study`."""
+    batches = min(20, integer(replications, "replications", low=2, hint="an interval needs at least two"))
+    rule, bandit = ErmUcb(setting.beta, constant), make_bandit(setting.name)
+    run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=setting.seed, threads=threads)
+    return convergence_rows(setting.name, run, start=max(1, pulls // 30), batches=batches)
