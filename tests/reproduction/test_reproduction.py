@@ -11,7 +11,7 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import OptionError, RunError, UnknownNameError
 from tailwise.evaluation import evaluate
-from tailwise.planners import ErmMcts, backward_induction
+from tailwise.planners import DistributionalMcts, ErmMcts, backward_induction
 from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise, write_reproduction
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
@@ -341,7 +341,17 @@ def test_variants_make_what_they_say():
     assert make_planner(mdp, ERM, "text", 0.5).options.expansion == "path"
     assert make_planner(mdp, ERM, "constant-20", 0.5).options.bonus.constant == 20.0
     assert type(make_planner(mdp, ERM, "repaired", 0.5)) is ErmMcts
+    assert isinstance(make_planner(mdp, "Distributional", "laws", 0.5), DistributionalMcts)
     assert all(variant.summary.endswith(".") for variant in VARIANTS.values())
+
+
+def test_the_algorithm_that_the_paper_does_not_run_comes_only_by_name():
+    assert "Distributional" not in {one.algorithm for one in list_experiments(Settings())}
+    asked = list_experiments(Settings(problems=("mdp-4",), variants=("repaired", "laws"), most_iterations=100))
+    assert [one.name for one in asked if one.beta == 0.5] == [
+        "mdp-4_erm-bi_exact_beta-0.5", "mdp-4_erm-mcts_repaired_beta-0.5_n-100",
+        "mdp-4_acc-mcts_repaired_beta-0.5_n-100", "mdp-4_distributional_laws_beta-0.5_n-100",
+    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------- slow studies

@@ -13,9 +13,10 @@ from tailwise.reproduction.report import write_reproduction
 from tailwise.reproduction.runner import reproduce
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.summary import CodeCheck, Row, Summary, summarise
-from tailwise.reproduction.variants import VARIANTS, Variant, make_planner
+from tailwise.reproduction.variants import DEFAULT_VARIANTS, VARIANTS, Variant, make_planner
 
 __all__ = [
+    "DEFAULT_VARIANTS",
     "PROBLEMS",
     "VARIANTS",
     "CodeCheck",

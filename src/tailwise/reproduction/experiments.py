@@ -14,8 +14,8 @@ import numpy as np
 from tailwise._plain import Result
 from tailwise._validate import choice, integer
 from tailwise.errors import OptionError, UnknownNameError
-from tailwise.reproduction.published import ACC, ERM, ORACLE
-from tailwise.reproduction.variants import AUTHORS, REPAIRED, VARIANTS
+from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM, ORACLE
+from tailwise.reproduction.variants import AUTHORS, DEFAULT_VARIANTS, REPAIRED, VARIANTS
 
 PROBLEMS = ("mdp-4", "grid-mdp")
 BETAS = {"mdp-4": (0.1, 0.5, 1.0), "grid-mdp": (0.01, 0.1)}
@@ -49,7 +49,7 @@ class Settings(Result):
     problems: tuple[str, ...] = PROBLEMS
     seeds: int = 100
     seed: int = 0
-    variants: tuple[str, ...] = tuple(VARIANTS)
+    variants: tuple[str, ...] = DEFAULT_VARIANTS
     most_iterations: int = 10_000
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ def list_experiments(settings: Settings) -> tuple[Experiment, ...]:
             found[Experiment(problem, ORACLE, "exact", beta, 0, settings.seeds)] = None
             for variant in settings.variants:
                 curve = CURVES.get((problem, beta), ()) if variant in (AUTHORS.name, REPAIRED.name) else ()
-                for algorithm in (ERM, ACC):
+                for algorithm in (ERM, ACC, DISTRIBUTIONAL):
                     applies = VARIANTS[variant]
                     if algorithm not in applies.algorithms or problem not in applies.problems:
                         continue

@@ -10,13 +10,13 @@ import numpy as np
 
 from tailwise.report.document import Image
 from tailwise.report.paper_plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
-from tailwise.reproduction.published import ACC, ERM, ORACLE
+from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM, ORACLE
 
 if TYPE_CHECKING:
     from tailwise.reproduction.summary import Row, Summary
 
 _HISTOGRAM_ITERATIONS = 1000
-ALGORITHMS = (ORACLE, ACC, ERM)
+ALGORITHMS = (ORACLE, ACC, ERM, DISTRIBUTIONAL)
 """The order in which they are shown."""
 
 

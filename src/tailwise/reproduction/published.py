@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tailwise._plain import Result
 
 ORACLE, ACC, ERM = "ERM-BI", "Acc-MCTS", "ERM-MCTS"
+DISTRIBUTIONAL = "Distributional"  # no entry of the paper's tables
 
 
 @dataclass(frozen=True)

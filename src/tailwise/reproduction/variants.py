@@ -7,13 +7,14 @@ Each variant names one reading; every result says which it used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tailwise.bonuses import PolynomialBonus
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts
+from tailwise.planners import make_planner as planner_by_name
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
-from tailwise.reproduction.published import ACC, ERM
-from tailwise.search import TreeSearch
+from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,25 @@ LARGER_CONSTANTS = tuple(
     )
     for constant in (5, 20, 60)
 )
-VARIANTS = {variant.name: variant for variant in (AUTHORS, REPAIRED, TEXT, RESCALED, *LARGER_CONSTANTS)}
+LAWS = Variant(
+    "laws",
+    "Distributional MCTS (Hayes et al., 2023), which the paper names and does not run: laws of the total and Thompson "
+    "sampling by the bootstrap, here on a learned model. Only where it is asked for: it takes minutes.",
+    (DISTRIBUTIONAL,),
+)
+_PAPER = (AUTHORS, REPAIRED, TEXT, RESCALED, *LARGER_CONSTANTS)
+VARIANTS = {variant.name: variant for variant in (*_PAPER, LAWS)}
+DEFAULT_VARIANTS = tuple(variant.name for variant in _PAPER)
 
 
-def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> TreeSearch:
+def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> Any:
     """Return the planner of an algorithm in one of its variants.
 
     Parameters
     ----------
     mdp : TabularMDP
         The table to plan on.
-    algorithm : {"ERM-MCTS", "Acc-MCTS"}
+    algorithm : {"ERM-MCTS", "Acc-MCTS", "Distributional"}
         Which algorithm.
     variant : str
         Which of ``VARIANTS``; one that applies to the algorithm.
@@ -92,7 +101,7 @@ def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> 
 
     Returns
     -------
-    TreeSearch
+    Planner
         A planner at the start of the table, with a seed of its own.
 
     Examples
@@ -102,6 +111,8 @@ def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> 
     >>> make_planner(domains.make("mdp-4"), "ERM-MCTS", "constant-20", 0.5).options.bonus.constant
     20.0
     """
+    if algorithm == DISTRIBUTIONAL:
+        return planner_by_name(mdp, beta, kind="distributional")
     if algorithm == ACC:
         if variant == RESCALED.name:
             return AccMcts(mdp, beta)
