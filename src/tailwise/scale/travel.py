@@ -47,8 +47,9 @@ def packed(content: Any, model: Any = None, model_path: str | None = None) -> by
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, RootedSearch):
-                require_known(obj)
-                return _remade, (type(obj), obj._problem, obj._recipe())
+                settings = {name: value for name, value in vars(obj).items() if hasattr(type(obj), name)}
+                require_known(obj, *settings)
+                return _remade, (type(obj), obj._problem, obj._recipe(), settings)
             return super().reducer_override(obj)
 
     buffer = io.BytesIO()
@@ -85,8 +86,11 @@ def unpacked(content: bytes) -> Any:
         ) from error
 
 
-def _remade(kind: type[RootedSearch[Any]], model: Any, recipe: dict[str, Any]) -> Any:
-    return kind._remade(model, recipe)
+def _remade(kind: type[RootedSearch[Any]], model: Any, recipe: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """Return an equal search; ``settings`` are attributes that stand before those of the class."""
+    search = kind._remade(model, recipe)
+    vars(search).update(settings)
+    return search
 
 
 def _found(path: str) -> Any:

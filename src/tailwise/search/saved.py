@@ -84,18 +84,19 @@ def _split(search: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return options, functions
 
 
-def require_known(search: Any) -> None:
-    """Raise if something makes this kind of search that a file would not keep."""
+def require_known(search: Any, *kept: str) -> None:
+    """Raise if something makes this kind of search that a file would not keep, apart from attributes ``kept``."""
     kind = type(search), type(search.model)
-    if kind in _sound:
+    if kind in _sound and not kept:
         return
     twin = type(search)._remade(search._problem, search._recipe())
-    others = vars(search).keys() ^ vars(twin).keys()
+    others = (vars(search).keys() ^ vars(twin).keys()) - set(kept)
     is_own = type(twin.model) is type(search.model) and type(twin._binding) is type(search._binding)
     if not is_own or others - {"_search"}:  # the kernel, chosen at the first plan
         what = f"attributes of its own ({', '.join(sorted(others))})" if others else "a view of its own of the model"
         raise OptionError(f"a {kind[0].__name__} cannot be kept in a file: it has {what}")
-    _sound.add(kind)
+    if not kept:
+        _sound.add(kind)
 
 
 # --------------------------------------------------------------------- loading
