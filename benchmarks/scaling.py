@@ -1,8 +1,9 @@
 """How far it scales: ``python benchmarks/scaling.py [--quick] [PART ...]``. Prints one JSON object.
 
 Parts: ``threads`` (one against two), ``workers`` (1, 2 and 4 on a local Ray cluster), ``reports`` (bytes and cost of a
-report), ``quality`` (many small trees against one of the same work, from 10^3 to 10^6 iterations; minutes) and
-``thousand`` (1000 simulated machines). ``make bench`` runs all but ``quality`` and ``workers``, which are named.
+report), ``quality`` (many small trees against one of the same work, from 10^3 to 10^6 iterations; minutes),
+``thousand`` (1000 simulated machines) and ``tables`` (bytes; float32). ``make bench`` runs all but ``quality`` and
+``workers``, which are named.
 
 ``wall`` means something on free cores only; ``cpu`` compares the processor time of the same iterations in one tree and
 in two: what two threads lose to each other's memory traffic, and to the hand-over, whether they had the cores or not.
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tailwise import ErmMcts, backward_induction, domains, scale
+from tailwise._jit import kernel
 from tailwise.scale.gathering import Report, gather
 from tailwise.scale.simulated import SimulatedCrew
 from tailwise.search.merge import merged
@@ -177,17 +179,54 @@ def thousand(quick: bool, handling: float = 0.002) -> list[dict[str, Any]]:
     return found
 
 
+@kernel
+def sweep(probabilities, costs, targets, values, beta, out):  # type: ignore[no-untyped-def]
+    """One step of backward induction in its plainest form, eight outcomes a row."""
+    k = 0
+    for row in range(out.size):
+        total = 0.0
+        for _ in range(8):
+            cost = costs[k] + values[targets[k]]
+            total += probabilities[k] * (cost if beta == 0.0 else math.exp(beta * cost))
+            k += 1
+        out[row] = total
+
+
+def tables(quick: bool) -> dict[str, Any]:
+    """Bytes an outcome, a row and a state of a table take, and what float32 would change: float64 over it, in time."""
+    mdp = domains.make("grid-mdp")
+    kept = {"outcome": ("probabilities", "losses", "next_states", "done"), "row": ("action_ids", "outcome_offsets"),
+            "state": ("action_offsets", "terminal_losses")}  # fmt: skip
+    sizes = {name: sum(getattr(mdp, field).itemsize for field in fields) for name, fields in kept.items()}
+    searched = sum(getattr(mdp.data, field).itemsize for field in ("cumulative", "losses", "targets"))
+    rng, states, rows = np.random.default_rng(0), 50_000 if quick else 500_000, 200_000 if quick else 2_000_000
+    targets = rng.integers(states, size=8 * rows).astype(np.int32)
+    wide = rng.random(8 * rows), rng.random(8 * rows)
+    narrow = tuple(array.astype(np.float32) for array in wide)
+    values, out, ratios = rng.random(states), np.empty(rows), {}
+    for beta in (0.0, 0.5):
+        pairs = []
+        for repeat in range(8):
+            seconds = [
+                measured(functools.partial(sweep, *data, targets, values, beta, out))[1] for data in (wide, narrow)
+            ]
+            if repeat:
+                pairs.append(seconds[0] / seconds[1])
+        ratios[beta] = spread(pairs)
+    return {"bytes": sizes, "bytes_of_an_outcome_in_a_search": searched, "float64_over_float32": ratios}
+
+
 def main() -> None:
     parts: dict[str, Callable[[bool], Any]] = {
-        "threads": threads, "reports": reports, "thousand": thousand, "workers": workers,
+        "threads": threads, "reports": reports, "thousand": thousand, "workers": workers, "tables": tables,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes and few repeats, to try the script")
     parser.add_argument("--most", type=int, default=1_000_000, help="most iterations of the part quality")
     parser.add_argument("--seeds", type=int, default=1, help="how many times as many seeds in the part quality")
-    parser.add_argument("parts", nargs="*", help="threads, workers, reports, quality, thousand")
+    parser.add_argument("parts", nargs="*", help="threads, workers, reports, quality, thousand, tables")
     given = parser.parse_args()
-    chosen = given.parts or ["threads", "reports", "thousand"]
+    chosen = given.parts or ["threads", "reports", "thousand", "tables"]
     unknown = sorted(set(chosen) - {*parts, "quality"})
     if unknown:
         parser.error(f"no part is called {unknown[0]!r}")
