@@ -9,6 +9,7 @@ from small_tables import random_table
 from tailwise import CvarMcts, Planner, TabularMDP, cvar_planning, domains, evaluate, make_planner
 from tailwise.errors import OptionError
 from tailwise.evaluation import cost_distribution
+from tailwise.models import Simulator
 from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.learned_table import learned_table
 from tailwise.risk import conditional_value_at_risk
@@ -167,6 +168,25 @@ def test_until_and_a_limit_of_time():
     plan = CvarMcts(mdp, 0.9, seed=0).plan(until=lambda plan: seen.append(plan.value) or len(seen) == 2)
     assert (plan.stopped, len(seen)) == ("until", 2)
     assert CvarMcts(mdp, 0.9, seed=0).plan(seconds=0.02).stopped == "seconds"
+
+
+@pytest.mark.compiled
+def test_where_states_do_not_come_back_the_plan_says_so():
+    """A random walk whose second action has three times the spread, and costs half less a step."""
+
+    class Walk(Simulator):
+        horizon, start, discount, sense = 6, 0.0, 1.0, "cost"
+
+        def actions(self, state):
+            return 2
+
+        def step(self, state, action, rng):
+            after = state + rng.normal() * (1 + 2 * action)
+            return after, abs(after) - 0.5 * action, False
+
+    plan = CvarMcts(Walk(), 0.9, seed=0).plan(iterations=1000)
+    assert (plan.action, plan.states_recur) == (0, False)
+    assert "do not come back" in plan.notes[0]
 
 
 def test_nonsense_is_explained():

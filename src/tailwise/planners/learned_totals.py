@@ -45,8 +45,8 @@ _SAMPLES = 1024
 _ANY = Interval(-math.inf, math.inf)
 MEANING = "nothing: what a plan is worth under what was learned is no sample; evaluate it on fresh episodes"
 NO_RETURN = (
-    "states do not come back, so that what was learned is a tree of single samples and its value far too good: make "
-    "states coarser, or give widening="
+    "states do not come back, so that what was learned is a tree of single samples: trust the action sooner than the "
+    "value; make states coarser, or give widening="
 )
 
 Aim = Callable[[Floats], Floats]  # from totals of the whole episode, in the model's sense, to what is to be least
@@ -66,8 +66,8 @@ class TotalsPlan(Plan):
     accrued : float
         Discounted cost (or reward) paid before the root.
     states_recur : bool
-        Whether states come back, so that counts are shared. If not, what was learned is a tree of single samples, and
-        the value far too good.
+        Whether states come back, so that counts are shared. If not, what was learned is a tree of single samples, whose
+        value says little.
     """
 
     accrued: float
