@@ -317,7 +317,7 @@ def held_out_by_hand(search, halves):
     """The same values as draw_held_out_values gives for these halves: recursion over plain dictionaries."""
     known, nodes, horizon, beta = search._known, search._nodes, search.model.horizon, search._rules.betas
     tables = []
-    for half in halves:
+    for half in halves:  # the halves, and all draws
         rows = {}
         for k in range(1, int(known.used[store.OUTCOMES])):
             if half[k] > 0:
@@ -325,13 +325,14 @@ def held_out_by_hand(search, halves):
                 row.append((half[k], float(known.costs[k]), int(known.targets[k])))
         tables.append(rows)
 
+    def after(value, h, target):
+        found = value.get((h, target), math.inf) if target >= 0 else 0.0
+        return found if found < math.inf else search._scratch.numbers[store.LEAST] * search._rules.togo[h]
+
     def q(rows, value, h):
         weights, costs, targets = map(np.array, zip(*rows, strict=True))
-        x = [
-            c + search.model.discount * (value[h + 1, t] if t >= 0 else 0.0)
-            for c, t in zip(costs, targets, strict=True)
-        ]
-        return erm(np.array(x), beta[h], weights=weights / weights.sum())
+        x = costs + search.model.discount * np.array([after(value, h + 1, int(target)) for target in targets])
+        return erm(x, beta[h], weights=weights / weights.sum())
 
     out = []
     for side in (0, 1):
@@ -342,28 +343,33 @@ def held_out_by_hand(search, halves):
                 if node == 0:
                     continue
                 state, first = int(nodes.states[node]), int(nodes.records[node])
+                chooses, judges = own, other
                 known_here = [r for r in range(first, first + int(nodes.arity[node])) if r in own]
+                if not known_here:
+                    chooses = judges = tables[2]
+                    known_here = [r for r in range(first, first + int(nodes.arity[node])) if r in chooses]
                 chosen[h, state], judged[h, state] = nodes.values[node], nodes.values[node]
                 if known_here:
-                    best = min(known_here, key=lambda r: q(own[r], chosen, h))
-                    chosen[h, state] = q(own[best], chosen, h)
-                    judged[h, state] = q(other.get(best, own[best]), judged, h)
+                    best = min(known_here, key=lambda r: q(chooses[r], chosen, h))
+                    chosen[h, state] = q(chooses[best], chosen, h)
+                    judged[h, state] = q(judges.get(best, chooses[best]), judged, h)
                 if node == search._scratch.root[0]:
-                    rows = [other.get(r, own.get(r)) for r in range(first, first + int(nodes.arity[node]))]
+                    rows = [judges.get(r, chooses.get(r)) for r in range(first, first + int(nodes.arity[node]))]
                     out.append([q(r, judged, h) for r in rows])
     return np.array(out)
 
 
-def test_held_out_values_are_those_of_the_slow_version():
+@pytest.mark.parametrize("iterations", [12, 150])
+def test_held_out_values_are_those_of_the_slow_version(iterations):
     search = LearnedModelSearch(random_mdp(5, states=4, horizon=4), 0.6, seed=3)
-    search.plan(iterations=150)
+    search.plan(iterations=iterations)
     arity, outcomes = len(search._root_values()[0]), search._known.costs.size
-    halves, drawn = np.zeros((2, outcomes)), np.zeros((2, search._known.heads.size))
+    halves, drawn = np.zeros((3, outcomes)), np.zeros((3, search._known.heads.size))
     values, judged = np.empty((2, 2, search._nodes.values.size))
     out = np.full((2, arity), np.inf)
     search._hold_out(*search._kernel_parts(), np.arange(1, 5, dtype=np.uint64), 0, halves, drawn, values, judged, out)
     used = int(search._known.used[store.OUTCOMES])
-    np.testing.assert_array_equal(halves.sum(axis=0)[1:used], search._known.counts[1:used])
+    np.testing.assert_array_equal(halves[:2].sum(axis=0)[1:used], search._known.counts[1:used])
     np.testing.assert_allclose(out, held_out_by_hand(search, halves), rtol=1e-12)
 
 

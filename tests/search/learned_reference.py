@@ -118,7 +118,7 @@ class Reference:
         """Known probability of coming to an action tried too seldom."""
         counts = self.records[self.record(h, state, a)]
         chances = [n * self.reach_of(h + 1, target) for (_, target), n in counts.items()]
-        return sum(chances) / sum(counts.values())
+        return (1 - min(0.05, 5 / (self.H + 1))) * sum(chances) / sum(counts.values())
 
     def reach_of(self, h, target):
         if target is None:

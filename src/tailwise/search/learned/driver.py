@@ -264,7 +264,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
 
     def _draw_held_out_values(self, out: NDArray[np.float64]) -> None:
         """Fill ``out`` with values that one half of the draws chooses and the other half judges."""
-        halves, drawn = np.zeros((2, self._known.costs.size)), np.zeros((2, self._known.heads.size))
+        halves, drawn = np.zeros((3, self._known.costs.size)), np.zeros((3, self._known.heads.size))
         values, judged = np.empty((2, self._nodes.values.size)), np.empty((2, self._nodes.values.size))
         words = own_words(self._report_rng())
         self._hold_out(*self._kernel_parts(), words, self._step, halves, drawn, values, judged, out)
@@ -310,7 +310,9 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             return int(np.lexsort((values, -taken))[0])
         judged, known = values.copy(), np.isfinite(values)
         judged[known] += possible[:, known].std(axis=0)
-        return int(np.argmin(judged))
+        least = judged.min()
+        equal = np.flatnonzero(judged <= least + _TIE * max(1.0, abs(least)))
+        return int(equal[0] if equal.size == 1 else self._report_rng().choice(equal))
 
     def _sampling_error(self, k: int, value: float, beta: float, taken: int) -> float:
         """Return the standard error of the ERM of the totals sampled through action ``k``."""

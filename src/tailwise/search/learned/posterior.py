@@ -87,19 +87,34 @@ def split_count(count, stream):  # type: ignore[no-untyped-def]
 
 @inlined
 def split_draws(known, stream, halves, drawn):  # type: ignore[no-untyped-def]
-    """Split all draws at random: ``halves`` (2, O) counts of outcomes, ``drawn`` (2, R) of records."""
+    """Split all draws at random into rows 0 and 1: ``halves`` (3, O) of outcomes, ``drawn`` (3, R) of records.
+
+    Row 2 holds all of them.
+    """
     drawn[:, : known.used[RECORDS]] = 0.0
     for k in range(1, known.used[OUTCOMES]):
         first = split_count(known.counts[k], stream)
-        halves[0, k], halves[1, k] = first, known.counts[k] - first
-        drawn[0, known.records[k]] += halves[0, k]
-        drawn[1, known.records[k]] += halves[1, k]
+        halves[0, k], halves[1, k], halves[2, k] = first, known.counts[k] - first, known.counts[k]
+        for part in range(3):
+            drawn[part, known.records[k]] += halves[part, k]
+
+
+@inlined
+def best_known(model, known, nodes, rules, scratch, halves, drawn, values, node, h):  # type: ignore[no-untyped-def]
+    """(value, position) of the best action of which these draws show an outcome; position -1: there is none."""
+    best, chosen = math.inf, -1
+    for a in range(nodes.arity[node]):
+        if drawn[nodes.records[node] + a] > 0.0:
+            q = action_value(model, known, nodes, halves, values, rules, scratch, node, a, h)
+            if q < best:
+                best, chosen = q, a
+    return best, chosen
 
 
 def draw_held_out_values(model, known, nodes, rules, scratch, stream, depth, halves, drawn, values, judged, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (2 B, A) with held-out root values under B splits of all draws.
 
-    ``halves`` (2, O), ``drawn`` (2, R), ``values`` (2, N) and ``judged`` (2, N) are scratch.
+    ``halves`` (3, O), ``drawn`` (3, R), ``values`` (2, N) and ``judged`` (2, N) are scratch.
     """
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
     scratch, stream, halves, drawn = borrowed(scratch), borrowed(stream), borrowed(halves), borrowed(drawn)
@@ -113,18 +128,19 @@ def draw_held_out_values(model, known, nodes, rules, scratch, stream, depth, hal
             while node != 0:
                 first = np.int64(nodes.records[node])
                 for side in range(2):
-                    other, best, chosen = 1 - side, math.inf, -1
-                    for a in range(nodes.arity[node]):
-                        if drawn[side, first + a] > 0.0:
-                            q = action_value(
-                                model, known, nodes, halves[side], values[side], rules, scratch, node, a, h
-                            )
-                            if q < best:
-                                best, chosen = q, a
+                    other, part = 1 - side, side
+                    best, chosen = best_known(
+                        model, known, nodes, rules, scratch, halves[side], drawn[side], values[side], node, h
+                    )
+                    if chosen < 0:  # nothing of this node is in the half
+                        other, part = 2, 2
+                        best, chosen = best_known(
+                            model, known, nodes, rules, scratch, halves[2], drawn[2], values[side], node, h
+                        )
                     for a in range(nodes.arity[node]):
                         if a != chosen and (node != root or known.visits[first + a] == 0):
                             continue
-                        judge = other if drawn[other, first + a] > 0.0 else side
+                        judge = other if drawn[other, first + a] > 0.0 else part
                         q = action_value(model, known, nodes, halves[judge], judged[side], rules, scratch, node, a, h)
                         if a == chosen:
                             values[side, node], judged[side, node] = best, q

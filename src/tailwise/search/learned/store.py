@@ -69,7 +69,7 @@ class Nodes(NamedTuple):
     links: NDArray[np.int32]  # (N,) next node of the same step, 0 if none
     visits: NDArray[np.int64]  # (N,) decisions taken here
     values: NDArray[np.float64]  # (N,) V; inf until known
-    reach: NDArray[np.float64]  # (N,) greatest known probability of coming to an action tried too seldom
+    reach: NDArray[np.float64]  # (N,) how surely, and how soon, it leads to an action tried too seldom
     lows: NDArray[np.float64]  # (N,) least and, scouts left out,
     highs: NDArray[np.float64]  # (N,) greatest cost-to-go seen from here
     q: NDArray[np.float64]  # (U,) inf until known

@@ -33,6 +33,7 @@ from tailwise.search.learned.store import (
 
 _SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
 _SAME = 1e-9  # chances that close count as equal
+_HURRY = 0.05  # part of a chance that a step's delay is worth: of equally sure ways the shortest is taken
 
 
 @inlined
@@ -46,14 +47,14 @@ def wanted_draws(scratch):  # type: ignore[no-untyped-def]
 
 @inlined
 def chance_of_new(known, nodes, record, h):  # type: ignore[no-untyped-def]
-    """Known probability of coming from ``record`` to an action tried too seldom."""
+    """Known probability of coming from ``record`` to an action tried too seldom, less a little for every step."""
     total = 0.0
     outcome = known.heads[record]
     while outcome != 0:
         if known.targets[outcome] >= 0:
             total += known.counts[outcome] * nodes.reach[find_node(nodes, h + 1, np.int64(known.targets[outcome]))]
         outcome = known.links[outcome]
-    return total / known.draws[record]
+    return (1.0 - min(_HURRY, 5.0 / nodes.heads.size)) * total / known.draws[record]
 
 
 @inlined
