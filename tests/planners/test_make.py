@@ -169,11 +169,12 @@ def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
     assert other.plan(iterations=300).value == first.value
     if not hasattr(other, "act"):  # it is no part of the protocol
         return
-    past = {"accrued": 0.5} if kind.startswith("acc") else {}
+    minds_the_past = kind.startswith("acc") or kind in ("cvar-mcts", "distributional")
+    past = {"accrued": 0.5} if minds_the_past else {}
     assert other.act(2, 3, iterations=50, **past) in mdp.actions(2)
     assert (other.state, other.step) == (2, 3)
     assert other.act(2, 3, iterations=50) in mdp.actions(2)  # where it stands already
-    if kind.startswith("acc"):
+    if minds_the_past:
         with pytest.raises(OptionError, match="minds what was paid before step 5"):
             other.act(2, 5)
     else:
