@@ -32,8 +32,8 @@ from tailwise.search.rooted import RootedSearch
 
 _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
-_LEAST_WORK = 60_000  # outcomes that the bootstrap may look at even after a short search
-_SPLITS = 4  # of all draws into halves, where that is affordable
+_SHORT, _LONG = 60_000, 4  # outcomes that a report may look at: 4 a step, but after so many steps one in 4 steps
+_SPLITS, _ONE_SPLIT = 4, 16  # of all draws into halves; one of them may look at 16 outcomes a step
 _TIE = 1e-9
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
@@ -273,7 +273,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         return generator(np.random.SeedSequence([int(self._scratch.work[store.WALKED]), 1981]))
 
     def _possible_values(
-        self, values: NDArray[np.float64], taken: NDArray[np.int64], walked: int
+        self, values: NDArray[np.float64], taken: NDArray[np.int64], records: slice, walked: int
     ) -> tuple[NDArray[np.float64], str]:
         """Return root values that the samples leave possible, shape (B, A), and what they mean."""
         beta = float(self._rules.betas[self._step])
@@ -283,11 +283,17 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             errors = np.array([self._sampling_error(k, values[k], beta, taken[k]) for k in range(values.size)])
             errors[~np.isfinite(errors)] = 0.0
             return values + errors * self._report_rng().normal(size=(_REPLICATES, values.size)), SAMPLED
-        affordable = max(_LEAST_WORK, walked // 4) // self._sweep_work()
+        affordable = self._affordable(walked) // self._sweep_work()
         deep = affordable >= _FEWEST_REPLICATES
-        out = np.full((min(_REPLICATES, affordable) if deep else _REPLICATES, values.size), math.inf)
+        if not deep:
+            affordable = max(_FEWEST_REPLICATES, self._affordable(walked) // int(self._known.widths[records].sum()))
+        out = np.full((min(_REPLICATES, affordable), values.size), math.inf)
         self._draw_root_values(out, deep=deep)
         return out, BOOTSTRAP if deep else ROOT_BOOTSTRAP
+
+    def _affordable(self, walked: int) -> int:
+        """Outcomes that the report after a walk of so many steps may look at."""
+        return max(min(_SHORT, _LONG * walked), walked // _LONG)
 
     def _sweep_work(self) -> int:
         """Outcomes that a sweep looks at."""
@@ -295,7 +301,9 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
 
     def _held_out_values(self, num_actions: int, walked: int) -> NDArray[np.float64]:
         """Return held-out root values, shape (2 S, A), under as many splits S as are affordable, perhaps none."""
-        splits = 0 if self._is_tree() else max(_LEAST_WORK, 32 * walked) // (2 * self._sweep_work())
+        two_sweeps = 2 * self._sweep_work()
+        splits = max(self._affordable(walked) // two_sweeps, int(two_sweeps <= _ONE_SPLIT * walked))
+        splits = 0 if self._is_tree() else splits
         out = np.full((2 * min(_SPLITS, splits), num_actions), math.inf)
         if splits > 0:
             self._draw_held_out_values(out)
@@ -330,7 +338,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         sign, beta = -1.0 if sense == "reward" else 1.0, float(self._rules.betas[self._step])
         (old,) = before
         walked = int(scratch.work[store.WALKED] - old[store.WALKED])
-        possible, meaning = self._possible_values(values, taken, walked)
+        possible, meaning = self._possible_values(values, taken, records, walked)
         held_out = self._held_out_values(values.size, walked)
         rows = self._rows(values, taken, self._known.draws[records], possible, held_out, sign, beta)
         # The least of many estimates is too low, held-out values are too high.

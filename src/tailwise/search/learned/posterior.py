@@ -46,6 +46,17 @@ def draw_gamma(shape, stream):  # type: ignore[no-untyped-def]
             return d * v
 
 
+@inlined
+def draw_weights_of_node(known, nodes, node, stream, weights):  # type: ignore[no-untyped-def]
+    """Draw the weights of the outcomes of a node's actions."""
+    first = np.int64(nodes.records[node])
+    for record in range(first, first + nodes.arity[node]):
+        outcome = known.heads[record]
+        while outcome != 0:
+            weights[outcome] = draw_gamma(float(known.counts[outcome]), stream)
+            outcome = known.links[outcome]
+
+
 def draw_root_values(model, known, nodes, rules, scratch, stream, depth, deep, weights, values, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (B, A) with root values under B draws of all outcomes; not ``deep``: of the root's outcomes only.
 
@@ -56,8 +67,11 @@ def draw_root_values(model, known, nodes, rules, scratch, stream, depth, deep, w
     root = np.int64(scratch.root[0])
     values[:] = nodes.values
     for b in range(out.shape[0]):
-        for k in range(1, known.used[OUTCOMES]):
-            weights[k] = draw_gamma(float(known.counts[k]), stream)
+        if deep:
+            for k in range(1, known.used[OUTCOMES]):
+                weights[k] = draw_gamma(float(known.counts[k]), stream)
+        else:
+            draw_weights_of_node(known, nodes, root, stream, weights)
         for h in range(rules.horizon - 1 if deep else depth, depth - 1, -1):
             node = np.int64(nodes.heads[h]) if deep else root
             while node != 0:
