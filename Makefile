@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 SOURCES := $(shell find src -name '*.py')
 # numba does not notice an edit in another file: the cache is keyed on a hash of all sources.
 CACHE_KEY := $(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(CACHE_KEY)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench study study-large check clean
+.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench study study-large peers check clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -60,10 +61,13 @@ study: $(VENV)/dev.stamp $(VENV)/package.stamp ## regret of the searches on fort
 study-large: $(VENV)/dev.stamp $(VENV)/package.stamp ## closed-loop risk on four large problems; half an hour
 	$(BIN)/python benchmarks/large_problems.py
 
+peers: $(PEERS)/package.stamp ## tailwise beside its peers: docs/peers.md and its pictures; half an hour; goes on where it stopped
+	$(PEERS)/bin/python benchmarks/peers/run.py
+
 check: lint types layers docs test test-interpreted test-bounds ## everything that CI runs
 
 clean: ## remove what make built
-	rm -rf $(VENV) .cache site build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .cache site build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/base.stamp: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tailwise needs Python >= 3.11, this is " + sys.version.split()[0] + "; say make PYTHON=...")'
@@ -80,4 +84,17 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 $(VENV)/package.stamp: $(VENV)/base.stamp $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	@rm -rf .cache/numba
+	@touch $@
+
+# PyTorch and gymcts may be missing: the page then says so. gymcts pins an old matplotlib, which it needs for drawing only.
+$(PEERS)/base.stamp: pyproject.toml
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@echo "installing tailwise and its peers into $(PEERS) ..."
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check ".[peers]"
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gymcts || echo "gymcts: not installed"
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check "torch==2.13.0" "stable-baselines3>=2.3" || echo "stable-baselines3: not installed"
+	@touch $@
+
+$(PEERS)/package.stamp: $(PEERS)/base.stamp $(SOURCES)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	@touch $@
