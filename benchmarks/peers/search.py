@@ -130,16 +130,19 @@ def domain_defaults(seeds: int, iterations: int) -> dict[str, Any]:
         listed = model.actions(model.start)
         names = list(range(listed)) if isinstance(listed, int) else list(listed)
         best = {names[k] for k in exact.optimal_actions(0, mdp.start).tolist()}
-        times, hits, blind = [], 0, 0
+        values = exact.action_values(0)[mdp.start]
+        times, lost, hits, blind = [], [], 0, 0
         for seed in range(seeds):
             begun = time.perf_counter()
             plan = make_planner(model, beta, seed=seed).plan(iterations=iterations)
             times.append(time.perf_counter() - begun)
             hits += plan.action in best
-            blind += make_planner(model, beta, kind="learned", seed=seed).plan(iterations=iterations).action in best
+            action = make_planner(model, beta, kind="learned", seed=seed).plan(iterations=iterations).action
+            blind += action in best
+            lost.append(abs(values[names.index(action)] - exact.value) / abs(exact.value))
         rows[name] = {
-            "beta": beta, "hits": hits, "seeds": seeds, "as_black_box": blind, "planner": plan.planner,
-            "seconds": common.spread(times),
+            "beta": beta, "hits": hits, "seeds": seeds, "as_black_box": blind, "lost": float(np.mean(lost)),
+            "planner": plan.planner, "seconds": common.spread(times),
         }  # fmt: skip
     return {"iterations": iterations, "rows": rows}
 
