@@ -373,6 +373,22 @@ def test_held_out_values_are_those_of_the_slow_version(iterations):
     np.testing.assert_allclose(out, held_out_by_hand(search, halves), rtol=1e-12)
 
 
+def test_held_out_values_of_many_rare_outcomes_are_numbers():
+    """Where no outcome comes twice, whole blocks of them may be missing from a half."""
+
+    class Noisy(Simulator):
+        start, horizon, discount, sense = 0, 1, 1.0, "cost"
+
+        def actions(self, state):
+            return 1
+
+        def step(self, state, action, rng):
+            return 0, float(rng.random()), True
+
+    for seed in range(10):  # 66 outcomes: a block of 64, and one of 2
+        assert 0.4 < LearnedModelSearch(Noisy(), 0.5, seed=seed).plan(iterations=66).rows[0].held_out_erm < 0.7
+
+
 @pytest.mark.compiled
 def test_many_actions_do_not_mislead():
     """41 orders, 20 steps: the least of all estimates orders far too little, and is far too good to be true.

@@ -53,21 +53,25 @@ def value_after(nodes, values, rules, scratch, target, h):  # type: ignore[no-un
 
 @inlined
 def record_erm(known, nodes, counts, values, rules, scratch, record, h):  # type: ignore[no-untyped-def]
-    """ERM at step ``h`` of cost + discount V under the ``counts`` of a record's outcomes."""
+    """ERM at step ``h`` of cost + discount V under the ``counts`` of a record's outcomes, of which one is not 0."""
     beta = rules.betas[h]
     outcome = known.heads[record]
     total, value = 0.0, 0.0
     while outcome != 0:
         size, weight, low, high = 0, 0.0, math.inf, -math.inf
         while outcome != 0 and size < BLOCK:
-            target = int(known.targets[outcome])
-            x = known.costs[outcome] + rules.discount * value_after(nodes, values, rules, scratch, target, h + 1)
-            low, high = min(low, x), max(high, x)
-            scratch.values[size] = x
-            scratch.weights[size] = float(counts[outcome])
-            weight += scratch.weights[size]
-            size += 1
+            share = float(counts[outcome])
+            if share > 0.0:
+                target = int(known.targets[outcome])
+                x = known.costs[outcome] + rules.discount * value_after(nodes, values, rules, scratch, target, h + 1)
+                low, high = min(low, x), max(high, x)
+                scratch.values[size] = x
+                scratch.weights[size] = share
+                weight += share
+                size += 1
             outcome = known.links[outcome]
+        if size == 0:
+            continue
         part = block_erm(scratch.values, scratch.weights, size, low, high, weight, beta)
         value = part if total == 0.0 else merge_values(value, part, weight / (total + weight), beta)
         total += weight

@@ -337,7 +337,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         scratch, sense = self._scratch, self.model.sense
         sign, beta = -1.0 if sense == "reward" else 1.0, float(self._rules.betas[self._step])
         (old,) = before
-        walked = int(scratch.work[store.WALKED] - old[store.WALKED])
+        walked = int(scratch.sampled.sum()) * (self._horizon - self._step)  # from this root, at most
         possible, meaning = self._possible_values(values, taken, records, walked)
         held_out = self._held_out_values(values.size, walked)
         rows = self._rows(values, taken, self._known.draws[records], possible, held_out, sign, beta)
