@@ -47,7 +47,7 @@ class Browser:
         for key in keys:
             ActionChains(self.driver).send_keys(getattr(Keys, key) if len(key) > 1 else key).perform()
 
-    def wait(self, script, *arguments, seconds=20.0):
+    def wait(self, script, *arguments, seconds=60.0):
         """Wait until JavaScript returns something true, and return that."""
         from selenium.webdriver.support.wait import WebDriverWait
 
