@@ -147,7 +147,7 @@ PAIRS = (
     Pair("battery", 0.03, False, _domain("battery")),
     Pair("maintenance", 0.5, False, _domain("machine-maintenance")),
     Pair("stock-trading", 0.05, False, _domain("stock-trading")),
-    Pair("Taxi", 0.1, False, _gym("Taxi-v4", 20)),
+    Pair("Taxi", 0.1, True, _gym("Taxi-v4", 20)),
     Pair("disasters 5", 0.2, False, lambda data: disasters(5)),
     Pair("disasters 6", 0.5, False, lambda data: disasters(6)),
     Pair("disasters 7", 0.2, False, lambda data: disasters(7)),

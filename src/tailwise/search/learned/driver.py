@@ -35,6 +35,7 @@ _REPLICATES, _FEWEST_REPLICATES = 200, 40
 _SHORT, _LONG = 60_000, 4  # outcomes that a report may look at: 4 a step, but after so many steps one in 4 steps
 _SPLITS, _ONE_SPLIT = 4, 16  # of all draws into halves; one of them may look at 16 outcomes a step
 _TIE = 1e-9
+_FIRST_CHUNK = 8
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
@@ -201,6 +202,9 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             self._draw_root_values(np.empty((0, 1)), deep=True)
             self._draw_held_out_values(np.empty((0, 1)))
         _compiled_kinds.add(kind)
+
+    def _first_chunk(self) -> int:
+        return min(_FIRST_CHUNK, super()._first_chunk())  # an iteration is longer than a tree's
 
     def _run(self, iterations: int) -> StopReason | None:
         """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
