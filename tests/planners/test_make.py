@@ -150,7 +150,13 @@ def test_auto_is_played_as_what_it_chose():
     assert not hasattr(make_planner(mdp, 0.5, bonus=3.0), "fixed_policy")
 
 
-@pytest.mark.parametrize("kind", [kind.name for kind in list_planners()])
+_SLOW_UNCOMPILED = ("cvar-mcts", "distributional")  # they solve a table of totals over and over
+_KINDS = [
+    pytest.param(kind.name, marks=[pytest.mark.compiled] * (kind.name in _SLOW_UNCOMPILED)) for kind in list_planners()
+]
+
+
+@pytest.mark.parametrize("kind", _KINDS)
 def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
     mdp = domains.make("mdp-4")
     planners = [make_planner(mdp, 0.5, kind=kind, seed=7) for _ in range(2)]
