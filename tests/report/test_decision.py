@@ -143,6 +143,7 @@ def test_a_utility_has_no_beta_to_change():
     assert "aversion to risk" not in text
 
 
+@pytest.mark.compiled
 def test_a_plan_for_the_tail_mean_is_about_the_whole_total():
     plan = recorded_plan(CvarMcts(domains.make("mdp-4"), 0.9, seed=0), iterations=400)
     text = words(decision_report(plan))

@@ -21,6 +21,8 @@ from tailwise.reproduction import Settings, convergence_study, reproduce  # noqa
 from tailwise.scale.travel import packed, unpacked  # noqa: E402
 from tailwise.search import StopReason  # noqa: E402
 
+pytestmark = pytest.mark.compiled  # workers are killed in the middle of many iterations
+
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense"])
 def test_no_cluster_at_the_address(address):
