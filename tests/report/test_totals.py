@@ -11,7 +11,7 @@ from tailwise.cli.app import app
 from tailwise.evaluation import compare
 from tailwise.report import comparison_report, evaluation_report, frontier_report
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+pytestmark = pytest.mark.compiled  # the sampled plan solves a table of totals over and over
 pytest.importorskip("plotly", reason="plotly is not installed: no report")
 
 COMMANDS = {
