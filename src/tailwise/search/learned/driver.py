@@ -344,9 +344,9 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         walked = int(scratch.sampled.sum()) * (self._horizon - self._step)  # from this root, at most
         possible, meaning = self._possible_values(values, taken, records, walked)
         held_out = self._held_out_values(values.size, walked)
-        rows = self._rows(values, taken, self._known.draws[records], possible, held_out, sign, beta)
         # The least of many estimates is too low, held-out values are too high.
         middle = 0.5 * (values + held_out.mean(axis=0)) if held_out.size else values
+        rows = self._rows(values, middle, taken, self._known.draws[records], possible, held_out, sign, beta)
         best = self._recommended(middle, taken, possible)
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return LearnedPlan(
@@ -373,6 +373,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
     def _rows(
         self,
         values: NDArray[np.float64],
+        middle: NDArray[np.float64],
         taken: NDArray[np.int64],
         draws: NDArray[np.int64],
         possible: NDArray[np.float64],
@@ -382,10 +383,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
     ) -> tuple[LearnedRow, ...]:
         scratch, binding = self._scratch, self._binding
         known = np.isfinite(values)
-        shift = np.zeros(values.size)
-        if held_out.size:
-            shift[known] = 0.5 * (held_out[:, known].mean(axis=0) - values[known])
-        centred = possible + shift
+        centred = possible.copy()
+        centred[:, known] += middle[known] - values[known]
         least = centred[:, known].min(axis=1)
         limit = least + _TIE * np.maximum(1.0, np.abs(least))
         worst = float(self._nodes.highs[scratch.root[0]])
