@@ -49,6 +49,11 @@ def integer(value: Any, name: str, *, low: int, high: int | None = None, hint: s
     return number
 
 
+def thread_count(threads: Any) -> int:
+    """Return a number of threads, 1 to 1024, or raise ``OptionError``."""
+    return integer(threads, "threads", low=1, high=1024, hint="more than there are cores gain nothing")
+
+
 def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``allowed``, or raise ``OptionError``."""
     if not isinstance(value, str) or value not in allowed:

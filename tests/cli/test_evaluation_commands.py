@@ -96,7 +96,7 @@ def test_compare_for_people_fits_the_page():
         (("compare", "mdp-4", "--beta", "1", "--planners", ","), OptionError, "names no planner"),
         (("compare", "mdp-4", "--beta", "1", "-n", "ten"), OptionError, "whole numbers separated by commas"),
         (("reproduce", "mdp-5", "--out", "x"), OptionError, "problem must be one of"),
-        (("reproduce", "--out", "x", "--threads", "0"), OptionError, "threads must be at least 1"),
+        (("reproduce", "--out", "x", "--threads", "0"), OptionError, "threads must be from 1 to 1024"),
         (("reproduce", "--out", "x", "--seeds", "0"), OptionError, "seeds must be at least 2"),
         (("reproduce", "--out", "x", "--variant", "y"), UnknownNameError, "no variant is called 'y'"),
     ],

@@ -196,7 +196,8 @@ def test_the_planner_given_is_left_alone(chain):
     ("change", "error", "message"),
     [
         ({"episodes": 0}, OptionError, "episodes must be at least 1"),
-        ({"threads": 0}, OptionError, "threads must be at least 1"),
+        ({"threads": 0}, OptionError, "threads must be from 1 to 1024"),
+        ({"threads": 10**8}, OptionError, "threads must be from 1 to 1024"),
         ({"iterations": 10}, OptionError, "limits of a planner"),
         ({"planner_or_policy": [0]}, OptionError, "shape"),
         ({"planner_or_policy": [1, 1]}, StateError, "not allowed"),

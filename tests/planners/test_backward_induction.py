@@ -190,7 +190,7 @@ def test_threads_share_the_states_and_change_nothing(beta, threads):
 
 
 def test_threads_out_of_range():
-    with pytest.raises(OptionError, match="threads must be at least 1"):
+    with pytest.raises(OptionError, match="threads must be from 1 to 1024"):
         backward_induction(domains.make("mdp-4"), 0.5, threads=0)
     few = domains.make("mdp-4")
     assert backward_induction(few, 0.5, threads=64).value == backward_induction(few, 0.5).value

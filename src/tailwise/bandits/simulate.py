@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import integer
+from tailwise._validate import integer, thread_count
 from tailwise.bandits._kernels import run_many
 from tailwise.bandits._tables import compile_tables
 from tailwise.bandits.algorithms import BanditAlgorithm
@@ -99,7 +99,7 @@ def simulate(
         outputs = counts[part], average[part], stream[part]
         run(tables, rule, level, points, words[part], memory, *outputs)
 
-    workers = min(integer(threads, "threads", low=1), number)
+    workers = min(thread_count(threads), number)
     edges = np.linspace(0, number, workers + 1).astype(int)
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(work, itertools.starmap(slice, itertools.pairwise(edges.tolist()))))

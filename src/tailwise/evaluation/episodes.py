@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, next_double, seed_sequence
-from tailwise._validate import integer
+from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, play
@@ -103,7 +103,7 @@ def evaluate(
     """
     require_model(model)
     count = integer(episodes, "episodes", low=1)
-    workers = integer(threads, "threads", low=1)
+    workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
     limits = (iterations, seconds)

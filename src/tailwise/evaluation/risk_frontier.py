@@ -17,7 +17,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
-from tailwise._validate import integer, real
+from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution
 from tailwise.evaluation.episodes import evaluate
@@ -177,7 +177,7 @@ def frontier(
     limit = None if budget is None else real(budget, "budget")
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:
-            found, certified = _exact_points(model, wanted, tolerance, limit, integer(threads, "threads", low=1), tick)
+            found, certified = _exact_points(model, wanted, tolerance, limit, thread_count(threads), tick)
         return Frontier(_compared(found, model.sense), model.sense, limit, True, certified)
     options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
     number = 1 + len(_SCALES) + 1 if wanted is None else len(wanted)

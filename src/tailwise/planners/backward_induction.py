@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tailwise._progress import Progress, followed
 from tailwise._shown import Shown
-from tailwise._validate import integer, real
+from tailwise._validate import real, thread_count
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.planners import sweep_kernels
@@ -146,7 +146,7 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
             f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts"
         )
     level = real(beta, "beta", hint="for the worst case, use a large finite value")
-    number = integer(threads, "threads", low=1)
+    number = thread_count(threads)
     mdp.require_sound()
     horizon, size = mdp.horizon, mdp.num_states
     if (horizon + 1) * size * 12 > 2**36:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tailwise._jit import borrowed, kernel
 from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, generator, seed_text, stream_words
-from tailwise._validate import integer, real
+from tailwise._validate import integer, real, thread_count
 from tailwise.bindings.table import draw_outcome
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
@@ -90,7 +90,7 @@ class ExactPolicy:
         self.model = model
         self.beta = real(beta, "beta")
         self._max_states = integer(max_states, "max_states", low=1)
-        self.threads = integer(threads, "threads", low=1)
+        self.threads = thread_count(threads)
         self._places: dict[Any, tuple[int, int]] = {}
         self._solution: Solution | None = None
         self.table: TabularMDP = model
@@ -267,7 +267,7 @@ class ExactPlanner(ActsByPlanning):
         allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
         if self._step >= self.model.horizon:
             raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-        self._policy.threads = max(self._policy.threads, integer(threads, "threads", low=1))
+        self._policy.threads = max(self._policy.threads, thread_count(threads))
         size = self._policy.table.actions(self._root).size
         totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
         chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import integer
+from tailwise._validate import thread_count
 from tailwise.errors import OptionError
 from tailwise.planners.make import make_planner
 from tailwise.planners.protocol import Planner, is_shareable
@@ -80,7 +80,7 @@ def plan_many(
     (0, 'up')
     """
     roots = list(states)
-    workers = integer(threads, "threads", low=1)
+    workers = thread_count(threads)
     notes = () if is_shareable(model) else one_thread(workers, "a model in plain Python keeps to one")
     workers = 1 if notes else workers
     root_seed = seed_sequence(seed)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailwise._progress import PlanProgress, followed_plan
-from tailwise._validate import integer
+from tailwise._validate import integer, thread_count
 from tailwise.errors import OptionError
 from tailwise.planners.protocol import plan_in_threads
 from tailwise.search import RootedSearch
@@ -60,7 +60,7 @@ def recorded_plan(
     >>> plan.iterations, plan.rows == same.rows
     (2000, True)
     """
-    integer(threads, "threads", low=1)
+    thread_count(threads)
     limit = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
     if iterations is None and seconds is None and until is None:
         raise OptionError("a recorded plan needs a limit: iterations=, seconds= or until=")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import integer, real
+from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError
 from tailwise.evaluation.closed_loop import Player
 from tailwise.evaluation.fingerprint import world_name
@@ -181,7 +181,7 @@ def conditional_returns(
         raise ModelError(f"conditional_returns needs a TabularMDP, not {type(mdp).__name__}; use evaluate")
     count = integer(episodes, "episodes", low=1)
     wanted = integer(iterations, "iterations", low=1)
-    workers = integer(threads, "threads", low=1)
+    workers = thread_count(threads)
     root = seed_sequence(seed)
     found, totals = integrate_episodes(mdp, planner, range(count), root, wanted, threads=workers, progress=progress)
     name = label if label is not None else type(planner).__name__

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise import domains
 from tailwise._progress import Progress, followed
-from tailwise._validate import integer
+from tailwise._validate import thread_count
 from tailwise.evaluation import action_frequencies, policy_risk
 from tailwise.evaluation.episodes import play_episodes
 from tailwise.planners import backward_induction
@@ -56,7 +56,7 @@ def reproduce(
     RunError
         If the folder holds something else, or a file in it is damaged.
     """
-    workers = integer(threads, "threads", low=1)
+    workers = thread_count(threads)
     folder, missing = opened(out, settings, resume=resume)
     work = float(sum(experiment.work for experiment in list_experiments(folder.settings)))
     done = work - float(sum(experiment.work for experiment in missing))

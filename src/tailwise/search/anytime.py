@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tailwise._validate import integer, real
+from tailwise._validate import integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason
 
@@ -88,7 +88,7 @@ def run_anytime(
 
 def one_thread(threads: int, reason: str) -> tuple[str, ...]:
     """Return the notes of a plan that keeps to one thread: one that says why, if more were wanted."""
-    count = integer(threads, "threads", low=1)
+    count = thread_count(threads)
     return () if count == 1 else (f"searched in one thread, not {count}: {reason}",)
 
 

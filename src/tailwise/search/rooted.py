@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed
-from tailwise._validate import integer
+from tailwise._validate import integer, thread_count
 from tailwise.bindings import position_of
 from tailwise.errors import OptionError
 from tailwise.search.acting import ActsByPlanning
@@ -181,7 +181,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             iterations = _UNLIMITED
         alone = self._why_one_thread()
         notes = one_thread(threads, alone) if alone else ()
-        count = 1 if alone else integer(threads, "threads", low=1)
+        count = 1 if alone else thread_count(threads)
         with self._turn:
             self._require_decision()
             keeper = None if checkpoint is None else Checkpoint(self, checkpoint, every)
