@@ -48,10 +48,11 @@ class Browser:
             ActionChains(self.driver).send_keys(getattr(Keys, key) if len(key) > 1 else key).perform()
 
     def wait(self, script, *arguments, seconds=60.0):
-        """Wait until JavaScript returns something true, and return that."""
+        """Wait until JavaScript returns something true, and return that; what it asks for may not be there yet."""
+        from selenium.common.exceptions import JavascriptException
         from selenium.webdriver.support.wait import WebDriverWait
 
-        waiting = WebDriverWait(self.driver, seconds, poll_frequency=0.05)
+        waiting = WebDriverWait(self.driver, seconds, poll_frequency=0.05, ignored_exceptions=[JavascriptException])
         return waiting.until(lambda driver: driver.execute_script(script, *arguments), f"never true: {script}")
 
     def errors(self):

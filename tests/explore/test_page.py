@@ -55,7 +55,8 @@ def page(browser, server):
 
 def type_into(browser, name, text):
     field = browser.find(f"#{name}")
-    field.clear()
+    field.click()
+    browser.run("arguments[0].select()", field)  # typing replaces it; clear() would ask for an empty value first
     field.send_keys(text)
     browser.press("ENTER")
 
@@ -122,6 +123,15 @@ def test_a_search_can_be_cancelled(page):
     page.wait(READY)
     assert not page.find("#cancel").is_enabled()
     assert page.errors() == []
+
+
+def test_an_answer_leaves_what_is_half_typed_alone(page):
+    page.find("#state").click()
+    page.run("arguments[0].select()", page.find("#state"))
+    page.find("#state").send_keys("(4,1")
+    page.run("dash_clientside.set_props('beta', {value: 0.05})")  # another control asks, and is answered
+    page.wait("return document.querySelector('#beta-slider').value === '94'")
+    assert page.find("#state").get_property("value") == "(4,1"
 
 
 def test_wrong_input_is_answered_on_the_page(page):

@@ -42,7 +42,9 @@ def connect(app: Any, session: Session) -> None:
             now.beta, layout.beta_position(now.beta), now.iterations,
             layout.iterations_position(now.iterations), now.planner, session.state_text(now.state),
         ]  # fmt: skip
-        return [*shown, error, values[-1] + 1]
+        # A field that is as it was is left alone: something new may be half typed there by now.
+        fields = [no_update if str(old) == str(new) else new for old, new in zip(values, shown, strict=False)]
+        return [*fields, error, values[-1] + 1]
 
     @app.callback(
         Output("status", "children"),
