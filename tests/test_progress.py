@@ -7,18 +7,27 @@ from contextlib import redirect_stderr
 import pytest
 
 from tailwise import (
+    CvarMcts,
     ExactPlanner,
     backward_induction,
+    choose_beta,
+    constrained_planning,
     cvar_planning,
     domains,
     evaluate,
     evar_planning,
+    exceedance_planning,
     frontier,
     make_planner,
+    nested_cvar_planning,
     plan_many,
+    sampled_planning,
+    truncate,
 )
 from tailwise._progress import followed, followed_plan
+from tailwise.bandits import ErmUcb, make_bandit, simulate
 from tailwise.errors import OptionError
+from tailwise.models import tabulate
 from tailwise.reproduction import convergence_study
 
 
@@ -49,11 +58,24 @@ WORK = {
     "solving": lambda mdp, told: backward_induction(mdp, 0.1, progress=told),
     "solving for each beta": lambda mdp, told: evar_planning(mdp, 0.95, progress=told),
     "solving for each threshold": lambda mdp, told: cvar_planning(mdp, 0.95, progress=told),
+    "solving for each price of the risk": lambda mdp, told: constrained_planning(mdp, 15.0, level=0.95, progress=told),
+    "solving for the probability": lambda mdp, told: exceedance_planning(mdp, 8.0, progress=told),
+    "solving  ": lambda mdp, told: nested_cvar_planning(mdp, 0.95, progress=told),
+    "solving for each beta  ": lambda mdp, told: choose_beta(mdp, budget=45.0, probability=0.05, progress=told),
+    "sampling": lambda mdp, told: sampled_planning(
+        mdp, cvar=0.9, within=40.0, iterations=200, episodes=50, progress=told
+    ),
+    "sweeping over the table": lambda mdp, told: truncate(mdp.with_options(discount=0.9), 1e-3, progress=told),
+    "listing states": lambda mdp, told: tabulate(domains.make("machine-maintenance"), progress=told),
     "solving ": lambda mdp, told: ExactPlanner(mdp, 0.1).decision(progress=told),
     "playing": lambda mdp, told: evaluate(mdp, backward_induction(mdp, 0.1), episodes=9000, seed=0, progress=told),
     "planning": lambda mdp, told: plan_many(mdp, [0, 1, 2], 0.1, iterations=10, progress=told),
     "searching": lambda mdp, told: make_planner(mdp, 0.1).plan(iterations=1000, progress=told),
     "solving for each beta ": lambda mdp, told: frontier(mdp, [0.0, 0.05], progress=told),
+    "searching ": lambda mdp, told: CvarMcts(mdp, 0.9, seed=0).plan(iterations=200, progress=told),
+    "pulling ": lambda mdp, told: simulate(
+        make_bandit("stationary"), ErmUcb(0.1), pulls=100, replications=7, seed=0, progress=told
+    ),
     "pulling": lambda mdp, told: convergence_study(
         ("stationary",), betas=(0.1, 1.0), pulls=300, replications=4, progress=told
     ),
@@ -79,7 +101,7 @@ def test_a_function_is_told(name, grid, capfd):
     done = [first for first, _ in told]
     assert done == sorted(done)
     assert done[-1] > 0
-    if name != "searching":  # whose second number is the time
+    if name.strip() != "searching":  # whose second number is the time
         total = told[-1][1]
         assert total is None or done[-1] == total
     WORK[name](grid, None)
@@ -126,3 +148,12 @@ def test_of_nested_work_the_outermost_is_shown(terminal):
 def test_what_is_neither(grid):
     with pytest.raises(OptionError, match="progress must be True, False, None or a function"):
         backward_induction(grid, 0.1, progress="yes")
+
+
+def test_runs_of_a_bandit_are_the_same_in_parts():
+    bandit, size = make_bandit("stationary"), {"pulls": 50, "replications": 7, "seed": 3}
+    told = []
+    followed_run = simulate(bandit, ErmUcb(0.1), progress=lambda *now: told.append(now), threads=2, **size)
+    alone = simulate(bandit, ErmUcb(0.1), **size)
+    assert (followed_run.average == alone.average).all()
+    assert told == [(done, 7) for done in range(1, 8)]

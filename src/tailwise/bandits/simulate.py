@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, thread_count
 from tailwise.bandits._kernels import run_many
@@ -23,6 +24,8 @@ from tailwise.bandits.algorithms import BanditAlgorithm
 from tailwise.bandits.arms import Bandit
 from tailwise.bandits.run import BanditRun
 from tailwise.errors import OptionError
+
+_PARTS = 100  # told of, one after the other
 
 
 def simulate(
@@ -34,6 +37,7 @@ def simulate(
     checkpoints: Sequence[int] | None = None,
     seed: Seed = None,
     threads: int = 1,
+    progress: Progress = None,
 ) -> BanditRun:
     """Run ``algorithm`` on ``bandit``, ``replications`` times independently.
 
@@ -53,6 +57,8 @@ def simulate(
         Replication r uses the r-th child of its seed sequence.
     threads : int, default 1
         Does not change the result.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (replications done, of how many).
 
     Returns
     -------
@@ -100,9 +106,17 @@ def simulate(
         run(tables, rule, level, points, words[part], memory, *outputs)
 
     workers = min(thread_count(threads), number)
-    edges = np.linspace(0, number, workers + 1).astype(int)
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, itertools.starmap(slice, itertools.pairwise(edges.tolist()))))
+    with followed(progress, "pulling", number) as tick, ThreadPoolExecutor(workers) as pool:
+        parts = workers if tick is None else min(number, max(workers, _PARTS))
+        edges = np.linspace(0, number, parts + 1).astype(int).tolist()
+        try:
+            ended = pool.map(work, itertools.starmap(slice, itertools.pairwise(edges)))
+            for done, _ in zip(edges[1:], ended, strict=True):
+                if tick is not None:
+                    tick(done)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return BanditRun(bandit, algorithm, points, counts, average, stream, bandit.risks(level))
 
 

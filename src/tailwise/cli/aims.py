@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tailwise._progress import activity
 from tailwise.cli.output import number, print_json, save_report, say, show_table, span
 
 if TYPE_CHECKING:
@@ -49,18 +50,20 @@ def solve_aim(
     plan: Any
     if within is not None:
         is_erm = aim == "beta"
-        plan = constrained_planning(mdp, within, beta=amount if is_erm else None, level=None if is_erm else amount)
+        risk: dict[str, Any] = {"beta" if is_erm else "level": amount}
+        plan = constrained_planning(mdp, within, **risk, progress=True)
     elif aim == "evar":
         plan = evar_planning(mdp, amount, threads=threads, progress=True)
     elif aim == "nested-cvar":
-        plan = nested_cvar_planning(mdp, amount)
+        plan = nested_cvar_planning(mdp, amount, progress=True)
     else:
-        plan = cvar_planning(mdp, amount, progress=True) if aim == "cvar" else exceedance_planning(mdp, amount)
-    if isinstance(plan, TotalPlan):
-        law = CostDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
-    else:
-        law = policy_law(mdp, plan)
-    neutral = policy_law(mdp, backward_induction(mdp, 0.0))
+        plan = (cvar_planning if aim == "cvar" else exceedance_planning)(mdp, amount, progress=True)
+    with activity("laying out the totals"):
+        if isinstance(plan, TotalPlan):
+            law = CostDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
+        else:
+            law = policy_law(mdp, plan)
+        neutral = policy_law(mdp, backward_induction(mdp, 0.0))
     level = amount if aim in ("evar", "cvar", "nested-cvar") else 0.95
     rows = {"this plan": _measures(law, level), "risk-neutral": _measures(neutral, level)}
     side = "above" if mdp.sense == "cost" else "below"
@@ -122,7 +125,7 @@ def sample_aim(
     """Plan for one aim on a learned model, judge the plan on fresh episodes, and show what they say."""
     from tailwise.evaluation import sampled_planning
 
-    limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed}
+    limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed, "progress": True}
     found = sampled_planning(model, **{aim.replace("-", "_"): amount}, within=within, **limits)
     if report is not None:
         from tailwise.report import literal, plans_report

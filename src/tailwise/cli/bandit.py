@@ -51,7 +51,8 @@ def run_command(
     from tailwise.bandits import make_algorithm, make_bandit, simulate
 
     bandit, rule = make_bandit(name), make_algorithm(algorithm, beta, constant=constant)
-    run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=seed, threads=threads)
+    size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
+    run = simulate(bandit, rule, seed=seed, progress=True, **size)
     summary = run.to_dict()
     if json:
         print_json({"bandit": name, "algorithm": algorithm, **summary})
@@ -89,15 +90,15 @@ def compare_command(
 
     bandit, found = make_bandit(name), []
     children = seed_sequence(seed).spawn(len(ALGORITHMS))
-    with followed(True, "pulling", len(ALGORITHMS)) as tick:
+    with followed(True, "pulling", len(ALGORITHMS) * replications) as tick:
         for done, (algorithm, child) in enumerate(zip(ALGORITHMS, children, strict=True)):
             rule = make_algorithm(algorithm, beta, constant=constant)
-            run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads)
+            told = None if tick is None else lambda part, _, before=done * replications: tick(before + part)
+            size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
+            run = simulate(bandit, rule, seed=child, progress=told, **size)
             summary = run.to_dict()
             regret, error = summary["regret"][-1], summary["regret_error"][-1]
             found.append((algorithm, regret, error, summary["shares"][bandit.best(beta)]))
-            if tick is not None:
-                tick(done + 1)
     if json:
         keys = ("algorithm", "regret", "regret_error", "share_of_best_arm")
         print_json(
@@ -129,20 +130,21 @@ def rates_command(
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
     from tailwise.bandits import BANDITS
     from tailwise.reproduction import convergence_study
+    from tailwise.reproduction.bandit_studies import STUDY_BETAS
 
     given.check_workers(ray, workers)
     rows: list[ConvergenceRow] = []
     size: dict[str, Any] = {"constant": constant, "pulls": pulls, "replications": replications, "seed": seed}
-    with followed(True, "pulling", 3) as tick, given.cluster(ray, workers):
+    runs = len(STUDY_BETAS)
+    with followed(True, "pulling", 3 * runs) as tick, given.cluster(ray, workers):
         for done, name in enumerate(BANDITS[:3]):
+            size["progress"] = None if tick is None else lambda part, _, before=done * runs: tick(before + part)
             if ray is None:
                 rows += convergence_study((name,), threads=threads, **size)
             else:
                 from tailwise import scale
 
                 rows += scale.convergence_study((name,), address=ray, workers=workers, **size)
-            if tick is not None:
-                tick(done + 1)
     if json:
         content = [row.to_dict() for row in rows]
         print_json({"pulls": pulls, "replications": replications, "constant": constant, "rows": content})
@@ -178,7 +180,8 @@ def figures_command(
     from tailwise.reproduction.bandit_figures import save_all
 
     choice(kind, "format", ("png", "svg"))
-    paths = save_all(out, kind=kind, pulls=pulls, replications=replications, seed=seed, threads=threads)
+    size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
+    paths = save_all(out, kind=kind, seed=seed, progress=True, **size)
     if json:
         print_json({"files": [str(path) for path in paths]})
         return

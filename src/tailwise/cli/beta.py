@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
         mdp = None if model is None else load_table(model, horizon=horizon, discount=discount, state=state)
         choice = choose_beta(
             mdp, level=level, budget=budget, probability=probability, disaster=disaster,
-            indifference=None if indifference is None else _triple(indifference),
+            indifference=None if indifference is None else _triple(indifference), progress=True,
         )  # fmt: skip
         if json:
             print_json(choice)

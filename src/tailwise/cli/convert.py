@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
             raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
         mdp = load(model, horizon=horizon, discount=discount, start=start)
         if not isinstance(mdp, TabularMDP):
-            mdp = tabulate(mdp)
+            mdp = tabulate(mdp, progress=True)
         written = save(mdp, out)
         if json:
             print_json(

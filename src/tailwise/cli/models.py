@@ -47,7 +47,7 @@ def load_solvable(
     said = tuple(note for note in getattr(model, "notes", ()) if "gives no horizon" not in note)
     if isinstance(model, TabularMDP) and horizon is None and model.discount < 1.0 and said != model.notes:
         range_ = float(np.ptp(np.append(model.losses, 0.0))) / (1.0 - model.discount)
-        return truncate(replace(model, notes=said), 1e-6 * range_ or 1.0, beta=beta)
+        return truncate(replace(model, notes=said), 1e-6 * range_ or 1.0, beta=beta, progress=True)
     return model
 
 
@@ -61,7 +61,7 @@ def load_table(
     if not isinstance(model, TabularMDP):
         if state is not None:  # the table holds what can be reached from there
             model.start = find_state(model, state)
-        return tabulate(model)
+        return tabulate(model, progress=True)
     return model if state is None else model.with_options(start=model.find_state(state))
 
 

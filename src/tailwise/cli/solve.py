@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tailwise._progress import activity
 from tailwise.cli import options as given
 from tailwise.cli.output import check_report, number, print_json, save_report, say, show_table
 
@@ -82,7 +83,8 @@ def register(app: typer.Typer) -> None:
             solve_aim(table, chosen[0], amount, within=within, threads=threads, report=report, json=json)
             return
         problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
-        planner = ExactPlanner(problem, beta, threads=threads)
+        with activity("listing states"):
+            planner = ExactPlanner(problem, beta, threads=threads)
         planner.reset(find_state(problem, state), step)
         found, shown = planner.decision(progress=True), state_text(problem, planner.state)
         if report is not None:

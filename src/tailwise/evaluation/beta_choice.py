@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.evaluation.risk_frontier import policy_law
@@ -65,6 +66,7 @@ def choose_beta(
     probability: float | None = None,
     indifference: tuple[float, float, float] | None = None,
     disaster: float | None = None,
+    progress: Progress = None,
 ) -> BetaChoice:
     """Turn one statement about risk into a beta.
 
@@ -82,6 +84,8 @@ def choose_beta(
         Paying ``sure`` for certain is as good as paying ``amount`` with probability ``chance`` (and nothing otherwise).
     disaster : float, optional
         A cost, beyond the ordinary, that would be a disaster; > 0.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (betas solved, None).
 
     Returns
     -------
@@ -116,19 +120,21 @@ def choose_beta(
     )
     if model is not None and not isinstance(model, TabularMDP):
         raise ModelError(f"choose_beta needs a TabularMDP, not {type(model).__name__}; make one with models.tabulate")
-    if level is not None:
-        choice = _from_level(_needed(model, "level"), level)
-    elif budget is not None:
-        if share is None:
-            raise OptionError("budget= needs probability=: how often the total may be worse than it")
-        choice = _from_budget(_needed(model, "budget"), real(budget, "budget"), share)
-    elif indifference is not None:
-        choice = _from_indifference(indifference)
-    else:
-        choice = _from_disaster(real(disaster, "disaster", low=0.0, low_open=True), share)
-    if model is None:
-        return choice
-    return BetaChoice(choice.beta, choice.formula, choice.sentence, _effect(model, choice.beta), choice.bound)
+    with followed(progress, "solving for each beta", None) as tick:
+        told: Progress = None if tick is None else lambda done, _: tick(done)
+        if level is not None:
+            choice = _from_level(_needed(model, "level"), level, told)
+        elif budget is not None:
+            if share is None:
+                raise OptionError("budget= needs probability=: how often the total may be worse than it")
+            choice = _from_budget(_needed(model, "budget"), real(budget, "budget"), share, told)
+        elif indifference is not None:
+            choice = _from_indifference(indifference)
+        else:
+            choice = _from_disaster(real(disaster, "disaster", low=0.0, low_open=True), share)
+        if model is None:
+            return choice
+        return BetaChoice(choice.beta, choice.formula, choice.sentence, _effect(model, choice.beta), choice.bound)
 
 
 def _needed(model: TabularMDP | None, name: str) -> TabularMDP:
@@ -137,8 +143,8 @@ def _needed(model: TabularMDP | None, name: str) -> TabularMDP:
     return model
 
 
-def _from_level(mdp: TabularMDP, level: float) -> BetaChoice:
-    plan = evar_planning(mdp, level)
+def _from_level(mdp: TabularMDP, level: float, told: Progress) -> BetaChoice:
+    plan = evar_planning(mdp, level, progress=told)
     tail = f"{100 * (1 - level):g} %"
     return BetaChoice(
         plan.beta,
@@ -150,11 +156,11 @@ def _from_level(mdp: TabularMDP, level: float) -> BetaChoice:
     )
 
 
-def _from_budget(mdp: TabularMDP, budget: float, share: float) -> BetaChoice:
+def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -> BetaChoice:
     sign = 1.0 if mdp.sense == "cost" else -1.0
     limit, penalty = sign * budget, -math.log(share)
     word = "above" if mdp.sense == "cost" else "below"
-    plan = evar_planning(mdp, 1.0 - share)
+    plan = evar_planning(mdp, 1.0 - share, progress=told)
     if sign * plan.value - plan.gap > limit:
         raise OptionError(
             f"no beta certifies a total {word} {budget:g} with probability at most {share:g}: the best bound on "

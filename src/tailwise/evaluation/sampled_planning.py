@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tailwise._plain import Result
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
@@ -104,6 +105,7 @@ def sampled_planning(
     iterations: int = 10_000,
     episodes: int = 2000,
     seed: Seed = 0,
+    progress: Progress = None,
 ) -> SampledPlan:
     """Plan for an aim about the total of a black box, and judge the plan on fresh episodes.
 
@@ -126,6 +128,8 @@ def sampled_planning(
         Fresh episodes to judge the plan on.
     seed : None, int, SeedSequence or Generator, default 0
         Source of all randomness. Under one seed the fresh episodes of all aims meet the same random numbers.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (episodes done, of how many).
 
     Returns
     -------
@@ -150,13 +154,34 @@ def sampled_planning(
             "give one aim: cvar=, evar=, nested_cvar= or exceed=; or a constraint: cvar= or beta=, with within="
         )
     name, amount = given[0], real(aims[given[0]], given[0])
-    count = integer(episodes, "episodes", low=20)
+    learned, count = integer(iterations, "iterations", low=1), integer(episodes, "episodes", low=20)
     if name in ("cvar", "evar", "nested_cvar"):
         check_level(amount)
+    attempts = _ATTEMPTS if within is not None else 0
+    with followed(progress, "sampling", learned + (attempts + 1) * count) as tick:
+        return _planned(model, name, amount, within, learned, count, attempts, seed, tick)
+
+
+def _planned(
+    model: Any,
+    name: str,
+    amount: float,
+    within: float | None,
+    iterations: int,
+    count: int,
+    attempts: int,
+    seed: Seed,
+    tick: Callable[[float], None] | None,
+) -> SampledPlan:
+    """Learn, solve, correct and judge; the arguments are checked, ``count`` are the fresh episodes each time."""
+
+    def told(before: int) -> Callable[[float, Any], None] | None:
+        return None if tick is None else lambda done, _: tick(before + done)
+
     learning, correcting, judging = seed_sequence(seed).spawn(3)
     sign = 1.0 if model.sense == "cost" else -1.0
     search = _search(model, name, amount, sign, learning)
-    found = search.plan(iterations=integer(iterations, "iterations", low=1))
+    found = search.plan(iterations=iterations, progress=told(0))
     table = learned_table(search._search)
 
     def solved(budget: float | None) -> tuple[LearnedPolicy, float]:
@@ -164,7 +189,7 @@ def sampled_planning(
         plan: Any
         mdp = table.mdp
         if budget is not None:
-            level = {"level": amount} if name == "cvar" else {"beta": amount}
+            level: dict[str, Any] = {"level" if name == "cvar" else "beta": amount}
             plan = constrained_planning(mdp, budget, **level, work=_WORK, max_solves=200)
             return LearnedPolicy(search._search, table, plan, 0, 0.0), plan.risk
         if name == "cvar":
@@ -181,8 +206,9 @@ def sampled_planning(
     policy, believed = solved(within)
     notes: list[str] = []
     target = within
-    for attempt in range(_ATTEMPTS if within is not None else 0):
-        tried = evaluate(model, policy, episodes=count, seed=correcting.spawn(1)[0])
+    for attempt in range(attempts):
+        played = told(iterations + attempt * count)
+        tried = evaluate(model, policy, episodes=count, seed=correcting.spawn(1)[0], progress=played)
         excess = sign * (measure(tried) - (within or 0.0))
         if excess <= 0.0:
             break
@@ -192,7 +218,8 @@ def sampled_planning(
         except OptionError:
             notes.append(f"no plan was learned that is safer, after {attempt} corrections")
             break
-    returns = evaluate(model, policy, episodes=count, seed=judging, label="the plan")
+    played = told(iterations + attempts * count)
+    returns = evaluate(model, policy, episodes=count, seed=judging, label="the plan", progress=played)
     value, interval = measure(returns), _interval(returns, name, amount, measure, judging.spawn(1)[0])
     is_kept = None if within is None else sign * (value - within) <= 0.0
     if within is not None and not is_kept:

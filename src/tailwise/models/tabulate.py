@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.simulator import (
@@ -21,7 +23,7 @@ from tailwise.models.simulator import (
 from tailwise.models.tabular import TabularMDP
 
 
-def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
+def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = None) -> TabularMDP:
     """Build the table of a simulator that has ``outcomes``, from the states its start can reach.
 
     Parameters
@@ -30,6 +32,8 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
         It must define ``outcomes(state, action) -> list of (probability, next_state, cost, done)``.
     max_states : int, default 100_000
         Give up beyond this number of states.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (states listed, None).
 
     Returns
     -------
@@ -50,10 +54,13 @@ def tabulate(simulator: Any, *, max_states: int = 100_000) -> TabularMDP:
     >>> tabulate(domains.make("machine-maintenance")).num_states
     12
     """
-    return tabulate_states(simulator, max_states=max_states)[0]
+    with followed(progress, "listing states", None) as tick:
+        return tabulate_states(simulator, max_states=max_states, tick=tick)[0]
 
 
-def tabulate_states(simulator: Any, *, max_states: int = 100_000) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
+def tabulate_states(
+    simulator: Any, *, max_states: int = 100_000, tick: Callable[[float], None] | None = None
+) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
     """Build the same table; return it with (index, first step at which it can be reached) of each state."""
     validate_simulator(simulator)
     integer(max_states, "max_states", low=1)
@@ -69,6 +76,8 @@ def tabulate_states(simulator: Any, *, max_states: int = 100_000) -> tuple[Tabul
     while pending:
         state, depth = pending.popleft()
         here = index[state][0]
+        if tick is not None:
+            tick(here + 1)
         if depth == simulator.horizon:
             rows.append((here, 0, here, 1.0, 0.0, False))
             continue

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
@@ -74,6 +75,7 @@ def constrained_planning(
     merge: float | None = None,
     max_solves: int = 600,
     work: float = 1.0,
+    progress: Progress = None,
 ) -> ConstrainedPlan:
     """Find a plan of least mean whose CVaR or ERM keeps to a budget.
 
@@ -95,6 +97,8 @@ def constrained_planning(
         Stop there, with the gap that is left.
     work : float, default 1.0
         Share of the usual work for laying out totals: less is coarser, for tables that are estimates themselves.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (solves done, None).
 
     Returns
     -------
@@ -117,12 +121,21 @@ def constrained_planning(
     if (level is None) == (beta is None):
         raise OptionError("give level= (to constrain the CVaR) or beta= (the ERM), one of the two")
     limit = integer(max_solves, "max_solves", low=2)
-    most = float(mdp.signed(real(budget, "budget")))
-    graph: Any = reach_totals(mdp, tolerance=merge, work=real(work, "work", low=0.0, low_open=True))
+    most, share = float(mdp.signed(real(budget, "budget"))), real(work, "work", low=0.0, low_open=True)
+    with followed(progress, "solving for each price of the risk", None) as tick:
+        counted = _Counted(reach_totals(mdp, tolerance=merge, work=share), tick)
+        return _within(counted, most, level, beta, tolerance, limit)
+
+
+def _within(
+    counted: _Counted, most: float, level: float | None, beta: float | None, tolerance: float | None, limit: int
+) -> ConstrainedPlan:
+    """Find the plan on totals that are laid out, for a budget as an inner cost."""
+    graph: Any = counted.graph
+    mdp: TabularMDP = graph.mdp
     range_ = float(np.ptp(graph.all_totals()))
     off = graph.understated + graph.overstated(level=level, beta=beta)
     allowed = max(1e-3 * range_, off) if tolerance is None else real(tolerance, "tolerance", low=0.0)
-    counted = _Counted(graph)
     if beta is not None:
         risk_level = real(beta, "beta", low=0.0, low_open=True)
 
@@ -148,7 +161,7 @@ def constrained_planning(
             return _cvar_dual(counted, tail_level, within, risk, allowed, limit)
 
         name = f"CVaR at {tail_level:g}"
-        least_risk = float(mdp.signed(least_cvar(graph, tail_level).value))
+        least_risk = float(mdp.signed(least_cvar(graph, tail_level, tick=counted.tell).value))
     under, over = graph.understated, off - graph.understated
     slack = 1e-9 * max(range_, abs(most))
     neutral_mean, neutral = counted.minimise(lambda x: x)
@@ -158,9 +171,9 @@ def constrained_planning(
     else:
         found = solve(most - under) if least_risk + under <= most + slack else None
     if found is None or found.chosen is None:
-        word = "least" if mdp.sense == "cost" else "largest"
+        word, kept = "least" if mdp.sense == "cost" else "largest", float(mdp.signed(most))
         raise OptionError(
-            f"no plan was found that keeps the {name} to {budget:g}: the {word} that any plan can have is "
+            f"no plan was found that keeps the {name} to {kept:g}: the {word} that any plan can have is "
             f"{float(mdp.signed(least_risk)):.9g}" + (f", known to {under + over:.2g}" if under + over else "")
         )
     bound = found.bound if under + over == 0.0 else solve(most + over).bound - 2.0 * under
@@ -169,15 +182,23 @@ def constrained_planning(
 
 
 class _Counted:
-    """A graph that counts how often it was solved."""
+    """A graph that counts how often it was solved, and tells who follows."""
 
-    def __init__(self, graph: ReachableTotals | GridTotals) -> None:
-        self.graph = graph
-        self.solves = 0
+    def __init__(self, graph: ReachableTotals | GridTotals, tick: Callable[[float], None] | None) -> None:
+        self.graph, self._tick = graph, tick
+        self.solves = self._told = 0
 
     def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, Any]:
+        found = self.graph.minimise(function)
         self.solves += 1
-        return self.graph.minimise(function)
+        self.tell()
+        return found
+
+    def tell(self, _: float = 0.0) -> None:
+        """Say that one more solve is done."""
+        self._told += 1
+        if self._tick is not None:
+            self._tick(self._told)
 
 
 def _dual(

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import heapq
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,11 +133,17 @@ def cvar_planning(
     """
     check_level(level)
     limit = integer(max_solves, "max_solves", low=2)
-    return least_cvar(reach_totals(mdp, tolerance=merge), level, tolerance=tolerance, limit=limit, progress=progress)
+    with followed(progress, "solving for each threshold", None) as tick:
+        return least_cvar(reach_totals(mdp, tolerance=merge), level, tolerance=tolerance, limit=limit, tick=tick)
 
 
 def least_cvar(
-    graph: Any, level: float, *, tolerance: float | None = None, limit: int = 500, progress: Progress = None
+    graph: Any,
+    level: float,
+    *,
+    tolerance: float | None = None,
+    limit: int = 500,
+    tick: Callable[[float], None] | None = None,
 ) -> TotalPlan:
     """Return the plan of least CVaR on totals that are laid out already; see :func:`cvar_planning`."""
     tail = 1.0 - level
@@ -150,6 +157,8 @@ def least_cvar(
     def solve(index: int) -> tuple[float, int, Any]:
         threshold = points[index]
         least[index], chosen = graph.minimise(lambda totals: np.maximum(totals - threshold, 0.0))
+        if tick is not None:
+            tick(len(least))
         totals, weights = graph.law(chosen)
         return conditional_value_at_risk(totals, level, weights), index, chosen
 
@@ -165,25 +174,29 @@ def least_cvar(
     if last:
         best = min(best, solve(last), key=operator.itemgetter(0))
         intervals = [bounded(0, last)]
-    with followed(progress, "solving for each threshold", None) as tick:
-        while intervals and best[0] - intervals[0][0] > allowed and len(least) < limit:
-            _, i, j = intervals[0]
-            if j == i + 1:
-                break  # the least bound is reached
-            heapq.heappop(intervals)
-            corner = points[i] + least[i] - least[j]  # where the two bounds on W meet
-            middle = int(np.clip(np.searchsorted(points, corner), i + 1, j - 1))
-            best = min(best, solve(middle), key=operator.itemgetter(0))
-            heapq.heappush(intervals, bounded(i, middle))
-            heapq.heappush(intervals, bounded(middle, j))
-            if tick is not None:
-                tick(len(least))
+    while intervals and best[0] - intervals[0][0] > allowed and len(least) < limit:
+        _, i, j = intervals[0]
+        if j == i + 1:
+            break  # the least bound is reached
+        heapq.heappop(intervals)
+        corner = points[i] + least[i] - least[j]  # where the two bounds on W meet
+        middle = int(np.clip(np.searchsorted(points, corner), i + 1, j - 1))
+        best = min(best, solve(middle), key=operator.itemgetter(0))
+        heapq.heappush(intervals, bounded(i, middle))
+        heapq.heappush(intervals, bounded(middle, j))
     gap = max(0.0, best[0] - intervals[0][0]) if intervals else 0.0
     gap = 0.0 if gap <= 1e-12 * range_ else gap  # rounding
     return plan_of(graph, best[2], best[0], gap + off, float(points[best[1]]), len(least))
 
 
-def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None = None, work: float = 1.0) -> TotalPlan:
+def exceedance_planning(
+    mdp: TabularMDP,
+    budget: float,
+    *,
+    merge: float | None = None,
+    work: float = 1.0,
+    progress: Progress = None,
+) -> TotalPlan:
     """Find the plan whose total exceeds a budget (falls short of a target, for rewards) with the least probability.
 
     Parameters
@@ -197,6 +210,8 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
         where there are too many.
     work : float, default 1.0
         Share of the usual work for laying out totals: less is coarser, for tables that are estimates themselves.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (solves done, None).
 
     Returns
     -------
@@ -218,24 +233,31 @@ def exceedance_planning(mdp: TabularMDP, budget: float, *, merge: float | None =
     ('right', 0.01, 0.0)
     """
     limit = float(mdp.signed(real(budget, "budget")))
-    graph: Any = reach_totals(mdp, tolerance=merge, work=real(work, "work", low=0.0, low_open=True))
-    points = graph.all_totals()
-    slack = 1e-9 * max(1.0, abs(limit), float(np.ptp(points)))  # totals that differ in rounding alone are equal
-    if points[0] - graph.tolerance > limit + slack:
-        word, bound = ("least", "below") if mdp.sense == "cost" else ("largest", "above")
-        raise OptionError(
-            f"budget {budget:g} is {bound} the {word} total that any plan can have, {float(mdp.signed(points[0])):g}: "
-            "it is missed with certainty"
-        )
-    moved, doubt = graph.displaced
-    least, chosen = graph.minimise(lambda totals: (totals > limit + slack - moved).astype(np.float64))
-    value, gap = min(1.0, least + doubt), 0.0
-    if moved > 0.0:
-        surely = graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
-        gap = value - max(0.0, surely - doubt)
-    if value - gap >= 1.0 - 2.0 * doubt - 1e-12:
-        raise OptionError(f"no plan's total can be within the budget {budget:g}: it is missed with certainty")
-    return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False)
+    share = real(work, "work", low=0.0, low_open=True)
+    with followed(progress, "solving for the probability", None) as tick:
+        graph: Any = reach_totals(mdp, tolerance=merge, work=share)
+        points = graph.all_totals()
+        slack = 1e-9 * max(1.0, abs(limit), float(np.ptp(points)))  # totals that differ in rounding alone are equal
+        if points[0] - graph.tolerance > limit + slack:
+            word, bound = ("least", "below") if mdp.sense == "cost" else ("largest", "above")
+            end = float(mdp.signed(points[0]))
+            raise OptionError(
+                f"budget {budget:g} is {bound} the {word} total that any plan can have, {end:g}: "
+                "it is missed with certainty"
+            )
+        moved, doubt = graph.displaced
+        least, chosen = graph.minimise(lambda totals: (totals > limit + slack - moved).astype(np.float64))
+        if tick is not None:
+            tick(1)
+        value, gap = min(1.0, least + doubt), 0.0
+        if moved > 0.0:
+            surely = graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
+            gap = value - max(0.0, surely - doubt)
+            if tick is not None:
+                tick(2)
+        if value - gap >= 1.0 - 2.0 * doubt - 1e-12:
+            raise OptionError(f"no plan's total can be within the budget {budget:g}: it is missed with certainty")
+        return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False)
 
 
 def plan_of(

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._progress import PlanProgress
+from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
@@ -219,8 +219,27 @@ class LearnedTotals(ActsByPlanning):
         wanted = None if iterations is None else integer(iterations, "iterations", low=1)
         if seconds is not None:
             seconds = real(seconds, "seconds", low=0.0, low_open=True)
-        begun, search = time.perf_counter(), self._search
+        begun = time.perf_counter()
+        with followed_plan(progress, wanted, seconds) as watch:
+            plan, stopped = self._sampled(wanted, seconds, until, watch, begun)
+        return dataclasses.replace(plan, seconds=time.perf_counter() - begun, stopped=stopped)
+
+    def _sampled(
+        self,
+        wanted: int | None,
+        seconds: float | None,
+        until: Callable[[Any], bool] | None,
+        watch: Callable[[int, float], None] | None,
+        begun: float,
+    ) -> tuple[Any, StopReason]:
+        """Sample and solve; return the plan, and why it stopped."""
+        search = self._search
         done = steps = 0
+
+        def told(played: int, _: float = 0.0) -> None:
+            if watch is not None:
+                watch(done + played, time.perf_counter() - begun)
+
         if not self._is_led and (wanted is None or wanted >= 8):
             pilot = search.plan(_PILOT if wanted is None else min(_PILOT, wanted // 8), _part(seconds, 8.0))
             std = float(np.std(np.concatenate([pilot.samples(row.action) for row in pilot.rows])))
@@ -228,12 +247,12 @@ class LearnedTotals(ActsByPlanning):
             done, steps, self._is_led = pilot.iterations, pilot.simulator_steps, True
         asked = None if until is None else lambda plan: until(self._report(plan)[0])
         half = None if wanted is None else max(1, wanted // 2 - done)
-        found = search.plan(half, _part(seconds, 2.0), until=asked, progress=progress)
+        found = search.plan(half, _part(seconds, 2.0), until=asked, progress=told)
         done, steps = done + found.iterations, steps + found.simulator_steps
         ended = begun + seconds if seconds is not None else math.inf
         if found.stopped in (StopReason.ITERATIONS, StopReason.SECONDS):
             left = math.inf if wanted is None else wanted - done
-            played, more = self._follow_replicates(left, ended)
+            played, more = self._follow_replicates(left, ended, told)
             done, steps = done + played, steps + more
         plan, self._kept = self._report(found)
         stopped = found.stopped
@@ -241,9 +260,7 @@ class LearnedTotals(ActsByPlanning):
             stopped = StopReason.ITERATIONS
         elif stopped == StopReason.ITERATIONS and wanted is not None and done < wanted:
             stopped = StopReason.SECONDS
-        return dataclasses.replace(
-            plan, iterations=done, simulator_steps=steps, seconds=time.perf_counter() - begun, stopped=stopped
-        )
+        return dataclasses.replace(plan, iterations=done, simulator_steps=steps), stopped
 
     def _graph(self, mdp: TabularMDP, work: float = _WORK) -> Any:
         return reach_totals(mdp, work=work)
@@ -254,7 +271,7 @@ class LearnedTotals(ActsByPlanning):
         unit = float(np.ptp(aim(self._whole(points)))) / (float(np.ptp(points)) or 1.0)
         return graph.minimise(lambda x: aim(self._whole(x)) + _TIE * unit * x)[1]
 
-    def _follow_replicates(self, episodes: float, ended: float) -> tuple[int, int]:
+    def _follow_replicates(self, episodes: float, ended: float, told: Callable[[int], None]) -> tuple[int, int]:
         """Thompson sampling: play by the best plans under counts drawn again; return (episodes, steps)."""
         done = steps = 0
         rounds = _ROUNDS if self._kept is None else _LATER
@@ -266,6 +283,7 @@ class LearnedTotals(ActsByPlanning):
             batch = int(min(share, episodes - done))
             steps += self._play(self._policy(table, graph, self._solved(graph, aim)), batch)
             done += batch
+            told(done)
         return done, steps
 
     def _policy(self, table: LearnedTable, graph: Any, chosen: Any) -> LearnedPolicy:

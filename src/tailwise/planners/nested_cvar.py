@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import Progress, followed
 from tailwise.errors import StateError
 from tailwise.models import TabularMDP
 from tailwise.planners.backward_induction import TIE_TOLERANCE
@@ -62,7 +63,7 @@ class NestedCvarSolution:
         return int(self.policy[h, state])
 
 
-def nested_cvar_planning(mdp: TabularMDP, level: float) -> NestedCvarSolution:
+def nested_cvar_planning(mdp: TabularMDP, level: float, *, progress: Progress = None) -> NestedCvarSolution:
     """Solve a table exactly for nested CVaR.
 
     Parameters
@@ -71,6 +72,8 @@ def nested_cvar_planning(mdp: TabularMDP, level: float) -> NestedCvarSolution:
         The problem.
     level : float in (0, 1)
         Share of outcomes that are not the tail, at each step.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (steps done, of how many).
 
     Returns
     -------
@@ -102,20 +105,23 @@ def nested_cvar_planning(mdp: TabularMDP, level: float) -> NestedCvarSolution:
     deciding = np.flatnonzero(np.diff(mdp.action_offsets))
     starts = mdp.action_offsets[deciding]
     owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
-    for h in range(horizon - 1, -1, -1):
-        later = np.where(mdp.done, 0.0, mdp.discount * values[h + 1, mdp.next_states])
-        totals = mdp.losses + later
-        if mdp.step_losses.size:
-            totals = totals + mdp.step_losses[h, owners]
-        risks = _tail_means(totals, mdp.probabilities, owners, mdp.outcome_offsets[:-1], tail)
-        best = np.minimum.reduceat(risks, starts)
-        values[h, deciding] = best
-        finite = np.where(np.isfinite(best), best, 0.0)
-        close = risks <= np.repeat(
-            best + TIE_TOLERANCE * np.maximum(1.0, np.abs(finite)), np.diff(np.append(starts, risks.size))
-        )
-        first = np.flatnonzero(close)
-        policy[h, deciding] = mdp.action_ids[first[np.searchsorted(first, starts)]]
+    with followed(progress, "solving", horizon) as tick:
+        for h in range(horizon - 1, -1, -1):
+            later = np.where(mdp.done, 0.0, mdp.discount * values[h + 1, mdp.next_states])
+            totals = mdp.losses + later
+            if mdp.step_losses.size:
+                totals = totals + mdp.step_losses[h, owners]
+            risks = _tail_means(totals, mdp.probabilities, owners, mdp.outcome_offsets[:-1], tail)
+            best = np.minimum.reduceat(risks, starts)
+            values[h, deciding] = best
+            finite = np.where(np.isfinite(best), best, 0.0)
+            close = risks <= np.repeat(
+                best + TIE_TOLERANCE * np.maximum(1.0, np.abs(finite)), np.diff(np.append(starts, risks.size))
+            )
+            first = np.flatnonzero(close)
+            policy[h, deciding] = mdp.action_ids[first[np.searchsorted(first, starts)]]
+            if tick is not None:
+                tick(horizon - h)
     return NestedCvarSolution(mdp, level, np.asarray(mdp.signed(values)), policy)
 
 

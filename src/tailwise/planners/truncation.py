@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
@@ -37,7 +38,9 @@ MAX_HORIZON = 1_000_000
 _SWEEPS = 100_000
 
 
-def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) -> TabularMDP:
+def truncate(
+    model: TabularMDP, tolerance: float, *, beta: float | None = None, progress: Progress = None
+) -> TabularMDP:
     """Give a discounted problem without end a horizon that is long enough.
 
     Parameters
@@ -50,6 +53,8 @@ def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) 
         The risk level at which the result will be used, in 1/cost. A level nearer 0 may be used as well. If it is not
         given, the bound holds for every risk measure that is monotone and translation-invariant (ERM at any beta, CVaR,
         EVaR, quantiles), and the horizon is about twice as long.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (sweeps over the table, None).
 
     Returns
     -------
@@ -92,7 +97,14 @@ def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) 
     if model.step_losses.size:
         raise ModelError(f"costs of {model.name} depend on the step, up to its horizon; there is nothing to truncate")
     replace(model, horizon=MAX_HORIZON).require_sound()  # no dead end may be reached, ever
-    low, high = _envelope(model)
+    with followed(progress, "sweeping over the table", None) as tick:
+        return _truncated(_Swept(model, tick), allowed, level)
+
+
+def _truncated(swept: _Swept, allowed: float, level: float | None) -> TabularMDP:
+    """Cut where the bounds allow it."""
+    model, discount = swept.mdp, swept.mdp.discount
+    low, high = _envelope(swept)
     width = float(np.max(high - low))
     horizon, error = _steps(allowed, discount, width / 2.0)
     terminal = (low + high) / 2.0
@@ -100,10 +112,10 @@ def truncate(model: TabularMDP, tolerance: float, *, beta: float | None = None) 
         # Half of the tolerance is for the bound, half for the means, which are computed to what is left of it.
         short, bound = _steps(allowed / 2.0, discount**2, level * width**2 / 8.0)
         if short < horizon:
-            mean, off = _optimal_mean(model, terminal, allowed / 2.0 / discount**short)
+            mean, off = _optimal_mean(swept, terminal, allowed / 2.0 / discount**short)
             if bound + off * discount**short <= allowed:
                 horizon, terminal, error = short, mean, bound + off * discount**short
-    kind = "every monotone risk measure" if beta is None else f"|beta| <= {level:g}"
+    kind = "every monotone risk measure" if level is None else f"|beta| <= {level:g}"
     note = (
         f"an infinite horizon was cut to {horizon} decisions; what comes later is in the terminal costs, and the "
         f"optimal risk is off by at most {error:.3g} ({kind})"
@@ -129,21 +141,32 @@ def _steps(allowed: float, factor: float, size: float) -> tuple[int, float]:
     return steps, size * factor**steps
 
 
-def _sweep(mdp: TabularMDP, values: Floats, inner: np.ufunc, outer: np.ufunc) -> Floats:
-    """Return best-of-rows(of-outcomes(cost + discount values)); ``inner`` "add" takes the mean of the outcomes."""
-    later = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states])
-    outcomes = mdp.losses + later
-    if inner is np.add:
-        outcomes = mdp.probabilities * outcomes
-    rows = inner.reduceat(outcomes, mdp.outcome_offsets[:-1])
-    deciding = np.flatnonzero(np.diff(mdp.action_offsets))
-    result = np.zeros(mdp.num_states)
-    result[deciding] = outer.reduceat(rows, mdp.action_offsets[deciding])
-    return result
+class _Swept:
+    """A table that counts how often it was swept over, and tells who follows."""
+
+    def __init__(self, mdp: TabularMDP, tick: Callable[[float], None] | None) -> None:
+        self.mdp, self._tick, self._count = mdp, tick, 0
+
+    def sweep(self, values: Floats, inner: np.ufunc, outer: np.ufunc) -> Floats:
+        """Return best-of-rows(of-outcomes(cost + discount values)); ``inner`` "add" takes the mean of the outcomes."""
+        mdp = self.mdp
+        later = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states])
+        outcomes = mdp.losses + later
+        if inner is np.add:
+            outcomes = mdp.probabilities * outcomes
+        rows = inner.reduceat(outcomes, mdp.outcome_offsets[:-1])
+        deciding = np.flatnonzero(np.diff(mdp.action_offsets))
+        result = np.zeros(mdp.num_states)
+        result[deciding] = outer.reduceat(rows, mdp.action_offsets[deciding])
+        self._count += 1
+        if self._tick is not None:
+            self._tick(self._count)
+        return result
 
 
-def _envelope(mdp: TabularMDP) -> tuple[Floats, Floats]:
+def _envelope(swept: _Swept) -> tuple[Floats, Floats]:
     """Return the least and the largest total from each state on, from outside, to 0.1 % of all that is possible."""
+    mdp = swept.mdp
     ends = bool(mdp.done.any())
 
     def outside(bound: float, reduce: Callable[[Floats], Any], ufunc: np.ufunc) -> Floats:
@@ -151,7 +174,7 @@ def _envelope(mdp: TabularMDP) -> tuple[Floats, Floats]:
         first = float(reduce(np.array([first, 0.0]))) if ends else first
         values = np.full(mdp.num_states, first / (1.0 - mdp.discount))
         for _ in range(_SWEEPS):  # each sweep keeps the bound on its side
-            nearer = _sweep(mdp, values, ufunc, ufunc)
+            nearer = swept.sweep(values, ufunc, ufunc)
             moved = float(np.abs(nearer - values).max())
             values = nearer
             if moved <= bound * (1.0 - mdp.discount):
@@ -162,12 +185,12 @@ def _envelope(mdp: TabularMDP) -> tuple[Floats, Floats]:
     return outside(fine, np.min, np.minimum), outside(fine, np.max, np.maximum)
 
 
-def _optimal_mean(mdp: TabularMDP, values: Floats, allowed: float) -> tuple[Floats, float]:
+def _optimal_mean(swept: _Swept, values: Floats, allowed: float) -> tuple[Floats, float]:
     """Return the least mean total from each state on, from a first guess, and how far it is off at most."""
-    off = math.inf
+    off, discount = math.inf, swept.mdp.discount
     for _ in range(_SWEEPS):
-        nearer = _sweep(mdp, values, np.add, np.minimum)
-        off = mdp.discount / (1.0 - mdp.discount) * float(np.abs(nearer - values).max())
+        nearer = swept.sweep(values, np.add, np.minimum)
+        off = discount / (1.0 - discount) * float(np.abs(nearer - values).max())
         values = nearer
         if off <= allowed:
             break

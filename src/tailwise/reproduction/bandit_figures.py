@@ -5,13 +5,15 @@ matplotlib comes with the extra ``report``.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise.bandits.algorithms import ErmUcb, make_algorithm
 from tailwise.bandits.arms import Arm, Bandit
@@ -35,6 +37,7 @@ def save_all(
     replications: int = 200,
     seed: Seed = 0,
     threads: int = 1,
+    progress: Progress = None,
 ) -> tuple[Path, ...]:
     """Draw all figures into ``folder`` (made if need be).
 
@@ -50,6 +53,8 @@ def save_all(
         Each figure gets its own child.
     threads : int, default 1
         Does not change the result.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (figures done, of how many).
 
     Returns
     -------
@@ -66,18 +71,28 @@ def save_all(
     require("matplotlib", "report", "drawing a figure")
     children = iter(seed_sequence(seed).spawn(len(BANDITS) + 2))
     size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
-    figures = {}
-    for name in BANDITS[:3]:
-        runs = runs_over_beta(name, constant=STUDY_CONSTANT, seed=next(children), **size)
-        title = f"{name} bandit, constant {STUDY_CONSTANT:g}, {replications} replications"
-        figures[f"convergence-{name}"] = _convergence(runs, title)
-    figures["estimators"] = _estimators(
-        runs_over_beta("stationary", constant=math.sqrt(2.0), seed=next(children), **size),
-        "stationary bandit, constant sqrt(2): range over replications",
-    )
-    figures["tails"] = _tails(seed=next(children), **size)
     few = {**size, "pulls": min(pulls, 5000), "replications": min(replications, 40)}
-    figures["beta"] = _effect_of_beta(seed=next(children), **few)
+
+    def convergence(name: str) -> Any:
+        runs = runs_over_beta(name, constant=STUDY_CONSTANT, seed=next(children), **size)
+        return _convergence(runs, f"{name} bandit, constant {STUDY_CONSTANT:g}, {replications} replications")
+
+    def estimators() -> Any:
+        runs = runs_over_beta("stationary", constant=math.sqrt(2.0), seed=next(children), **size)
+        return _estimators(runs, "stationary bandit, constant sqrt(2): range over replications")
+
+    drawings: dict[str, Callable[[], Any]] = {
+        **{f"convergence-{name}": functools.partial(convergence, name) for name in BANDITS[:3]},
+        "estimators": estimators,
+        "tails": lambda: _tails(seed=next(children), **size),
+        "beta": lambda: _effect_of_beta(seed=next(children), **few),
+    }
+    figures = {}
+    with followed(progress, "drawing", len(drawings)) as tick:
+        for name, draw in drawings.items():
+            figures[name] = draw()
+            if tick is not None:
+                tick(len(figures))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():
