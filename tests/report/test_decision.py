@@ -22,7 +22,7 @@ from tailwise import (
 )
 from tailwise.errors import OptionError, RunError
 from tailwise.models import tabulate
-from tailwise.report import decision_report, recorded_plan
+from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.outlook import law_after
 from tailwise.report.trees import MOST_PARTS, search_tree
 
@@ -110,11 +110,29 @@ def table_erm():
     return backward_induction(tabulate(Doors()), 0.1).value
 
 
-def test_a_table_of_too_many_totals_says_that_its_totals_were_played():
+@pytest.fixture
+def general():
+    """A table whose totals are in general position: 30^12 of them."""
     rng = np.random.default_rng(0)
     chances = rng.dirichlet(np.ones(10), size=(10, 3))
-    mdp = TabularMDP.from_arrays(chances, costs=rng.normal(size=(10, 3, 10)), order="SAS", horizon=12, discount=0.95)
-    text = words(decision_report(ExactPlanner(mdp, 0.3, seed=0).plan(iterations=60)))
+    return TabularMDP.from_arrays(chances, costs=rng.normal(size=(10, 3, 10)), order="SAS", horizon=12, discount=0.95)
+
+
+def test_too_many_totals_are_put_together(general):
+    solution = backward_induction(general, 0.3)
+    for action in general.actions(general.start):
+        law, risk = law_after(general, solution, int(action)), solution.action_values(0)[general.start, action]
+        assert 0.0 < law.tolerance < 0.1
+        assert risk - 1e-9 <= law.erm(0.3) <= risk + 0.3 * 13 * (law.tolerance / 13) ** 2 / 8  # the grid's bound
+    text = words(decision_report(ExactPlanner(general, 0.3, seed=0).plan(iterations=60)))
+    assert "Exact: the action now" in text
+    assert "Totals close to each other were merged; none moved by more than" in text
+    assert "Ends less probable than 1e-9 are left out." in text
+
+
+def test_a_table_that_is_too_large_says_that_its_totals_were_played(general, monkeypatch):
+    monkeypatch.setattr(outlook, "MOST_WORK", 0)
+    text = words(decision_report(ExactPlanner(general, 0.3, seed=0).plan(iterations=60)))
     assert "Played: episodes that begin with the action and then follow the policy of least ERM" in text
     assert "Exact: the action now" not in text
 

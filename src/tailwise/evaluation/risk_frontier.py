@@ -19,7 +19,7 @@ from tailwise._progress import Progress, followed
 from tailwise._random import Seed
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
-from tailwise.evaluation.distribution import CostDistribution, cost_distribution
+from tailwise.evaluation.distribution import CostDistribution, cost_distribution, grid_distribution
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.measures import Measures
 from tailwise.evaluation.returns import Returns
@@ -187,14 +187,14 @@ def frontier(
 
 
 def policy_law(mdp: TabularMDP, policy: Any) -> CostDistribution:
-    """Return the law of a policy's total: exact, or with totals merged no more than is needed to have few of them."""
+    """Return the law of a policy's total: exact, with close totals merged, or on a grid where they are still many."""
     low, high = total_bounds(mdp)
     for share, most in ((0.0, 1_000_000), (1e-6, 200_000), (1e-5, 100_000), (1e-4, 100_000)):
         try:
             return cost_distribution(mdp, policy, tolerance=share * (high - low), max_atoms=most)
         except OptionError:
             continue
-    return cost_distribution(mdp, policy, tolerance=1e-3 * (high - low))
+    return grid_distribution(mdp, policy)
 
 
 def _checked(betas: Sequence[float]) -> list[float]:

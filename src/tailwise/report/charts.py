@@ -22,6 +22,7 @@ from tailwise.search.plan import Trajectory
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 BODY, TAIL = COLOURS[0], COLOURS[1]
 _BINS, _POINTS = 48, 400
+_RARE = 1e-9  # ends of the totals that are less probable are not drawn
 _LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0.0}
 
 
@@ -41,8 +42,10 @@ def histograms(
     caption, xlabel : str
         Texts; the second is plain.
     """
-    low = min(law.minimum for _, law in parts)
-    high = max(law.maximum for _, law in parts)
+    seen = [law.quantile(share) for _, law in parts for share in (_RARE, 1.0 - _RARE)]
+    seen += [law.erm(beta) for _, law in parts] if beta is not None else []
+    low, high = min(seen), max(seen)
+    is_whole = low <= min(law.minimum for _, law in parts) and high >= max(law.maximum for _, law in parts)
     edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
     heights = [_chances(law, edges) for _, law in parts]
     positive = np.concatenate([chances[chances > 0.0] for chances in heights])
@@ -93,6 +96,7 @@ def histograms(
         "range": [float(edges[0]) - slack, float(edges[-1]) + slack],
     }  # fmt: skip
     scale = "probability of each bin, on a logarithmic scale" if is_log else "probability of each bin"
+    caption += "" if is_whole else " Ends less probable than 1e-9 are left out."
     return Chart(f"{caption} Upwards: {scale}.", tuple(traces), layout, height=120 + 150 * len(parts))
 
 
@@ -239,8 +243,11 @@ def _exceedance(law: Measures, end: float) -> tuple[Floats, Floats]:
         worse = np.concatenate((np.cumsum(chances[::-1])[::-1][1:], [0.0]))
     else:
         worse = np.concatenate(([0.0], np.cumsum(chances)[:-1]))
-    keep = worse > 1e-15  # at the worst total it is 0, which a logarithm does not show: the curve ends there
+    keep = worse > _RARE  # at the worst total it is 0, which a logarithm does not show: the curve ends there
     best, last = (values[0], values[-1]) if law.sense == "cost" else (values[-1], values[0])
+    rare = values[(worse > 0.0) & ~keep]
+    if rare.size:
+        last = rare[0] if law.sense == "cost" else rare[-1]
     values, worse = values[keep], worse[keep]
     if law.sense == "cost":
         values, worse = (

@@ -15,6 +15,7 @@ import numpy as np
 
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import CostDistribution, Returns, cost_distribution
+from tailwise.evaluation.distribution import grid_distribution
 from tailwise.evaluation.measures import Floats, Measures
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
@@ -147,7 +148,7 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
 
 
 def law_after(table: TabularMDP, solution: Solution, action: int) -> CostDistribution:
-    """Return the exact law of the total: ``action`` (a table's id) at the start, then the solution's policy."""
+    """Return the law of the total, exact to its tolerance: ``action`` (an id) first, then the solution's policy."""
     policy = solution.policy.copy()
     policy[0, table.start] = action
     low, high = total_bounds(table)
@@ -156,7 +157,7 @@ def law_after(table: TabularMDP, solution: Solution, action: int) -> CostDistrib
             return cost_distribution(table, policy, tolerance=share * (high - low), max_atoms=_MOST_ATOMS)
         except OptionError:
             continue
-    return cost_distribution(table, policy, tolerance=1e-3 * (high - low), max_atoms=2 * _MOST_ATOMS)
+    return grid_distribution(table, policy)
 
 
 def solved(table: TabularMDP | None, plan: Plan) -> Solution | None:
