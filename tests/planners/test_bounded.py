@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import random_mdp
-from tailwise import BoundedTrials, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, evaluate
+from tailwise import BoundedTrials, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, erm, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation import cost_distribution
 from tailwise.models import tabulate
@@ -469,6 +469,89 @@ def test_a_plan_says_what_it_knows():
 
 
 @pytest.mark.compiled
+def estimates(planner, mdp, beta):
+    """The root's estimates as the definition says, with dictionaries; also the number of guesses."""
+    nodes, length = planner._nodes, mdp.horizon + 1
+    bounds = {}
+    for key, low, high in zip(nodes.store.words[:, 0], nodes.low, nodes.high, strict=True):
+        if len(bounds) < nodes.store.used[0]:
+            bounds[key % length, key // length] = low, high
+    level, relative, values, guesses = math.nan, {}, {}, 0
+    for h in range(mdp.horizon - 1, -1, -1):
+        new = {}
+        for state in [s for step, s in bounds if step == h]:
+            found = []
+            for row in range(mdp.action_offsets[state], mdp.action_offsets[state + 1]):
+                part = slice(mdp.outcome_offsets[row], mdp.outcome_offsets[row + 1])
+                totals = mdp.losses[part].copy()
+                for k, target in enumerate(mdp.next_states[part]):
+                    if mdp.done[part][k]:
+                        continue
+                    ahead = mdp.terminal_losses[target]
+                    if h + 1 < mdp.horizon and (h + 1, target) in bounds:
+                        ahead = values[target]
+                    elif h + 1 < mdp.horizon:
+                        start = planner._trial.low[h + 1], planner._trial.high[h + 1]
+                        ahead = sum(start) / 2 if math.isnan(level) else level + relative.get(target, 0.0)
+                        ahead, guesses = np.clip(ahead, *start), guesses + 1
+                    totals[k] += mdp.discount * ahead
+                step = mdp.step_losses[h, row] if mdp.step_losses.size else 0.0
+                chances = mdp.probabilities[part] / mdp.probabilities[part].sum()
+                found.append(step + float(erm(totals, beta * mdp.discount**h, weights=chances)))
+            new[state] = float(np.clip(min(found), *bounds[h, state]))
+        values = new
+        shared = [values[s] - relative[s] for s in values if s in relative]
+        level = np.mean(shared or list(values.values())) if values else math.nan
+        relative |= {s: value - level for s, value in values.items()}
+    return np.clip(found, planner._trial.root_low, planner._trial.root_high), guesses
+
+
+def test_estimates_are_what_their_definition_says():
+    guesses = 0
+    for seed in range(40):
+        mdp, beta = problem(seed)
+        planner = BoundedTrials(mdp, beta, seed=seed)
+        plan = planner.plan(iterations=1 + seed % 4)
+        if plan.proven:
+            continue
+        sign = 1.0 if mdp.sense == "cost" else -1.0
+        expected, number = estimates(planner, mdp, beta)
+        found = sign * np.array([row.erm for row in plan.rows])
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert plan.action == plan.rows[int(np.argmin(found))].action
+        assert plan.value == pytest.approx(min(max(plan.row(plan.action).erm, plan.lower), plan.upper))
+        guesses += number
+    assert guesses > 100
+
+
+@pytest.mark.parametrize(("name", "beta", "trials"), [("inventory", 0.02, 30), ("sailing", 0.02, 100)])
+def test_a_plan_that_was_cut_short_is_worth_taking(name, beta, trials):
+    mdp = tabulate(domains.make(name))
+    exact = backward_induction(mdp, beta).q_values[0, mdp.start]
+    ours, surest = [], []
+    for seed in range(5):
+        plan = BoundedTrials(mdp, beta, seed=seed).plan(iterations=trials)
+        assert not plan.proven
+        assert "not proven" in str(plan)
+        assert "estimate" in str(plan)
+        ours.append(exact[plan.action] - exact.min())
+        surest.append(exact[min(plan.rows, key=lambda row: row.upper).action] - exact.min())
+    assert np.mean(ours) < 0.1  # a random action costs 1.1 and 1.7
+    assert np.mean(surest) > 0.3  # that of the least upper bound
+
+
+def test_estimates_of_many_pairs_begin_at_bounds(monkeypatch):
+    monkeypatch.setattr(bounded, "_SLICE", 40)
+    mdp = tabulate(domains.make("battery"))
+    planner = BoundedTrials(mdp, 0.02, seed=0)
+    plan = planner.plan(iterations=10, until=lambda plan: plan.iterations == 10)
+    assert plan.nodes > 80
+    assert all(row.lower <= row.erm <= row.upper for row in plan.rows)
+    monkeypatch.setattr(bounded, "_SLICE", 1)  # the root alone
+    root = planner.plan(iterations=1, until=lambda plan: True)
+    assert all(row.lower <= row.erm <= row.upper for row in root.rows)
+
+
 def test_episodes_show_the_distribution_behind_the_risk():
     """The mean and the ERM of the totals against the exact law of the optimal policy; five standard errors."""
     mdp = domains.make("mdp-4")

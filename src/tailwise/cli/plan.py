@@ -131,6 +131,7 @@ def register(app: typer.Typer) -> None:
 def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     from tailwise.bonuses import LogBonus, PolynomialBonus
     from tailwise.cli.models import state_text
+    from tailwise.planners.until import possible_loss
 
     better = "lower" if result.sense == "cost" else "higher"
     say(
@@ -142,12 +143,13 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
     say(f"Take {result.label} in state {state_text(problem, result.state)}.", "bold green")
     is_exact, is_bounded = kind == "exact", kind == "bounded"
     sure = getattr(result, "certainty_equivalents", ())  # of a utility: the total that is as good
-    measure = "as good as" if sure else "exact ERM" if is_exact else result.measure
+    is_proven = is_bounded and result.proven
+    measure = "as good as" if sure else "exact ERM" if is_exact else "estimate" if is_bounded else result.measure
     interval = "ERM is in" if is_bounded else "90 % interval"
     rows = [
         (
             row.label, f"{row.visits:,}", MISSING if is_exact else f"{100 * row.share:.1f} %",
-            MISSING if is_bounded else number(sure[k] if sure else row.erm),
+            MISSING if is_proven else number(sure[k] if sure else row.erm),
             MISSING if is_exact or sure else span(*row.interval, point=is_bounded),
             number(getattr(row, "probability_best", None), 2), number(row.mean), number(row.std),
             number(row.minimum), number(row.maximum),
@@ -172,6 +174,9 @@ def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
         f"nodes{trees}, {result.bytes / 1e6:.1f} MB, {result.seconds:.2f} s; {result.stopped.message}",
         "dim",
     )
+    if is_bounded and not is_proven:
+        loss = number(possible_loss(result), 4)
+        say(f"not proven: {result.label} has the best estimate, and another action could be better by {loss}", "yellow")
     for note in result.notes:
         say(f"note: {note}", "yellow")
     if result.reason:

@@ -8,7 +8,8 @@ with probability in proportion to
     p |exp(beta_h (c + discount U(s'))) - exp(beta_h (c + discount L(s')))|,
 
 then carries exact Bellman backups of both bounds home. Now and then all stored pairs, those that a trial came through,
-are backed up. The root's action is proven best once its upper bound is no greater than the lower bound of any other.
+are backed up. The root's action is proven best once its upper bound is no greater than the lower bound of any other;
+until then :mod:`tailwise.planners.bounded_estimate` says which one to take.
 
 A trial goes on only to pairs whose bounds differ, and ends where those of all that the chosen action leads to have met:
 there its last pair's bounds meet too. So every trial settles a pair, and the proof takes at most as many trials as
@@ -37,8 +38,9 @@ from tailwise.bindings.intern import intern_rows, new_store, recalled_store, sto
 from tailwise.errors import OptionError
 from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
+from tailwise.planners.bounded_estimate import estimate
 from tailwise.planners.bounded_outcomes import Listing, SimulatorListing
-from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row, middle
+from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row
 from tailwise.planners.bounded_play import Player
 from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
 from tailwise.planners.registry import register_planner
@@ -61,8 +63,9 @@ _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for e
 class BoundedTrials(RootedSearch[BoundedPlan]):
     """Certified bounds on the optimal entropic risk, and an action that is proven best.
 
-    An iteration is a trial. Without a limit ``plan`` goes on until the action is proven best; ``advance`` keeps all
-    bounds. See also :class:`tailwise.search.RootedSearch`.
+    An iteration is a trial. Without a limit ``plan`` goes on until the action is proven best; a plan that was cut short
+    (``plan.proven`` is False) recommends the action of the best estimate. ``advance`` keeps all bounds. See also
+    :class:`tailwise.search.RootedSearch`.
 
     Parameters
     ----------
@@ -240,6 +243,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
             with compile_notice():
                 self._carry_back(self._pending, 0, 0)
                 kernels.run_trials(self._binding.table, self._nodes, self._trial, self._stream, 0, 0)
+                estimate(self._binding.table, self._nodes, self._trial, np.empty(0, np.int64), 1)
             _is_compiled = True
 
     def _run(self, trials: int) -> StopReason | None:
@@ -349,7 +353,15 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
         (old,) = before
         trial, listing, sense = self._trial, self._binding, self.model.sense
         low, high = trial.root_low, np.maximum(trial.root_low, trial.root_high)
-        best = int(np.lexsort((low, high))[0])  # of those with the least upper bound, the one of least lower bound
+        proven = bool(kernels.is_proven(trial))
+        visited = int(trial.book[kernels.VISITED] - old[kernels.VISITED])
+        if proven:
+            points = low + (high - low) / 2
+        else:  # a callback is told every 50 ms; else a sweep may cost what the trials did
+            most = _SLICE if stopped is StopReason.UNTIL else max(_SLICE, visited)
+            points = estimate(listing.table, self._nodes, trial, self._by_step(), most)
+        # once proven the bounds decide, before that the estimates; of equals the lesser upper bound, and lower one
+        best = int(np.lexsort((low, high) if proven else (low, high, points))[0])
         actions, visits = listing.actions(self._handle), trial.root_visits.tolist()
         rows = tuple(
             make_bounded_row(
@@ -357,6 +369,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
                 listing.action_name(action, self._handle),
                 visits[k],
                 sum(visits),
+                float(points[k]) if sense == "cost" else 0.0 - float(points[k]),
                 in_sense(low[k], high[k], sense),
             )
             for k, action in enumerate(actions)
@@ -365,7 +378,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
         return BoundedPlan(
             action=rows[best].action,
             label=rows[best].label,
-            value=middle(bounds),
+            value=min(max(rows[best].erm, bounds.low), bounds.high),
             rows=rows,
             state=self.state,
             step=self._step,
@@ -373,7 +386,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
             root_beta=float(trial.betas[self._step]),
             sense=sense,
             iterations=int(trial.book[kernels.TRIALS] - old[kernels.TRIALS]),
-            simulator_steps=int(trial.book[kernels.VISITED] - old[kernels.VISITED]),
+            simulator_steps=visited,
             nodes=int(self._nodes.store.used[0]),
             bytes=_NODE_BYTES * self._nodes.low.size + self._binding.bytes,
             seconds=time.perf_counter() - begun,
@@ -382,7 +395,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
             _player=Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0]) >> 1),
             lower=bounds.low,
             upper=bounds.high,
-            proven=bool(kernels.is_proven(trial)),
+            proven=proven,
         )
 
 

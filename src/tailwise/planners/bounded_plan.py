@@ -18,8 +18,9 @@ from tailwise.search.plan import ActionRow, Plan
 class BoundedRow(ActionRow):
     """What is known of one action: the risk of taking it, and then optimal ones, lies in ``interval``, with certainty.
 
-    ``erm`` is the middle of the interval; ``visits`` counts the trials that began with the action; ``mean``, ``std``,
-    ``minimum`` and ``maximum`` are NaN, since no totals are sampled.
+    ``erm`` is an estimate in the interval, of unknown error (once the best action is proven: the middle); ``visits``
+    counts the trials that began with the action; ``mean``, ``std``, ``minimum`` and ``maximum`` are NaN, since no
+    totals are sampled.
     """
 
     @property
@@ -37,8 +38,8 @@ class BoundedRow(ActionRow):
 class BoundedPlan(Plan):
     """The outcome of one call of :meth:`tailwise.BoundedTrials.plan`.
 
-    Beside what every plan carries (``value`` is the middle of the bounds, ``iterations`` counts trials and
-    ``simulator_steps`` the states that they came through):
+    Beside what every plan carries (``action`` is the one of the best ``erm`` until one is proven, ``value`` the
+    estimate of the optimal risk; ``iterations`` counts trials and ``simulator_steps`` the states they came to):
 
     Attributes
     ----------
@@ -81,21 +82,17 @@ class BoundedPlan(Plan):
             f"{self.stopped.message}",
         ]
         for row in self.rows:
-            lines.append(f"  {row.label:>12}  trials {row.visits:>9}  ERM in [{row.lower:.6g}, {row.upper:.6g}]")
+            guess = "" if self.proven else f", estimate {row.erm:.6g}"
+            lines.append(f"  {row.label:>12}  trials {row.visits:>9}  ERM in [{row.lower:.6g}, {row.upper:.6g}]{guess}")
         return "\n".join(lines)
 
 
-def make_bounded_row(action: Any, label: str, visits: int, total: int, bounds: Interval) -> BoundedRow:
-    """Assemble a row; ``bounds`` are in the model's sense."""
+def make_bounded_row(action: Any, label: str, visits: int, total: int, erm: float, bounds: Interval) -> BoundedRow:
+    """Assemble a row; ``erm`` and ``bounds`` are in the model's sense."""
     share = visits / total if total else 0.0
-    return BoundedRow(action, label, visits, share, middle(bounds), math.nan, math.nan, math.nan, math.nan, bounds)
+    return BoundedRow(action, label, visits, share, erm, math.nan, math.nan, math.nan, math.nan, bounds)
 
 
 def in_sense(low: float, high: float, sense: Sense) -> Interval:
     """Return bounds of a cost as bounds in the model's sense."""
     return Interval(float(low), float(high)) if sense == "cost" else Interval(0.0 - float(high), 0.0 - float(low))
-
-
-def middle(bounds: Interval) -> float:
-    """Return the middle of an interval."""
-    return bounds.low + (bounds.high - bounds.low) / 2

@@ -28,7 +28,8 @@ def how_sure(plan: Plan, solution: Solution | None) -> list[Block]:
         return [*blocks, Paragraph(said)]
     if isinstance(plan, BoundedPlan):
         loss = possible_loss(plan)
-        proof = "is proven best" if plan.proven else f"could be worse than the best by {number(loss, 3)} at most"
+        worst = f"could be worse than the best by {number(loss, 3)} at most"
+        proof = "is proven best" if plan.proven else f"has the best estimate, is not proven best, and {worst}"
         blocks.append(
             Paragraph(
                 f"{literal(plan.label)} {proof}: the optimal ERM is in {span(plan.lower, plan.upper)} with certainty."

@@ -145,7 +145,8 @@ def _rows_table(plan: Plan, order: list[int], has_laws: bool) -> Table:
         if any(cell != number(None) for cell in cells):
             columns[name] = cells
 
-    add(value, [number(None if is_bounded else value_of(plan, k)) for k in order])
+    is_proven = isinstance(plan, BoundedPlan) and plan.proven
+    add("estimate" if is_bounded else value, [number(None if is_proven else value_of(plan, k)) for k in order])
     if not is_exact and not has_equivalents(plan):
         add("ERM is in" if is_bounded else "90 % interval", [span(*plan.rows[k].interval) for k in order])
     if isinstance(plan, LearnedPlan):
