@@ -118,8 +118,8 @@ def write_record(path: Path, kind: str, version: int, record: Record) -> None:
     """
     try:
         write_whole(path, record_parts(kind, version, record))
-    except OSError as error:
-        raise FormatError(f"{path}: it cannot be written: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        raise FormatError(f"{path}: it cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 def read_record(path: Path, kind: str, version: int) -> Record:
@@ -133,8 +133,10 @@ def read_record(path: Path, kind: str, version: int) -> Record:
     try:
         with path.open("rb") as file:
             return _read(path, file, kind, version)
-    except OSError as error:
-        raise FormatError(f"{path}: it cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        if isinstance(error, TailwiseError):
+            raise
+        raise FormatError(f"{path}: it cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _read(path: Path, file: BinaryIO, kind: str, version: int) -> Record:
@@ -144,7 +146,8 @@ def _read(path: Path, file: BinaryIO, kind: str, version: int) -> Record:
     if len(words) != 3 or words[0] != b"tailwise" or not words[2].strip().isdigit():
         raise FormatError(f"{path}: it is not {wanted}: its first line does not say so")
     if words[1] != kind.encode():
-        raise FormatError(f"{path}: it holds a {words[1].decode('ascii', 'replace')}; expected {wanted}")
+        other = words[1].decode("ascii", "backslashreplace")
+        raise FormatError(f"{path}: it holds a {other}; expected {wanted}")
     if int(words[2]) != version:
         raise FormatError(
             f"{path}: its format has version {int(words[2])}, this tailwise reads version {version}; load it with the "

@@ -18,6 +18,7 @@ from tailwise import (
     BellmanBackup,
     BoundedTrials,
     CompiledSimulator,
+    CvarMcts,
     ErmMcts,
     LearnedModelSearch,
     NluMcts,
@@ -27,7 +28,9 @@ from tailwise import (
     Uct,
     Widening,
     domains,
+    load_plan,
     load_search,
+    make_planner,
 )
 from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import FormatError, ModelError, OptionError, SimulatorError
@@ -450,3 +453,22 @@ def test_several_trees_go_on_where_their_checkpoint_stands(tmp_path):
         assert dataclasses.replace(found, seconds=0.0) == dataclasses.replace(expected, seconds=0.0)
         assert found.stopped == "max_nodes"
         assert path.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("make", [lambda: make_planner(FOUR, 0.5, seed=0), lambda: CvarMcts(FOUR, 0.9, seed=0)])
+def test_planners_that_keep_no_file_say_so(make, tmp_path):
+    with pytest.raises(OptionError, match=r"a \w+ cannot be kept in a file; save its plan"):
+        make().save(tmp_path / "it")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "null\0byte", "no/folder"])
+def test_paths_that_are_none_are_refused(name, tmp_path):
+    search, path = ErmMcts(FOUR, 0.5, seed=0), tmp_path / name
+    plan = search.plan(iterations=10)
+    for use in (
+        search.save, plan.save, load_plan, lambda path: load_search(path, FOUR),
+        lambda path: search.plan(iterations=10, checkpoint=path),
+    ):  # fmt: skip
+        with pytest.raises(FormatError, match=r"cannot be (read|written)"):
+            use(path)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import random_mdp
-from tailwise import AccMcts, BellmanBackup, CompiledSimulator, ErmMcts, NluMcts, Simulator, domains, erm
+from tailwise import AccMcts, BellmanBackup, CompiledSimulator, CvarMcts, ErmMcts, NluMcts, Simulator, domains, erm
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.search import StopReason
 from tailwise.search.merge import RootStatistics, merged
@@ -198,11 +198,26 @@ def test_python_code_keeps_to_one_thread_and_the_plan_says_so():
         iterations=20, threads=2
     )
     assert (plan.trees, len(plan.notes)) == (1, 1)
+    assert (
+        CvarMcts(domains.make("mdp-4"), 0.9, seed=0)
+        .plan(iterations=4, threads=2)
+        .notes[-1]
+        .endswith("not 2: CvarMcts keeps to one")
+    )
 
 
 def shop_step(stock, order, rng):
     left = stock + order - rng.poisson(2.0)
     return min(max(left, 0), 9), order + 4.0 * max(-left, 0) + 0.5 * max(left, 0), False
+
+
+@pytest.mark.compiled
+def test_accrued_costs_of_a_compiled_simulator_are_plain_python_and_the_plan_says_so():
+    model = CompiledSimulator(shop_step, start=3, horizon=8, actions=5)
+    plan = AccMcts(model, 0.1, seed=0).plan(iterations=20, threads=2)
+    assert plan.notes == (
+        "searched in one thread, not 2: the view of a simulator with accrued costs is plain Python, which keeps to one",
+    )
 
 
 @pytest.mark.compiled

@@ -7,7 +7,17 @@ import threading
 
 import pytest
 
-from tailwise import CompiledSimulator, ErmMcts, OffPolicyBackup, RangeBonus, Simulator, Widening, domains
+from tailwise import (
+    CompiledSimulator,
+    CvarMcts,
+    ErmMcts,
+    ExactPlanner,
+    OffPolicyBackup,
+    RangeBonus,
+    Simulator,
+    Widening,
+    domains,
+)
 from tailwise.errors import OptionError, SimulatorError, StateError
 from tailwise.search import views
 
@@ -168,6 +178,24 @@ def test_threads_take_turns():
     alone.plan(iterations=20_001)
     assert search.root.visits == 20_002
     assert [a.erm for a in search.root.actions] == [a.erm for a in alone.root.actions]
+
+
+@pytest.mark.parametrize("make", [lambda m: CvarMcts(m, 0.9, seed=0), lambda m: ExactPlanner(m, 0.1, seed=0)])
+def test_planners_without_a_tree_take_turns_too(make):
+    """Of three threads on one planner, whoever comes next finds what the one before has left."""
+    model, found = domains.make("mdp-4"), []
+    together, alone = make(model), make(model)
+    together.plan(iterations=64)
+    threads = [threading.Thread(target=lambda: found.append(together.plan(iterations=64))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wanted = [str(alone.plan(iterations=64).rows) for _ in range(4)]
+    assert sorted(str(plan.rows) for plan in found) == sorted(wanted[1:])
+    with pytest.raises(OptionError, match="at work already"):
+        together.plan(iterations=64, progress=lambda done, used: together.plan(iterations=8))
+    assert str(copy.deepcopy(together).plan(iterations=64).rows) == str(together.plan(iterations=64).rows)
 
 
 def test_a_callback_must_not_use_the_search_that_calls_it():

@@ -11,7 +11,8 @@ from tailwise.planners.cvar_mcts import CvarMcts, CvarPlan
 from tailwise.planners.distributional_mcts import DistributionalMcts, DistributionalPlan
 from tailwise.planners.erm_mcts import ErmMcts
 from tailwise.planners.evar import EvarSolution, evar_planning
-from tailwise.planners.exact import ExactPlan, ExactPlanner, ExactPolicy
+from tailwise.planners.exact import ExactPlan, ExactPlanner
+from tailwise.planners.exact_policy import ExactPolicy
 from tailwise.planners.learned import LearnedModelSearch
 from tailwise.planners.learned_totals import TotalsPlan
 from tailwise.planners.make import AutoPlanner, make_planner

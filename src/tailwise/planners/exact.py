@@ -1,8 +1,8 @@
-"""The exact optimum as a planner, and exact policies by name.
+"""The exact optimum as a planner.
 
 Backward induction answers every decision of a table at once, so that a planner has nothing left to search for: it
 looks its action up. With its iterations it plays episodes under the optimal policy, for the distribution of the
-total. A simulator that lists its outcomes is turned into a table first.
+total. The policy alone is :class:`tailwise.planners.ExactPolicy`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, generator, seed_text, stream_words
 from tailwise._validate import integer, real, thread_count
 from tailwise.bindings.table import draw_outcome
-from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.errors import OptionError, StateError
 from tailwise.models import TabularMDP
-from tailwise.models.check import require_model
-from tailwise.models.simulator import action_label, model_name, own_method, short
-from tailwise.models.tabulate import tabulate_states
-from tailwise.planners.backward_induction import Solution, backward_induction
+from tailwise.models.simulator import action_label
+from tailwise.planners.backward_induction import Solution
+from tailwise.planners.exact_policy import ExactPolicy
 from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
 from tailwise.search.acting import ActsByPlanning
+from tailwise.search.anytime import Turn
 from tailwise.search.plan import ActionRow, Origin, Plan, StopReason
 
 
@@ -54,92 +54,6 @@ class ExactPlan(Plan):
 
 _MOST_SAMPLES = 65_536
 _CHUNK_STEPS = 2**21  # played between two looks at the clock
-
-
-class ExactPolicy:
-    """The optimal policy of a table or of a simulator that lists its outcomes.
-
-    Parameters
-    ----------
-    model : TabularMDP or simulator with ``outcomes(state, action)``
-        The problem.
-    beta : float
-        Finite risk level at step 0.
-    max_states : int, default 100_000
-        Most states of a simulator.
-    threads : int, default 1
-        Threads of the solution, which they do not change.
-
-    Raises
-    ------
-    ModelError
-        If the model does not list its outcomes, lists wrong ones, or has too many states.
-
-    Examples
-    --------
-    >>> from tailwise import domains
-    >>> from tailwise.planners import ExactPolicy
-    >>> battery = domains.make("battery")
-    >>> policy = ExactPolicy(battery, beta=0.02)
-    >>> 0 <= policy.act(battery.start, 0) < battery.actions(battery.start)
-    True
-    """
-
-    def __init__(self, model: Any, beta: float, *, max_states: int = 100_000, threads: int = 1) -> None:
-        require_model(model)
-        self.model = model
-        self.beta = real(beta, "beta")
-        self._max_states = integer(max_states, "max_states", low=1)
-        self.threads = thread_count(threads)
-        self._places: dict[Any, tuple[int, int]] = {}
-        self._solution: Solution | None = None
-        self.table: TabularMDP = model
-        if not isinstance(model, TabularMDP):
-            if own_method(model, "outcomes") is None:
-                raise ModelError(f"{model_name(model)} has no outcomes(state, action); an exact solution needs them")
-            self.table, self._places = tabulate_states(model, max_states=max_states)
-
-    @property
-    def solution(self) -> Solution:
-        """The solution of the table, found at first use."""
-        return self.solve()
-
-    def solve(self, progress: Progress = None) -> Solution:
-        """Return the solution of the table; ``progress``, as for `backward_induction`, follows it where it is found."""
-        if self._solution is None:
-            self._solution = backward_induction(self.table, self.beta, threads=self.threads, progress=progress)
-        return self._solution
-
-    def index(self, state: Any, h: int) -> int:
-        """Return the table's index of a state, or raise ``StateError``.
-
-        A simulator's table holds what its start reaches; a state that it reaches only later than ``h``, or not
-        at all, has no full future there.
-        """
-        if isinstance(self.model, TabularMDP):
-            return self.model.find_state(state)
-        canonical = getattr(self.model, "canonical", None)
-        place = self._places.get(state if canonical is None else canonical(state))
-        if place is None or place[1] > h:
-            raise StateError(f"state {short(state)} cannot be reached from the start by step {h}")
-        return place[0]
-
-    def action(self, state: Any, position: int) -> Any:
-        """Return the model's own name of the table's action."""
-        if isinstance(self.model, TabularMDP):
-            return position
-        actions = self.model.actions(state)
-        return position if isinstance(actions, (int, np.integer)) else list(actions)[position]
-
-    def act(self, state: Any, h: int) -> Any:
-        """Return the optimal action in ``state`` at step ``h``."""
-        return self.action(state, self.solution.act(self.index(state, h), h))
-
-    def rooted(self, state: Any) -> ExactPolicy:
-        """Return the policy of the same simulator begun in another state."""
-        other = copy.copy(self.model)
-        other.start = state
-        return ExactPolicy(other, self.beta, max_states=self._max_states, threads=self.threads)
 
 
 class ExactPlanner(ActsByPlanning):
@@ -182,7 +96,7 @@ class ExactPlanner(ActsByPlanning):
         self.model = model
         self._whole = self._policy = ExactPolicy(model, beta, max_states=max_states, threads=threads)
         self.beta = self._whole.beta
-        self._rng = generator(seed)
+        self._rng, self._turn = generator(seed), Turn()
         self.reset()
 
     @property
@@ -208,20 +122,22 @@ class ExactPlanner(ActsByPlanning):
     def fresh(self, seed: Seed = None) -> Self:
         """Return another planner at the model's start, with a new seed; it shares the solution."""
         other = copy.copy(self)
-        other._rng = generator(seed)
+        other._rng, other._turn = generator(seed), Turn()
         other.reset()
         return other
 
     def reset(self, state: Any = None, step: int = 0) -> None:
         """Move the root to ``state`` (the model's start if not given) at ``step``, 0 to H - 1."""
         h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
-        self._move(self.model.start if state is None else state, h)
+        with self._turn:
+            self._move(self.model.start if state is None else state, h)
 
     def advance(self, action: Any, state: Any) -> None:
         """Move the root to ``state``, which was observed after ``action`` was taken."""
-        if self._step >= self.model.horizon:
-            raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
-        self._move(state, self._step + 1)
+        with self._turn:
+            if self._step >= self.model.horizon:
+                raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
+            self._move(state, self._step + 1)
 
     def _move(self, state: Any, h: int) -> None:
         self._state, self._step, self._policy = state, h, self._whole
@@ -265,30 +181,33 @@ class ExactPlanner(ActsByPlanning):
         """
         number = min(_MOST_SAMPLES, integer(_MOST_SAMPLES if iterations is None else iterations, "iterations", low=1))
         allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
-        if self._step >= self.model.horizon:
-            raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
-        self._policy.threads = max(self._policy.threads, thread_count(threads))
-        size = self._policy.table.actions(self._root).size
-        totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
-        chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))
-        self._play([part[:0] for part in totals])  # compile, and solve, before the clock is looked at
-        begun, played, steps = time.perf_counter(), 0, 0
-        stopped = StopReason.PROVEN
-        try:
-            with followed_plan(progress, number, None) as told:
-                while played < totals[0].size and stopped is StopReason.PROVEN:
-                    steps += self._play([part[played : played + chunk] for part in totals])
-                    played += chunk
-                    used = time.perf_counter() - begun
-                    if told is not None:
-                        told(min(number, played * size), used)
-                    if used >= allowed:
-                        stopped = StopReason.SECONDS
-                    elif until is not None and until(self._report([t[:played] for t in totals], steps, begun, stopped)):
-                        stopped = StopReason.UNTIL
-        except KeyboardInterrupt:
-            stopped = StopReason.INTERRUPTED
-        return self._report([part[:played] for part in totals], steps, begun, stopped)
+        with self._turn:
+            if self._step >= self.model.horizon:
+                raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
+            self._policy.threads = max(self._policy.threads, thread_count(threads))
+            size = self._policy.table.actions(self._root).size
+            totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
+            chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))
+            self._play([part[:0] for part in totals])  # compile, and solve, before the clock is looked at
+            begun, played, steps = time.perf_counter(), 0, 0
+            stopped = StopReason.PROVEN
+            try:
+                with followed_plan(progress, number, None) as told:
+                    while played < totals[0].size and stopped is StopReason.PROVEN:
+                        steps += self._play([part[played : played + chunk] for part in totals])
+                        played += chunk
+                        used = time.perf_counter() - begun
+                        if told is not None:
+                            told(min(number, played * size), used)
+                        if used >= allowed:
+                            stopped = StopReason.SECONDS
+                        elif until is not None and until(
+                            self._report([t[:played] for t in totals], steps, begun, stopped)
+                        ):
+                            stopped = StopReason.UNTIL
+            except KeyboardInterrupt:
+                stopped = StopReason.INTERRUPTED
+            return self._report([part[:played] for part in totals], steps, begun, stopped)
 
     def _play(self, totals: list[NDArray[np.float64]]) -> int:
         """Fill the totals of some episodes through each action of the root; return the number of steps."""
@@ -390,14 +309,4 @@ def play_policy(table, action_ids, policy, root, position, first_step, discount,
     return steps
 
 
-def _optimal(model: Any, beta: float, *, seed: Seed = None) -> Solution | ExactPolicy:
-    return backward_induction(model, beta) if isinstance(model, TabularMDP) else ExactPolicy(model, beta)
-
-
-def _neutral(model: Any, beta: float, *, seed: Seed = None) -> Solution | ExactPolicy:
-    return _optimal(model, 0.0)
-
-
 register_planner("exact", ExactPlanner, summary="the exact optimum, by backward induction", needs_outcomes=True)
-register_planner("erm-bi", _optimal, summary="the same as a fixed policy (the paper's ERM-BI)", needs_outcomes=True)
-register_planner("neutral-bi", _neutral, summary="the exact risk-neutral policy", needs_outcomes=True)

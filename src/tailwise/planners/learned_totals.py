@@ -34,6 +34,7 @@ from tailwise.planners.utility_search import accrued_view
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.acting import ActsByPlanning
+from tailwise.search.anytime import Turn, one_thread
 from tailwise.search.learned import LearnedOptions, LearnedSearch
 
 _PILOT = 256  # episodes at beta 0
@@ -94,7 +95,7 @@ class TotalsPlan(Plan):
 
 
 class LearnedTotals(ActsByPlanning):
-    """A planner for an aim about the total; its subclasses say which.
+    """A planner for an aim about the total; its subclasses say which. One call at a time, as for every search.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ class LearnedTotals(ActsByPlanning):
     """
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
-        self.model = model
+        self.model, self._turn = model, Turn()
         one, two = seed_sequence(seed).spawn(2)
         self._search = LearnedSearch(model, options, seed=one)
         self._search.bootstraps = False
@@ -141,20 +142,22 @@ class LearnedTotals(ActsByPlanning):
             What the step cost (or earned), not discounted. On a table it is needed only where two outcomes of the
             action lead to this state at different costs, on a simulator always.
         """
-        h = self.step
-        if cost is None:
-            paid = accrued_view(self.model, float).known_cost(self.state, action, state, h)
-        else:
-            paid = real(cost, "cost")
-        self._search.advance(action, state)
-        self._accrued += float(self.model.discount) ** h * paid
+        with self._turn:
+            h = self.step
+            if cost is None:
+                paid = accrued_view(self.model, float).known_cost(self.state, action, state, h)
+            else:
+                paid = real(cost, "cost")
+            self._search.advance(action, state)
+            self._accrued += float(self.model.discount) ** h * paid
 
     def reset(self, state: Any = None, step: int = 0, *, accrued: float = 0.0) -> None:
         """Start a new episode, anywhere, and forget what was learned; ``accrued`` was paid before (discounted)."""
         paid = real(accrued, "accrued")
-        self._search.reset(state, step)
-        self._search.retarget(0.0)
-        self._accrued, self._is_led, self._kept = paid, False, None
+        with self._turn:
+            self._search.reset(state, step)
+            self._search.retarget(0.0)
+            self._accrued, self._is_led, self._kept = paid, False, None
 
     # ------------------------------------------------------------- the units of totals
 
@@ -198,6 +201,7 @@ class LearnedTotals(ActsByPlanning):
         iterations: int | None = None,
         seconds: float | None = None,
         *,
+        threads: int = 1,
         until: Callable[[Any], bool] | None = None,
         progress: PlanProgress = None,
     ) -> Any:
@@ -209,6 +213,8 @@ class LearnedTotals(ActsByPlanning):
             Episodes to sample.
         seconds : float, optional
             Wall time for sampling; solving takes some more.
+        threads : int, default 1
+            It keeps to one thread; the plan's ``notes`` say so where more were wanted.
         until : callable, optional
             Called with the plan so far about every 50 ms of the first half of the sampling; a true result ends it.
         progress : callable, optional
@@ -219,10 +225,12 @@ class LearnedTotals(ActsByPlanning):
         wanted = None if iterations is None else integer(iterations, "iterations", low=1)
         if seconds is not None:
             seconds = real(seconds, "seconds", low=0.0, low_open=True)
-        begun = time.perf_counter()
-        with followed_plan(progress, wanted, seconds) as watch:
+        more = one_thread(threads, f"{type(self).__name__} keeps to one")
+        with self._turn, followed_plan(progress, wanted, seconds) as watch:
+            begun = time.perf_counter()
             plan, stopped = self._sampled(wanted, seconds, until, watch, begun)
-        return dataclasses.replace(plan, seconds=time.perf_counter() - begun, stopped=stopped)
+        used, notes = time.perf_counter() - begun, (*plan.notes, *more)
+        return dataclasses.replace(plan, seconds=used, stopped=stopped, notes=notes)
 
     def _sampled(
         self,

@@ -184,6 +184,11 @@ class UtilitySearch(TreeSearch):
         accrued = self.accrued + float(self.model.powers[h]) * paid
         super().advance(action, self.model.root(state, accrued, h + 1))
 
+    def _why_one_thread(self) -> str:
+        if isinstance(self.model, AccruedTable):
+            return super()._why_one_thread()
+        return "the view of a simulator with accrued costs is plain Python, which keeps to one"
+
     @property
     def _problem(self) -> Any:
         return self.model.mdp if isinstance(self.model, AccruedTable) else self.model.inner

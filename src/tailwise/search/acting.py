@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 from tailwise.errors import OptionError
@@ -53,3 +54,16 @@ class ActsByPlanning:
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
         return self.plan(iterations, seconds).action
+
+    def save(self, path: str | Path) -> Path:
+        """Write the planner to a file: not this kind.
+
+        Raises
+        ------
+        OptionError
+            Always; it says what can be kept instead.
+        """
+        raise OptionError(
+            f"{path}: a {type(self).__name__} cannot be kept in a file; save its plan (plan.save(path)), or take a "
+            "search that can: LearnedModelSearch, ErmMcts, AccMcts, NluMcts, Uct or BoundedTrials"
+        )

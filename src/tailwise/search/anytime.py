@@ -112,6 +112,9 @@ class Turn:
         self._owner = 0
         self._lock.release()
 
+    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
+        return Turn, ()  # a copy of a search has a turn of its own
+
 
 @contextmanager
 def compile_notice() -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,7 @@ class Checkpoint:
         search = self._search
         now = record_of(search, self._model)
         self._call = {"origin": _digest(now), "threads": threads}
-        if not self._path.exists():
+        if not os.path.exists(self._path):  # noqa: PTH110  Path.exists fails where a name is too long
             return []
         found = read_record(self._path, KIND, VERSION)
         call = checked(self._path, KIND, lambda: self._call_in(found, now))
@@ -86,11 +87,11 @@ class Checkpoint:
         self, work: SideBySide, before: list[NDArray[np.int64]], progress: Callable[[int, float], None] | None
     ) -> Callable[[int, float], None]:
         """Write the file for the first time; return a function that reports progress and writes it when it is time."""
-        clear_drafts(self._path)
         self._work, self._call["before"] = work, [counts.tolist() for counts in before]
         if self._reasons:
             work.resume(self._reasons)
         self.save()
+        clear_drafts(self._path)
 
         def note(iterations: int, seconds: float) -> None:
             if progress is not None:
