@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from explore.line import Line
 from tailwise import domains
 from tailwise.cli.app import app
 from tailwise.errors import RunError, TailwiseError
-from tailwise.explore import Session
+from tailwise.explore import Session, layout
 from tailwise.explore.server import PageServer
 
 pytest.importorskip("dash", reason="dash is not installed: no test of the explorer's page")
@@ -93,6 +94,38 @@ def test_the_keyboard_suffices(page):
     assert '"place":1' in focused  # the focus stays where it was, though the row is another step's
     page.press("ENTER")
     page.wait("return document.querySelectorAll('#episode tbody tr').length === 3")
+
+
+def test_a_press_is_not_lost_with_a_button_that_is_drawn_anew(page, server):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    pointer = ActionChains(page.driver)
+    pointer.move_to_element(page.find("#decision button")).click_and_hold().perform()
+    page.run("window.held = document.querySelector('#decision button')")
+    server.session.look(0)  # something new to see
+    page.run("dash_clientside.set_props('clock', {n_intervals: 0})")
+    page.wait("return !window.held.isConnected")
+    pointer.release().perform()
+    page.wait("return document.querySelectorAll('#episode tbody tr').length === 2")
+    page.wait(READY)
+    assert page.run("return document.querySelectorAll('#episode tbody tr').length") == 2  # once, not twice
+    assert page.errors() == []
+
+
+def test_answers_that_take_longer_than_a_tick_arrive(browser, monkeypatch):
+    drawn = layout.decision
+
+    def slow(*args):
+        time.sleep(0.6)
+        return drawn(*args)
+
+    monkeypatch.setattr(layout, "decision", slow)
+    with served(domains.make("mdp-4"), iterations=50) as server:
+        browser.open(server.address)
+        browser.wait(READY)
+        browser.run("document.querySelector('#decision button').click()")
+        browser.wait("return document.querySelectorAll('#episode tbody tr').length === 2")
+        assert browser.errors() == []
 
 
 def test_stepping_shows_what_was_thought(page):

@@ -10,13 +10,12 @@ from tailwise.explore.session import Session
 
 _FIELDS = ("beta", "beta-slider", "iterations", "iterations-slider", "planner", "state")
 _BUTTONS = ("more", "cancel", "restart")
-_ROW_BUTTONS = ("act", "look", "use", "lay")
-_QUIET = 3  # ticks of the clock between two drawings while the work goes on: what is drawn anew cannot be clicked
+_QUIET = 3  # ticks of the clock between two drawings while the work goes on, which needs the processor itself
 
 
 def connect(app: Any, session: Session) -> None:
     """Register the callbacks of a page."""
-    from dash import ALL, Input, Output, State, ctx, no_update
+    from dash import Input, Output, State, ctx, no_update
 
     @app.callback(
         [Output(name, "value") for name in _FIELDS],
@@ -24,17 +23,14 @@ def connect(app: Any, session: Session) -> None:
         Output("asked", "data"),
         [Input(name, "value") for name in _FIELDS],
         [Input(name, "n_clicks") for name in _BUTTONS],
-        [Input({"type": name, "place": ALL, "action": ALL}, "n_clicks") for name in _ROW_BUTTONS],
+        Input("pressed", "data"),  # a button that is drawn anew: assets/rows.js says which
         State("asked", "data"),
         prevent_initial_call=True,
     )
     def ask(*values: Any) -> list[Any]:
-        pressed = [one for one in ctx.triggered if one["value"] is not None]
-        if not pressed:  # buttons that have just appeared
-            return [*([no_update] * len(_FIELDS)), no_update, no_update]
-        error = ""
+        error, value = "", ctx.triggered[0]["value"]
         try:
-            answer(session, ctx.triggered_id, pressed[0]["value"])
+            answer(session, value if ctx.triggered_id == "pressed" else ctx.triggered_id, value)
         except TailwiseError as found:
             error = str(found)
         now = session.view().settings
@@ -49,19 +45,22 @@ def connect(app: Any, session: Session) -> None:
     @app.callback(
         Output("status", "children"),
         Output("cancel", "disabled"),
-        Output("clock", "disabled"),
+        Output("clock", "max_intervals"),
         Output("alert", "children", allow_duplicate=True),
         [Output(name, "children") for name in ("decision", "curves", "frontier", "episode")],
         Output("seen", "data"),
         Input("clock", "n_intervals"),
         Input("asked", "data"),
         State("seen", "data"),
+        running=[
+            (Output("clock", "disabled"), True, False)
+        ],  # else a later tick would discard an answer that takes long
         prevent_initial_call="initial_duplicate",
     )
     def show(time: int | None, _asked: int, seen: int) -> list[Any]:
         view = session.view()
         busy = bool(view.status.label)
-        state = [layout.status(view), not busy, not busy, view.status.error or no_update]
+        state = [layout.status(view), not busy, -1 if busy else 0, view.status.error or no_update]
         is_quiet = busy and ctx.triggered_id == "clock" and (time or 0) % _QUIET
         if view.version == seen or is_quiet:
             return [*state, *([no_update] * 4), no_update]
@@ -80,9 +79,9 @@ def answer(session: Session, pressed: Any, value: Any) -> None:
     session : Session
         What the page shows.
     pressed : str or dict
-        The control's id.
+        The control's id; of a button in a row what it stands for, with its step ("place") and its action.
     value : object
-        Its new value; for a button the number of clicks.
+        Its new value; of no account for a button.
     """
     if isinstance(pressed, str):
         actions: dict[str, Any] = {

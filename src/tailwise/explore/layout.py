@@ -113,6 +113,7 @@ def page(session: Session) -> Any:
             html.Section(id="frontier", className="card"),
             dcc.Interval(id="clock", interval=400),
             dcc.Store(id="asked", data=0),
+            dcc.Store(id="pressed"),
             dcc.Store(id="seen", data=-1),
         ]
     )
