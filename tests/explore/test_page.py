@@ -128,6 +128,24 @@ def test_answers_that_take_longer_than_a_tick_arrive(browser, monkeypatch):
         assert browser.errors() == []
 
 
+def test_bounds_are_shown_as_bounds():
+    session = Session(domains.make("american-put"), beta=0.03, iterations=200)
+    assert session.wait(60.0)
+    view = session.view()
+    low, high = view.moment.plan.row("hold").interval
+    assert low < high
+    assert "ERM is in" in str(layout.decision(session, view))
+    assert f"{low:.5g} to {high:.5g}" in str(layout.decision(session, view))
+    assert f"{low:.5g} to {high:.5g}" in str(layout.episode(session, view))
+
+
+def test_an_answer_without_iterations_has_no_curve_over_them():
+    session = Session(domains.make("grid-mdp"), beta=0.03)
+    assert session.wait(60.0)
+    assert len(session.view().moment.trace) == 1
+    assert "Estimates by iterations" not in str(layout.curves(session.view()))
+
+
 def test_stepping_shows_what_was_thought(page):
     for length in (2, 3):
         page.wait(READY)

@@ -10,6 +10,8 @@ from typing import Any
 from tailwise.explore import figures
 from tailwise.explore.session import Session, View
 from tailwise.models.simulator import model_name
+from tailwise.planners import BoundedPlan
+from tailwise.report.words import span
 from tailwise.search import Plan
 
 BETA_STEPS = 20  # of the slider, in each power of ten
@@ -154,7 +156,14 @@ def decision(session: Session, view: View) -> Any:
     known = {row.action: row for row in getattr(plan, "rows", ())}
     is_sampled = any(math.isfinite(getattr(row, "mean", math.nan)) for row in known.values())
     sampled = ["sampled mean", "worst seen"] if is_sampled else []
-    columns = ["action", "take it", "ERM", *(["exact ERM"] if sure else []), *sampled, "visits"]
+    columns = [
+        "action",
+        "take it",
+        "ERM is in" if isinstance(plan, BoundedPlan) else "ERM",
+        *(["exact ERM"] if sure else []),
+        *sampled,
+        "visits",
+    ]
     rows = []
     for k, action in enumerate(session.actions(moment.state)):
         row, name = known.get(action), session.action_text(action, moment.state)
@@ -162,7 +171,7 @@ def decision(session: Session, view: View) -> Any:
         exactly = [_number(getattr(sure.get(action), "erm", math.nan))] if sure else []
         worst = getattr(row, "maximum" if session.model.sense == "cost" else "minimum", math.nan)
         seen = [_number(getattr(row, "mean", math.nan)), _number(worst)] if is_sampled else []
-        cells = [name, take, _number(getattr(row, "erm", math.nan)), *exactly, *seen, f"{getattr(row, 'visits', 0):,}"]
+        cells = [name, take, _risk(plan, row), *exactly, *seen, f"{getattr(row, 'visits', 0):,}"]
         rows.append((cells, action == plan.action))
     said.append(_table("Actions", columns, rows))
     kind = getattr(plan, "planner", "") or view.settings.planner
@@ -223,7 +232,7 @@ def episode(session: Session, view: View) -> Any:
         taken = "" if moment.taken is None else session.action_text(moment.taken, moment.state)
         cost = "" if moment.taken is None else _number(moment.cost)
         look = html.Button("Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at step {h}"})
-        risk = _number(getattr(moment.plan, "value", math.nan))
+        risk = _risk(moment.plan, moment.plan)
         state = session.state_text(moment.state)
         rows.append(([str(h), look, state, thought, risk, taken, cost, _number(moment.accrued)], h == view.place))
     unit = session.model.sense
@@ -268,6 +277,13 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[Any]
     )
     caption = {"role": "region", "aria-label": name}
     return html.Div(html.Table([head, body]), className="wide", tabIndex=0, **caption)
+
+
+def _risk(plan: Any, found: Any) -> str:
+    """Return the ERM of a plan or of one of its rows; of bounded trials what it lies in, with certainty."""
+    if isinstance(plan, BoundedPlan) and found is not None:
+        return span(plan.lower, plan.upper) if found is plan else span(*found.interval)
+    return _number(getattr(found, "value" if found is plan else "erm", math.nan))
 
 
 def _number(value: float) -> str:

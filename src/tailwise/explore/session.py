@@ -339,7 +339,10 @@ class Session:
         def note(plan: Any) -> bool:
             if isinstance(plan, Plan):
                 plan = replace(plan, _reader=None)  # which would make the search keep a copy of its tree
-            trace.append((before + plan.iterations, getattr(plan, "rows", ())))
+            now = before + plan.iterations
+            if trace and trace[-1][0] == now:
+                trace.pop()
+            trace.append((now, getattr(plan, "rows", ())))
             if len(trace) > _MOST_TRACED:
                 del trace[1::2]
             self._store(ticket, h, plan=plan, trace=tuple(trace))

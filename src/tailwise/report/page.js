@@ -75,6 +75,7 @@
 
   async function draw() {
     for (const chart of document.querySelectorAll("div.chart")) {
+      await new Promise((resolve) => setTimeout(resolve)); // the page is shown, and can be read, in between
       const figure = JSON.parse(chart.nextElementSibling.textContent);
       const { data, layout } = dressed(figure);
       await Plotly.newPlot(chart, data, layout, config);
