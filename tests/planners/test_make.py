@@ -34,17 +34,29 @@ def test_what_is_chosen_follows_what_the_model_offers(monkeypatch):
         return [kind for kind, _ in make._candidates(model)]
 
     assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "tree", "erm-mcts"]
-    assert names(domains.make("battery")) == ["bounded", "learned", "tree", "erm-mcts"]
+    assert names(domains.make("battery")) == ["exact", "bounded", "learned", "tree", "erm-mcts"]
     assert names(BlackBox()) == ["learned", "tree", "erm-mcts"]
     monkeypatch.setattr(make, "_QUICK_SWEEP", 10)
     assert names(domains.make("mdp-4")) == ["bounded", "learned", "tree", "erm-mcts"]
 
 
+def test_a_simulator_of_few_states_is_solved_exactly():
+    machine = domains.make("machine-maintenance")
+    planner = make_planner(machine, 0.1, seed=0)
+    plan = planner.plan(iterations=10)
+    exact = make_planner(machine, 0.1, kind="exact").decision()
+    assert (plan.planner, plan.action, plan.value, plan.proven) == ("exact", exact.action, exact.value, True)
+    assert "reaches few states" in plan.reason
+    assert planner.plan(seconds=1e-6).iterations < 5_000  # the clock is looked at soon
+    assert make_planner(machine, 0.1, seed=0, tolerance=0.0).kind == "bounded"  # which alone takes this option
+
+
 @pytest.mark.compiled
 def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch):
     battery = domains.make("battery")
-    plan = make_planner(battery, 0.02, seed=0).plan(iterations=1000, until=until.gap(0.0))
     exact = make_planner(battery, 0.02, kind="exact").decision()
+    monkeypatch.setattr(make, "_FEW_STATES", 10)
+    plan = make_planner(battery, 0.02, seed=0).plan(iterations=1000, until=until.gap(0.0))
     assert (plan.planner, plan.proven, plan.action) == ("bounded", True, exact.action)
     assert "lists its outcomes" in plan.reason
     assert until.proven()(plan)
@@ -52,6 +64,8 @@ def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch)
     plan = make_planner(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=1000)
     assert (plan.planner, plan.label) == ("bounded", "safe")
     assert until.possible_loss(plan) < 1e-6
+    monkeypatch.setattr(make, "_FEW_STATES", 1000)
+    assert make_planner(battery, 0.02, seed=0).kind == "bounded"  # few states, but as if of many outcomes
 
 
 class Sampled(Simulator):
@@ -112,7 +126,7 @@ class Crowd(Simulator):
 
 def test_what_turns_out_too_large_is_handed_on_to_the_next_planner():
     planner = make_planner(Crowd(), 0.5, seed=0)
-    assert planner.kind == "bounded"
+    assert planner.kind == "exact"
     planner.reset(1)
     assert planner.kind in ("learned", "tree")
     plan = planner.plan(iterations=200)
@@ -123,7 +137,7 @@ def test_what_turns_out_too_large_is_handed_on_to_the_next_planner():
     refused = make_planner(Crowd(), 0.5, seed=0)
     with pytest.raises(OptionError, match="step must be"):
         refused.reset(0, 3)
-    assert (refused.kind, refused.step) == ("bounded", 0)
+    assert (refused.kind, refused.step) == ("exact", 0)
 
 
 def test_options_decide_too():

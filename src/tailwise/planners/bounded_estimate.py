@@ -29,6 +29,7 @@ from tailwise.planners.bounded_kernels import (
     Trial,
     bounds_of,
     erm_of,
+    is_open,
 )
 
 
@@ -66,19 +67,20 @@ def estimate(
 @inlined
 def guess(table, nodes, trial, h, state, values, states, relative, level):  # type: ignore[no-untyped-def]
     """Value of ``state`` at step ``h``: of its node, or what other steps of it let one expect."""
-    low, high = bounds_of(table, nodes, trial, h, state)
     if h == trial.betas.size:
-        return low
-    node, _ = find(nodes.store, trial.key)  # which ``bounds_of`` left there
-    value = values[node] if node >= 0 else math.nan
+        return table.terminal_losses[state]
+    trial.key[0] = state * (trial.betas.size + 1) + h
+    node, _ = find(nodes.store, trial.key)
+    if node >= 0 and not math.isnan(values[node]):
+        return values[node]
+    trial.key[0] = state
+    handle, _ = find(states, trial.key)
+    value = level
+    if handle >= 0 and not math.isnan(relative[handle]):
+        value += relative[handle]
+    low, high = bounds_of(table, nodes, trial, h, state)
     if math.isnan(value):
-        trial.key[0] = state
-        handle, _ = find(states, trial.key)
-        value = level
-        if handle >= 0 and not math.isnan(relative[handle]):
-            value += relative[handle]
-        if math.isnan(value):
-            value = low + (high - low) / 2
+        value = low + (high - low) / 2
     return min(max(value, low), high)
 
 
@@ -87,7 +89,7 @@ def sweep(table, nodes, trial, order, states, handles, values, relative, last, f
     """Fill ``values`` of the nodes of ``order``, from their bounds after step ``last``, and the root's ``found``."""
     table, nodes, trial = borrowed(table), borrowed(nodes), borrowed(trial)
     length = trial.betas.size + 1
-    level, end = math.nan, order.size
+    root, level, end = trial.book[ROOT_STEP], math.nan, order.size
     while end > 0:
         h = nodes.store.words[order[end - 1], 0] % length
         first = end
@@ -95,8 +97,9 @@ def sweep(table, nodes, trial, order, states, handles, values, relative, last, f
             first -= 1
             node = order[first]
             state = nodes.store.words[node, 0] // length
-            if h > last:
-                values[node] = nodes.low[node] + (nodes.high[node] - nodes.low[node]) / 2
+            low, high = nodes.low[node], nodes.high[node]
+            if h > last or (h > root and not is_open(low, high, trial)):
+                values[node] = low + (high - low) / 2
                 continue
             least = math.inf
             for row in range(table.first_rows[state], table.last_rows[state]):
@@ -112,10 +115,10 @@ def sweep(table, nodes, trial, order, states, handles, values, relative, last, f
                 if table.step_losses.size:
                     value += table.step_losses[h, row]
                 least = min(least, value)
-                if nodes.store.words[node, 0] == trial.path[trial.book[ROOT_STEP]]:
+                if nodes.store.words[node, 0] == trial.path[root]:
                     found[row - table.first_rows[state]] = value
             if table.first_rows[state] >= 0:  # else it is not listed yet
-                values[node] = min(max(least, nodes.low[node]), nodes.high[node])
+                values[node] = min(max(least, low), high)
         level = _level_of(order[first:end], handles[first:end], values, relative)
         end = first
 

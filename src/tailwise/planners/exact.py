@@ -54,6 +54,7 @@ class ExactPlan(Plan):
 
 _MOST_SAMPLES = 65_536
 _CHUNK_STEPS = 2**21  # played between two looks at the clock
+_FIRST_STEPS = 2**13  # the same where seconds are given, to begin with
 
 
 class ExactPlanner(ActsByPlanning):
@@ -187,7 +188,8 @@ class ExactPlanner(ActsByPlanning):
             self._policy.threads = max(self._policy.threads, thread_count(threads))
             size = self._policy.table.actions(self._root).size
             totals = [np.empty((number - position + size - 1) // size) for position in range(size)]
-            chunk = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))
+            most = max(1, _CHUNK_STEPS // (size * int(self.model.horizon)))
+            chunk = most if seconds is None else max(1, _FIRST_STEPS // (size * int(self.model.horizon)))
             self._play([part[:0] for part in totals])  # compile, and solve, before the clock is looked at
             begun, played, steps = time.perf_counter(), 0, 0
             stopped = StopReason.PROVEN
@@ -195,7 +197,7 @@ class ExactPlanner(ActsByPlanning):
                 with followed_plan(progress, number, None) as told:
                     while played < totals[0].size and stopped is StopReason.PROVEN:
                         steps += self._play([part[played : played + chunk] for part in totals])
-                        played += chunk
+                        played, chunk = played + chunk, min(most, 2 * chunk)
                         used = time.perf_counter() - begun
                         if told is not None:
                             told(min(number, played * size), used)

@@ -1,8 +1,9 @@
 """One door to every planner: :func:`make_planner`.
 
-What it chooses by itself follows what the model offers. A small table is solved exactly. Where outcomes are listed,
-bounded trials prove the best action and store only what they come through. A black box is sampled, and what was
-drawn is kept as a learned model. Where none of these takes the options that are given, a tree search does.
+What it chooses by itself follows what the model offers. A small table is solved exactly, and so is a simulator that
+lists its outcomes and reaches few states. Where more are listed, bounded trials prove the best action and store only
+what they come through. A black box is sampled, and what was drawn is kept as a learned model. Where none of these
+takes the options that are given, a tree search does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tailwise.planners.registry import PlannerKind, find_planner, list_planners
 
 _QUICK_SWEEP = 20_000_000  # outcomes times steps: some tenths of a second
 _QUICK_BYTES = 2**29
+_FEW_STATES = 2_000  # of a simulator, which is asked for their outcomes: some tenths of a second
 
 
 def make_planner(model: Any, beta: float, *, kind: str = "auto", seed: Seed = None, **options: Any) -> Any:
@@ -137,12 +139,21 @@ class AutoPlanner:
         """Take the next planner in line that takes the options and can ``move``; raise if there is none."""
         refused: OptionError | None = None
         for k, (kind, reason) in enumerate(self._left):
+            options = self._options
+            if kind == "exact" and not isinstance(self.model, TabularMDP):
+                options = {"max_states": _FEW_STATES, **options}
             try:
-                planner = make_planner(self.model, self._beta, kind=kind, seed=self._seed, **self._options)
+                planner = make_planner(self.model, self._beta, kind=kind, seed=self._seed, **options)
+                if kind == "exact" and not _is_quick(planner.table):
+                    continue
                 move(planner)
             except OptionError as error:
                 refused = refused or error
                 continue
+            except ModelError:
+                if kind != "exact":
+                    raise
+                continue  # too many states; of a fault in them the next in line speaks
             self.planner, self.kind, self.reason, self._left = planner, kind, reason, self._left[k + 1 :]
             return
         raise refused or OptionError("no planner that suits the model is left")
@@ -192,11 +203,11 @@ class AutoPlanner:
         self._move(lambda planner: planner.reset(state, step), lambda planner: planner.reset(state, step))
 
     def _move(self, move: Callable[[Any], None], instead: Callable[[Any], None]) -> None:
-        """Move the root; where bounded trials find too much ahead of it, the next planner in line goes on."""
+        """Move the root; where too much lies ahead of it to be listed, the next planner in line goes on."""
         try:
             move(self.planner)
-        except OptionError:
-            if self.kind != "bounded":
+        except (OptionError, ModelError) as error:
+            if (self.kind, type(error)) not in (("bounded", OptionError), ("exact", ModelError)):
                 raise
             try:
                 self._take_next(instead)
@@ -222,12 +233,19 @@ class AutoPlanner:
         return f"AutoPlanner(kind={self.kind!r}, reason={self.reason!r})"
 
 
+def _is_quick(table: TabularMDP) -> bool:
+    """Whether backward induction takes no longer than a search would."""
+    work, space = table.num_outcomes * table.horizon, 12 * (table.horizon + 1) * table.num_states
+    return work <= _QUICK_SWEEP and space <= _QUICK_BYTES
+
+
 def _candidates(model: Any) -> Iterator[tuple[str, str]]:
     """Yield (kind, reason) of what suits the model, best first."""
     if isinstance(model, TabularMDP):
-        work, space = model.num_outcomes * model.horizon, 12 * (model.horizon + 1) * model.num_states
-        if work <= _QUICK_SWEEP and space <= _QUICK_BYTES:
+        if _is_quick(model):
             yield "exact", f"a table of {model.num_outcomes:,} outcomes and {model.horizon} steps is solved at once"
+    elif lists_outcomes(model):
+        yield "exact", f"{model_name(model)} lists its outcomes and reaches few states, so that it is solved at once"
     if lists_outcomes(model):
         yield "bounded", f"{model_name(model)} lists its outcomes, so that the best action can be proven"
     yield "learned", f"{model_name(model)} is sampled, and what was drawn is kept as a learned model"
