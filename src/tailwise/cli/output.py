@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailwise._plain import plain
+from tailwise._progress import activity
 from tailwise.errors import OptionError, require
 
 BARS = " ▁▂▃▄▅▆▇█"
@@ -153,6 +154,15 @@ def check_report(path: Path | None) -> None:
     require("plotly.offline", "report", "drawing the charts of a report")
     if path.is_dir() or not path.parent.is_dir():
         raise OptionError(f"--report must be a file in a folder that exists, not {path}")
+
+
+def save_decision(plan: Any, path: Path) -> None:
+    """Write the report of a plan, which solves small tables to say what would change it."""
+    from tailwise.report import decision_report
+
+    with activity("writing the report"):
+        document = decision_report(plan)
+    save_report(document, path)
 
 
 def save_report(document: Any, path: Path) -> None:

@@ -11,7 +11,17 @@ import typer
 from tailwise._plain import plain
 from tailwise._progress import followed_plan
 from tailwise.cli import options as given
-from tailwise.cli.output import MISSING, check_report, number, print_json, save_report, say, show_table, span, sparkline
+from tailwise.cli.output import (
+    MISSING,
+    check_report,
+    number,
+    print_json,
+    save_decision,
+    say,
+    show_table,
+    span,
+    sparkline,
+)
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -106,9 +116,7 @@ def register(app: typer.Typer) -> None:
 
                 result = recorded_plan(search, threads=count, **limits)
         if report is not None:
-            from tailwise.report import decision_report
-
-            save_report(decision_report(result), report)
+            save_decision(result, report)
         if save is not None:
             if not hasattr(result, "save"):
                 raise OptionError(f"plans of {planner} cannot be saved; use --json")

@@ -8,7 +8,7 @@ import typer
 
 from tailwise._progress import activity
 from tailwise.cli import options as given
-from tailwise.cli.output import check_report, number, print_json, save_report, say, show_table
+from tailwise.cli.output import check_report, number, print_json, save_decision, say, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -88,9 +88,7 @@ def register(app: typer.Typer) -> None:
         planner.reset(find_state(problem, state), step)
         found, shown = planner.decision(progress=True), state_text(problem, planner.state)
         if report is not None:
-            from tailwise.report import decision_report
-
-            save_report(decision_report(found), report)
+            save_decision(found, report)
         if json:
             print_json(
                 {
