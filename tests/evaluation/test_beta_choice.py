@@ -128,3 +128,13 @@ def test_the_command():
     assert "the risk-neutral plan takes up" in text
     with pytest.raises(OptionError, match="SURE,CHANCE,AMOUNT"):
         runner.invoke(app, ["beta", "--indifference", "30"], catch_exceptions=False)
+
+
+@pytest.mark.compiled
+def test_a_certificate_that_is_out_of_reach_by_a_little_is_refused():
+    """Two coins, budget 2, their worst case: ``2 ln((1 + e^b) / 2) + ln(1/p) > 2 b`` at every b if p < 1/4."""
+    coins = TabularMDP.from_outcomes([0, 0], [0, 0], [0, 0], [0.5, 0.5], [0.0, 1.0], horizon=2)
+    with pytest.raises(OptionError, match="no beta certifies"):
+        choose_beta(coins, budget=2.0, probability=0.05)
+    kept = choose_beta(coins, budget=2.0, probability=0.3)
+    assert backward_induction(coins, kept.beta).value + math.log(1 / 0.3) / kept.beta <= 2.0 + 1e-9

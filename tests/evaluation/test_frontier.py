@@ -131,3 +131,9 @@ def test_threads_do_not_change_what_is_exact():
     )
     with pytest.raises(OptionError, match="threads"):
         frontier(mdp, [0.0, 0.05], threads=0)
+
+
+@pytest.mark.parametrize("betas", [None, 3.0])
+def test_betas_that_are_no_sequence_are_named(betas):
+    with pytest.raises(OptionError, match=f"'auto' or increasing numbers, not {betas}"):
+        frontier(random_table(0), betas)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from small_tables import all_laws, random_table
-from tailwise import backward_induction, constrained_planning, cvar_planning, domains, erm
+from tailwise import TabularMDP, backward_induction, constrained_planning, cvar_planning, domains, erm
 from tailwise.errors import OptionError
 from tailwise.planners import constrained
 from tailwise.planners.grid_totals import GridTotals
@@ -108,3 +108,22 @@ def test_nonsense_is_explained():
             constrained_planning(mdp, 1.0, **options)
     with pytest.raises(OptionError, match="beta"):
         constrained_planning(mdp, 1.0, beta=0.0)
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e6, 0.0), (1.0, 1e6)])
+def test_the_unit_of_the_costs_does_not_matter(unit, offset):
+    """One lottery per action: the budget is the risk of the middle one, exactly."""
+    costs = offset + unit * np.array([0.0, 4.0, 1.0, 3.0, 2.6])
+    mdp = TabularMDP.from_outcomes(
+        [0] * 5, [0, 0, 1, 1, 2], [0] * 5, [0.5, 0.5, 0.5, 0.5, 1.0], costs, horizon=1
+    )  # means 2, 2, 2.6; risks in this order, falling
+    for options in ({"level": 0.5}, {"beta": 1.0 / unit}):
+        risk = measures(mdp, options)
+        budget = risk(costs[2:4], np.array([0.5, 0.5]))
+        plan = constrained_planning(mdp, budget, **options)
+        assert plan.action == 1
+        assert plan.value == pytest.approx(offset + 2.0 * unit, abs=1e-6 * unit)
+        plan = constrained_planning(mdp, float(costs[4]), **options)
+        assert plan.risk <= costs[4] + 1e-6 * unit
+        with pytest.raises(OptionError, match="no plan was found"):
+            constrained_planning(mdp, budget - 2.0 * unit, **options)

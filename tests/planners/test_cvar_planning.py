@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from small_tables import best, random_table
-from tailwise import TabularMDP, backward_induction, cvar_planning, domains, exceedance_planning
-from tailwise.errors import OptionError, StateError
+from tailwise import (
+    TabularMDP,
+    backward_induction,
+    constrained_planning,
+    cvar_planning,
+    domains,
+    evar_planning,
+    exceedance_planning,
+    nested_cvar_planning,
+)
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation import cost_distribution
 from tailwise.planners.grid_totals import GridTotals
 from tailwise.planners.totals import ReachableTotals, reach_totals
@@ -199,3 +208,42 @@ def test_nonsense_is_explained():
         exceedance_planning(random_table(0, sense="reward"), 1e6)
     with pytest.raises(StateError, match="cannot be reached at step 0"):
         cvar_planning(mdp, 0.9).act(2, 0, 0.0)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
+def test_the_unit_of_the_costs_does_not_matter(unit):
+    """Ties and rounding are told by the range of the totals, not by a number of the module's own."""
+    mdp = random_table(3)
+    sizes = np.diff(mdp.outcome_offsets)
+    scaled = TabularMDP.from_outcomes(
+        np.repeat(mdp.row_states, sizes), np.repeat(mdp.action_ids, sizes),
+        mdp.next_states, mdp.probabilities, unit * mdp.losses, horizon=mdp.horizon, discount=mdp.discount,
+        terminal_costs=unit * mdp.terminal_losses, done=mdp.done,
+    )  # fmt: skip
+    points = ReachableTotals.unfold(mdp).all_totals()
+    for budget in np.quantile(points, [0.2, 0.4, 0.6]).tolist():
+        one, two = exceedance_planning(mdp, budget), exceedance_planning(scaled, unit * budget)
+        assert two.value == pytest.approx(one.value, abs=1e-9)
+    for level in (0.3, 0.9):
+        assert cvar_planning(scaled, level).value == pytest.approx(unit * cvar_planning(mdp, level).value, rel=1e-9)
+
+
+def test_a_total_that_is_the_budget_but_for_rounding_does_not_exceed_it():
+    mdp = TabularMDP.from_outcomes([0], [0], [0], [1.0], [0.1], horizon=3)  # 0.30000000000000004
+    plan = exceedance_planning(mdp, 0.3)
+    assert plan.value == 0.0
+    assert cost_distribution(mdp, np.zeros(1, int)).exceedance(0.3) == 0.0
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda model: cvar_planning(model, 0.9), lambda model: exceedance_planning(model, 1.0),
+        lambda model: evar_planning(model, 0.9), lambda model: nested_cvar_planning(model, 0.9),
+        lambda model: constrained_planning(model, 1.0, level=0.9),
+    ],
+)  # fmt: skip
+def test_who_is_no_table_is_shown_the_way(solve):
+    for model in (domains.make("sailing"), 3):
+        with pytest.raises(ModelError, match=r"needs a TabularMDP, not .*tabulate.*sampled_planning"):
+            solve(model)

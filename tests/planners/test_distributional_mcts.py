@@ -137,3 +137,12 @@ def test_nonsense_is_explained():
         DistributionalMcts(mdp, square).plan()
     with pytest.raises(OptionError, match="must be finite"):
         DistributionalMcts(mdp, lambda total: float("nan"), seed=0).plan(iterations=5)
+
+
+def test_a_users_function_that_fails_is_named():
+    mdp = random_table(0)
+    with pytest.raises(OptionError, match=r"the utility of the total .* failed with ZeroDivisionError"):
+        DistributionalMcts(mdp, lambda total: 1 / 0, seed=0).plan(iterations=5)
+    for measure, said in ((lambda x: float("nan"), "must be finite"), (lambda x: "much", "failed with ValueError")):
+        with pytest.raises(OptionError, match=f"the measure of a sample of totals .*{said}"):
+            DistributionalMcts(mdp, measure=measure, seed=0).plan(iterations=5)

@@ -161,12 +161,13 @@ def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -
     limit, penalty = sign * budget, -math.log(share)
     word = "above" if mdp.sense == "cost" else "below"
     plan = evar_planning(mdp, 1.0 - share, progress=told)
-    if sign * plan.value - plan.gap > limit:
+    if 0.0 < sign * plan.value - limit <= plan.gap:  # too close to tell
+        plan = evar_planning(mdp, 1.0 - share, tolerance=1e-3 * plan.gap, max_solves=2000, progress=told)
+    if sign * plan.value > limit:
         raise OptionError(
             f"no beta certifies a total {word} {budget:g} with probability at most {share:g}: the best bound on "
-            "the worst "
-            f"{100 * share:g} % is {plan.value:.6g}; a certificate is a bound, so that a plan may still do it: "
-            "exceedance_planning finds the least probability exactly"
+            f"the worst {100 * share:g} % is {plan.value:.6g}, to within {plan.gap:.2g}; a certificate is a bound, so "
+            "that a plan may still do it: exceedance_planning finds the least probability exactly"
         )
     beta, value = 0.0, sign * backward_induction(mdp, 0.0).value
     for _ in range(10_000):
@@ -177,6 +178,8 @@ def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -
         if following <= beta * (1.0 + 1e-12):
             break
         beta, value = following, sign * backward_induction(mdp, following).value
+    else:
+        beta = plan.beta  # they all but touch; this one is certified
     return BetaChoice(
         beta,
         f"smallest beta with V*(beta) + ln(1 / {share:g}) / beta <= {budget:g}"

@@ -171,8 +171,8 @@ def frontier(
     >>> [point.label for point in found.points], [round(beta, 8) for beta in found.switches]
     (['up', 'right'], [0.03402361])
     """
-    wanted = None if isinstance(betas, str) else _checked(betas)
-    if wanted is None and betas != "auto":
+    wanted = _checked(betas) if isinstance(betas, (Sequence, np.ndarray)) and not isinstance(betas, str) else None
+    if wanted is None and not (isinstance(betas, str) and betas == "auto"):
         raise OptionError(f"betas must be 'auto' or increasing numbers, not {betas!r}")
     limit = None if budget is None else real(budget, "budget")
     if isinstance(model, TabularMDP):

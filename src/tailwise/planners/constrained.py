@@ -29,7 +29,7 @@ from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.planners.backward_induction import backward_induction
 from tailwise.planners.cvar import TotalPlan, least_cvar, plan_of
-from tailwise.planners.evar import check_level
+from tailwise.planners.evar import check_level, check_table
 from tailwise.planners.grid_totals import GridTotals
 from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk, erm
@@ -109,6 +109,8 @@ def constrained_planning(
     ------
     OptionError
         If no plan keeps to the budget; the message says the least risk there is.
+    ModelError
+        If ``mdp`` is no table.
 
     Examples
     --------
@@ -118,6 +120,7 @@ def constrained_planning(
     >>> mdp.action_name(plan.action), round(plan.value, 4), plan.risk <= 15.0, plan.gap < 0.3
     ('right', 8.039, True, True)
     """
+    check_table(mdp, "constrained_planning")
     if (level is None) == (beta is None):
         raise OptionError("give level= (to constrain the CVaR) or beta= (the ERM), one of the two")
     limit = integer(max_solves, "max_solves", low=2)
@@ -135,6 +138,7 @@ def _within(
     mdp: TabularMDP = graph.mdp
     range_ = float(np.ptp(graph.all_totals()))
     off = graph.understated + graph.overstated(level=level, beta=beta)
+    slack = 1e-9 * max(range_, abs(most))
     allowed = max(1e-3 * range_, off) if tolerance is None else real(tolerance, "tolerance", low=0.0)
     if beta is not None:
         risk_level = real(beta, "beta", low=0.0, low_open=True)
@@ -145,8 +149,9 @@ def _within(
 
         def solve(within: float) -> _Found:
             return _dual(
-                counted, lambda x: np.exp(np.minimum(risk_level * (x - within), _EXPONENT)) - 1.0, within, risk
-            )
+                counted, lambda x: np.expm1(np.minimum(risk_level * (x - within), _EXPONENT)), within, risk, slack,
+                math.expm1(min(risk_level * slack, _EXPONENT)),
+            )  # fmt: skip
 
         name = f"ERM at beta {risk_level:g}"
         least_risk = float(mdp.signed(backward_induction(mdp, risk_level).value))
@@ -158,12 +163,11 @@ def _within(
             return conditional_value_at_risk(totals, tail_level, weights)
 
         def solve(within: float) -> _Found:
-            return _cvar_dual(counted, tail_level, within, risk, allowed, limit)
+            return _cvar_dual(counted, tail_level, within, risk, slack, allowed, limit)
 
         name = f"CVaR at {tail_level:g}"
         least_risk = float(mdp.signed(least_cvar(graph, tail_level, tick=counted.tell).value))
     under, over = graph.understated, off - graph.understated
-    slack = 1e-9 * max(range_, abs(most))
     neutral_mean, neutral = counted.minimise(lambda x: x)
     found: _Found | None
     if risk(neutral) <= most - under:
@@ -206,10 +210,14 @@ def _dual(
     excess: Callable[[Floats], Floats],
     budget: float,
     risk: Callable[[Any], float],
+    slack: float,
+    near: float,
 ) -> _Found:
-    """Solve the dual of: least mean subject to ``E[excess(X)] <= 0``. A plan counts as kept by its own risk."""
+    """Solve the dual of: least mean subject to ``E[excess(X)] <= 0``. A plan counts as kept by its own risk.
+
+    Risks that differ by ``slack``, and excesses by ``near``, differ in rounding alone.
+    """
     best: tuple[float, Any] = (math.inf, None)
-    slack = 1e-9 * max(1.0, abs(budget))
 
     def look(chosen: Any) -> tuple[float, float]:
         nonlocal best
@@ -220,18 +228,20 @@ def _dual(
         return mean, float(np.dot(excess(totals), weights))
 
     outside_mean, outside = look(counted.minimise(lambda x: x)[1])
-    if outside <= 1e-12:
+    if outside <= near:
         return _Found(outside_mean, 0.0, *best)
     inside_mean, inside = look(counted.minimise(excess)[1])
-    if inside > 1e-9:
+    if inside > near:
         return _Found(math.inf, math.inf, *best)
+    seen = {(outside_mean, outside), (inside_mean, inside)}
     while True:
         multiplier = max(0.0, inside_mean - outside_mean) / (outside - inside)
         least, chosen = counted.minimise(lambda x, m=multiplier: x + m * excess(x))  # type: ignore[misc]
         met = outside_mean + multiplier * outside
         mean, over = look(chosen)
-        if least >= met - 1e-12 * max(1.0, abs(met)):
+        if (mean, over) in seen or least >= met - 1e-3 * slack:
             return _Found(least, multiplier, *best)
+        seen.add((mean, over))
         if over > 0.0:
             outside_mean, outside = mean, over
         else:
@@ -243,6 +253,7 @@ def _cvar_dual(
     level: float,
     budget: float,
     risk: Callable[[Any], float],
+    slack: float,
     allowed: float,
     limit: int,
 ) -> _Found:
@@ -251,7 +262,7 @@ def _cvar_dual(
     points = counted.graph.all_totals()
 
     def solve(low: float, high: float) -> _Found:
-        return _dual(counted, lambda x: low + np.maximum(x - high, 0.0) / tail - budget, budget, risk)
+        return _dual(counted, lambda x: low + np.maximum(x - high, 0.0) / tail - budget, budget, risk, slack, slack)
 
     top = min(float(points[-1]), budget)  # b itself is a bound from below
     first = solve(float(points[0]), max(top, float(points[0])))

@@ -33,7 +33,7 @@ from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
-from tailwise.planners.evar import check_level
+from tailwise.planners.evar import check_level, check_table
 from tailwise.planners.grid_totals import GridTotals
 from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk.measures import conditional_value_at_risk
@@ -118,6 +118,8 @@ def cvar_planning(
     ------
     OptionError
         If ``level`` is not inside (0, 1).
+    ModelError
+        If ``mdp`` is no table.
 
     Notes
     -----
@@ -131,6 +133,7 @@ def cvar_planning(
     >>> mdp.action_name(plan.action), round(plan.value, 6), plan.gap
     ('right', 10.859848, 0.0)
     """
+    check_table(mdp, "cvar_planning")
     check_level(level)
     limit = integer(max_solves, "max_solves", low=2)
     with followed(progress, "solving for each threshold", None) as tick:
@@ -223,6 +226,8 @@ def exceedance_planning(
     ------
     OptionError
         If no plan's total can stay within the budget.
+    ModelError
+        If ``mdp`` is no table.
 
     Examples
     --------
@@ -232,12 +237,14 @@ def exceedance_planning(
     >>> mdp.action_name(plan.action), round(plan.value, 9), plan.gap
     ('right', 0.01, 0.0)
     """
+    check_table(mdp, "exceedance_planning")
     limit = float(mdp.signed(real(budget, "budget")))
     share = real(work, "work", low=0.0, low_open=True)
     with followed(progress, "solving for the probability", None) as tick:
         graph: Any = reach_totals(mdp, tolerance=merge, work=share)
         points = graph.all_totals()
-        slack = 1e-9 * max(1.0, abs(limit), float(np.ptp(points)))  # totals that differ in rounding alone are equal
+        largest = float(np.abs(points).max())
+        slack = max(1e-9 * float(np.ptp(points)), 1e-11 * max(abs(limit), largest))  # rounding: such totals are equal
         if points[0] - graph.tolerance > limit + slack:
             word, bound = ("least", "below") if mdp.sense == "cost" else ("largest", "above")
             end = float(mdp.signed(points[0]))

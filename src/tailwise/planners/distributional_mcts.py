@@ -70,14 +70,25 @@ class _Utility:
     sign: float
 
     def __call__(self, totals: Floats) -> Floats:
-        worth = np.array([float(self.utility(total)) for total in np.asarray(totals).tolist()])
-        bad = np.flatnonzero(~np.isfinite(worth))
-        if bad.size:
-            raise OptionError(f"the utility of the total {totals[bad[0]]:g} is {worth[bad[0]]}; it must be finite")
-        return self.sign * worth
+        return self.sign * np.array([self._of(total) for total in np.asarray(totals).tolist()])
+
+    def _of(self, total: float) -> float:
+        return _asked(lambda: self.utility(total), f"the utility of the total {total:g}")
 
     def __str__(self) -> str:
         return f"utility {getattr(self.utility, '__name__', repr(self.utility))}"
+
+
+def _asked(function: Callable[[], Any], what: str) -> float:
+    """Return what a user's function says, a finite number; or raise ``OptionError``."""
+    try:
+        found = function()
+        number = float(found)
+    except Exception as error:  # whatever a user's function raises
+        raise OptionError(f"{what} failed with {type(error).__name__}: {error}; expected a finite number") from error
+    if not math.isfinite(number):
+        raise OptionError(f"{what} is {found}; it must be finite")
+    return number
 
 
 @dataclass(frozen=True)
@@ -181,9 +192,10 @@ class DistributionalMcts(LearnedTotals):
     def _worth(self, aim: Any, totals: Floats, weights: Floats) -> float:
         if self._measure is None:
             return float(self._sign * np.dot(weights, aim(totals)))
-        if takes(self._measure, "weights"):
-            return float(self._measure(totals, weights=weights))
-        return float(self._measure(equally_likely(totals, weights, _SAMPLE)))
+        measure = self._measure
+        if takes(measure, "weights"):
+            return _asked(lambda: measure(totals, weights=weights), "the measure of a law of totals")
+        return _asked(lambda: measure(equally_likely(totals, weights, _SAMPLE)), "the measure of a sample of totals")
 
     def _plan(self, aim: Any, fields: dict[str, Any]) -> DistributionalPlan:
         name = "utility" if self._measure is None else getattr(self._measure, "name", "measure")

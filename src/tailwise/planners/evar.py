@@ -23,13 +23,14 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
-from tailwise.errors import OptionError
+from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.planners.backward_induction import Solution, backward_induction
@@ -112,6 +113,8 @@ def evar_planning(
     ------
     OptionError
         If ``level`` is not inside (0, 1), or ``tolerance`` is not positive.
+    ModelError
+        If ``mdp`` is no table.
 
     Notes
     -----
@@ -125,6 +128,7 @@ def evar_planning(
     >>> mdp.action_name(plan.action), round(plan.value, 2), plan.gap < 0.01
     ('down', 14.0, True)
     """
+    check_table(mdp, "evar_planning")
     penalty = -math.log1p(-check_level(level))
     low, high = total_bounds(mdp)
     spread = high - low
@@ -166,6 +170,15 @@ def evar_planning(
     gap = max(0.0, best[0] - intervals[0][0])
     solution = backward_induction(mdp, best[1], threads=threads)
     return EvarSolution(level, float(mdp.signed(best[0])), gap, best[1], solution, len(values))
+
+
+def check_table(model: Any, name: str) -> None:
+    """Raise ``ModelError`` where an exact planner is given anything but a table."""
+    if not isinstance(model, TabularMDP):
+        raise ModelError(
+            f"{name} needs a TabularMDP, not {type(model).__name__}; a simulator that lists its outcomes becomes one "
+            "with tailwise.models.tabulate; for any other there are sampled_planning, CvarMcts and DistributionalMcts"
+        )
 
 
 def check_level(level: float) -> float:

@@ -144,6 +144,8 @@ class GridTotals:
         """Return the least mean of a function of the total, and the table's row to take at each point of each step."""
         points = self.all_totals()
         worth = np.asarray(function(points), dtype=np.float64)
+        unit = tie_unit(worth)
+        worth = worth / unit
         values: Floats = np.interp(self._final(), points, worth)
         chosen = []
         for h in range(self.mdp.horizon - 1, -1, -1):
@@ -151,7 +153,7 @@ class GridTotals:
             rows = np.empty(here.first[-1], np.int32)
             values = sweep_back(*self._table(h), here, self.layers[h + 1], worth, self.ends[0], values, rows)
             chosen.append(rows)
-        return float(values[0]), chosen[::-1]
+        return unit * float(values[0]), chosen[::-1]
 
     def law(self, chosen: list[NDArray[np.int32]]) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
@@ -193,6 +195,11 @@ class GridTotals:
         mdp = self.mdp
         whole, part = self._moves[h]
         return mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done
+
+
+def tie_unit(worth: Floats) -> float:
+    """Return what to divide a function of the total by: actions tie to 1e-12, which must be little beside its range."""
+    return min(1.0, float(np.ptp(worth))) or 1.0
 
 
 def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:

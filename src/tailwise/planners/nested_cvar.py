@@ -20,7 +20,7 @@ from tailwise._progress import Progress, followed
 from tailwise.errors import StateError
 from tailwise.models import TabularMDP
 from tailwise.planners.backward_induction import TIE_TOLERANCE
-from tailwise.planners.evar import check_level
+from tailwise.planners.evar import check_level, check_table
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +84,8 @@ def nested_cvar_planning(mdp: TabularMDP, level: float, *, progress: Progress = 
     ------
     OptionError
         If ``level`` is not inside (0, 1).
+    ModelError
+        If ``mdp`` is no table.
 
     Notes
     -----
@@ -96,6 +98,7 @@ def nested_cvar_planning(mdp: TabularMDP, level: float, *, progress: Progress = 
     >>> [mdp.action_name(nested_cvar_planning(mdp, level).action) for level in (0.5, 0.8)]
     ['up', 'right']
     """
+    check_table(mdp, "nested_cvar_planning")
     tail = 1.0 - check_level(level)
     mdp.require_sound()
     horizon, size = mdp.horizon, mdp.num_states

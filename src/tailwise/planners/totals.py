@@ -27,7 +27,7 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
-from tailwise.planners.grid_totals import WORK, GridTotals
+from tailwise.planners.grid_totals import WORK, GridTotals, tie_unit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -113,17 +113,19 @@ class ReachableTotals:
         function : callable
             From an array of total costs to an array of numbers.
         """
-        values = function(self.final)
+        worth = [function(self.final), *(function(step.ended) for step in self.steps)]
+        unit = tie_unit(np.concatenate(worth))
+        values = worth[0] / unit
         chosen: list[Ints] = []
-        for step in reversed(self.steps):
-            values = np.concatenate((values, function(step.ended)))
+        for step, ended in zip(reversed(self.steps), reversed(worth), strict=False):
+            values = np.concatenate((values, ended / unit))
             rows = np.add.reduceat(step.probabilities * values[step.children], step.branches)
             values = np.minimum.reduceat(rows, step.choices)
             widths = np.diff(np.append(step.choices, rows.size))
             good = rows <= np.repeat(values + _TIE * np.maximum(1.0, np.abs(values)), widths)
             first = np.flatnonzero(good)
             chosen.append(first[np.searchsorted(first, step.choices)])  # the first that ties
-        return float(values[0]), tuple(reversed(chosen))
+        return unit * float(values[0]), tuple(reversed(chosen))
 
     def law(self, chosen: tuple[Ints, ...]) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
