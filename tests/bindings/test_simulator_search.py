@@ -20,6 +20,7 @@ from tailwise import (
     backward_induction,
     check_simulator,
     domains,
+    evaluate,
 )
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.search import StopReason
@@ -502,6 +503,22 @@ def test_max_memory_counts_the_states():
     assert free.bytes > 20 * 80_000
     with pytest.raises(OptionError, match="max_memory=50000 leaves no room"):
         ErmMcts(Heavy(), 0.1, seed=0, max_memory=50_000).plan(iterations=10)
+
+
+def test_after_max_memory_the_episode_goes_on_in_states_never_met():
+    search = ErmMcts(Heavy(), 0.1, seed=0, max_memory=1_000_000)
+    plan = search.plan(iterations=10_000)
+    search.advance(plan.action, bytes(80_000))
+    plan = search.plan(iterations=5)
+    assert (plan.step, plan.stopped, plan.state) == (1, StopReason.ITERATIONS, bytes(80_000))
+    assert search.plan(iterations=10_000).stopped is StopReason.MAX_MEMORY
+    search.reset(bytes(range(100)))
+    assert search.plan(iterations=10_000).stopped is StopReason.MAX_MEMORY
+    search.reset(bytes(2_000_000))
+    with pytest.raises(OptionError, match="max_memory=1000000 leaves no room"):
+        search.plan(iterations=5)
+    played = evaluate(Heavy(), ErmMcts(Heavy(), 0.1, max_memory=1_000_000), episodes=2, iterations=30, seed=0)
+    assert played.episodes == 2
 
 
 def test_sizes_are_those_of_what_is_held():

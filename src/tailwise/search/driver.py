@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import time
 import weakref
 from typing import Any, Self
@@ -287,7 +288,14 @@ class TreeSearch(RootedSearch[Plan]):
         )
 
     def _run(self, iterations: int) -> StopReason | None:
-        """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
+        """Run one chunk; return a reason to stop, if there is one."""
+        try:
+            return self._grow_tree(iterations)
+        finally:
+            self._binding.budget = math.inf  # a state that the search is rooted at is known whatever it takes
+
+    def _grow_tree(self, iterations: int) -> StopReason | None:
+        """Run so many iterations; grow what ran out of room; return a reason to stop, if there is one."""
         target = int(self._trace.totals[0]) + iterations
         while (left := target - int(self._trace.totals[0])) > 0:
             if self._tree.limits.max_memory is not None:
