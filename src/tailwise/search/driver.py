@@ -27,14 +27,16 @@ from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
+from tailwise.search.action_rows import make_rows
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.merge import RootStatistics, merged
 from tailwise.search.options import SearchOptions, compile_options
-from tailwise.search.plan import NO_INTERVAL, SAMPLING_INTERVAL, Plan, StopReason, make_rows
+from tailwise.search.plan import SAMPLING_INTERVAL, Plan, StopReason
 from tailwise.search.rooted import RootedSearch
 from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 
+_NO_INTERVAL = "nothing: with widening the sampled totals repeat, so no interval is given"
 _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per action, in all, per action
 
 _compiled_kinds: set[tuple[type, ...]] = set()
@@ -372,7 +374,7 @@ class TreeSearch(RootedSearch[Plan]):
             bytes=found.num_bytes,
             seconds=seconds,
             stopped=stopped,
-            interval_meaning=NO_INTERVAL if widened else SAMPLING_INTERVAL,
+            interval_meaning=_NO_INTERVAL if widened else SAMPLING_INTERVAL,
             trees=len(parts),
             _samples=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
             _reader=reader,

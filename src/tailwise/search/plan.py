@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,16 +17,13 @@ from tailwise._shown import Shown, report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
-from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
 from tailwise.search.views import NodeView, TreeReader
 
-CONFIDENCE = 0.9
 SAMPLING_INTERVAL = (
     "the ERM of the totals as this search sampled them, exploration included, as if they were independent; "
     "not the optimal ERM"
 )
-NO_INTERVAL = "nothing: with widening the sampled totals repeat, so no interval is given"
 
 
 class StopReason(StrEnum):
@@ -380,43 +376,3 @@ def load_plan(path: str | Path) -> Plan:
     if isinstance(plan, Plan):
         return plan
     raise FormatError(f"{target}: it holds a {type(plan).__name__}, no plan")
-
-
-def make_rows(
-    actions: list[Any],
-    labels: list[str],
-    visits: NDArray[np.int64],
-    erms: NDArray[np.float64],
-    beta: float,
-    counts: NDArray[np.int64],
-    moments: NDArray[np.float64],
-    samples: list[NDArray[np.float64]],
-    sense: Sense,
-) -> tuple[ActionRow, ...]:
-    """Assemble the rows from inner costs; ``moments`` is (mean, squared deviations, min, max) of ``counts`` costs."""
-    total = max(1, int(visits.sum()))
-    rows = []
-    columns = (visits.tolist(), erms.tolist(), counts.tolist(), moments.tolist())
-    for k, (seen, erm, count, (mean, spread, low, high)) in enumerate(zip(*columns, strict=True)):
-        interval = _interval(erm, seen, beta, samples[k]) if seen else _UNBOUNDED
-        if sense == "reward":
-            erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
-            interval = Interval(0.0 - interval.high, 0.0 - interval.low)
-        if not seen:
-            erm = math.nan
-        if not count:
-            mean = low = high = math.nan
-        std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
-        rows.append(ActionRow(actions[k], labels[k], seen, seen / total, erm, mean, std, low, high, interval))
-    return tuple(rows)
-
-
-_UNBOUNDED = Interval(-math.inf, math.inf)
-
-
-def _interval(erm: float, visits: int, beta: float, samples: NDArray[np.float64]) -> Interval:
-    if samples.size < 2:
-        return _UNBOUNDED
-    error = float(np.std(oce_utility(samples - erm, beta), ddof=1)) / math.sqrt(max(visits, samples.size))
-    width = 1.6448536269514722 * error  # the normal 95 % quantile: a two-sided 90 % interval
-    return Interval(erm - width, erm + width)
