@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from tailwise import backward_induction, cvar_planning, domains, evar_planning, exceedance_planning, load, truncate
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
+from tailwise.risk import conditional_value_at_risk
 
 
 def run(*arguments):
@@ -116,3 +117,27 @@ def test_planners_for_a_level():
     assert json.loads(run(*arguments, "--planner", "cvar-mcts", "--json").stdout)["level"] == 0.9
     with pytest.raises(OptionError, match="level"):
         run(*arguments, "--planner", "uct")
+
+
+@pytest.mark.compiled
+def test_a_tail_mean_needs_no_beta():
+    arguments = ["grid-mdp", "-n", "1000", "--seed", "0", "--json"]
+    named = json.loads(run("plan", *arguments, "--planner", "cvar-mcts").stdout)  # at its own level
+    assert named["level"] == 0.95
+    plans = [
+        json.loads(run("plan", *arguments, "--level", "0.95", *more).stdout) for more in ([], ["-p", "distributional"])
+    ]
+    assert plans[0]["value"] == named["value"]
+    assert (plans[1]["label"], plans[1]["pursued"][:4]) == ("right", "(x -")
+    told = json.loads(run("evaluate", *arguments, "--level", "0.9", "--episodes", "20").stdout)
+    assert (told["planner"], told["level"], told["optimum"]) == ("cvar-mcts", 0.9, None)
+    assert told["tail"] == pytest.approx(conditional_value_at_risk(told["totals"], 0.9))
+
+
+def test_a_missing_beta_is_named():
+    for command in ("plan", "evaluate"):
+        for more in ([], ["--planner", "uct"], ["--planner", "distributional"]):
+            with pytest.raises(OptionError, match=r"--beta is missing.*Or give --level"):
+                run(command, "grid-mdp", *more)
+        with pytest.raises(OptionError, match="two aims"):
+            run(command, "grid-mdp", "--beta", "0.1", "--level", "0.9")

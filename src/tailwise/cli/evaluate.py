@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     @app.command("evaluate")
     def evaluate_command(
         model: given.Model,
-        beta: given.Beta,
+        beta: given.BetaOrLevel = None,
         planner: given.Planner = "auto",
         episodes: given.Episodes = 100,
         iterations: given.Iterations = None,
@@ -35,16 +35,17 @@ def register(app: typer.Typer) -> None:
         json: given.Json = False,
     ) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
-        from tailwise.cli.models import build_planner, load_model
+        from tailwise.cli.models import build_planner, load_model, settle_aim
         from tailwise.evaluation import evaluate
         from tailwise.planners import Planner
         from tailwise.search.acting import DEFAULT_ITERATIONS
 
         check_report(report)
+        weight, planner = settle_aim(beta, planner, level)
         check_before_work((planner,), confidence, resamples)
         given.check_workers(ray, workers)
         problem = load_model(model, horizon=horizon, discount=discount)
-        player = build_planner(problem, beta, planner, bonus=bonus, level=level)
+        player = build_planner(problem, weight, planner, bonus=bonus, level=level)
         kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
         searches = isinstance(player, Planner) and not hasattr(player, "fixed_policy")
         if iterations is None and seconds is None and searches:
@@ -60,8 +61,9 @@ def register(app: typer.Typer) -> None:
                 returns = scale.evaluate(problem, player, address=ray, workers=workers, **how)
         else:
             returns = evaluate(problem, player, threads=threads, **how)
-        summary = returns.summary(beta, confidence=confidence, resamples=resamples)
-        optimum = exact_optimum(problem, beta)
+        summary = returns.summary(weight, confidence=confidence, resamples=resamples)
+        optimum = None if beta is None else exact_optimum(problem, beta)
+        tail = None if level is None else returns.cvar(level)
         if report is not None:
             from tailwise.report import evaluation_report
 
@@ -73,16 +75,20 @@ def register(app: typer.Typer) -> None:
             print_json(
                 {
                     "model": model, "planner": kind, "reason": reason, "seed": seed, "optimum": optimum,
-                    "iterations": iterations if searches else None, **summary.to_dict(), "totals": returns.costs,
+                    "iterations": iterations if searches else None, "level": level, "tail": tail,
+                    **summary.to_dict(), "totals": returns.costs,
                 }
             )  # fmt: skip
         else:
             rows = [(e.measure, number(e.value), span(e.low, e.high)) for e in summary.estimates]
+            if level is not None and tail is not None:
+                ends = returns.interval("cvar", level=level, confidence=confidence, resamples=resamples)
+                rows.insert(0, (f"CVaR at {level:g}, the aim", number(tail), span(*ends)))
             count = f"{returns.episodes} episode{'s' * (returns.episodes != 1)}"
             title = f"{kind} on {model}: {count} ({returns.sense}s)"
             show_table(("measure", "value", f"{100 * confidence:g} % interval"), rows, title=title)
             say(sparkline(returns.costs))
-            say_optimum(optimum, beta)
+            say_optimum(optimum, weight)
             if reason:
                 say(f"{kind}: {reason}", "dim")
             say(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tailwise.errors import ModelError, StateError
+from tailwise.errors import ModelError, OptionError, StateError
 
 if TYPE_CHECKING:
     from tailwise.models import TabularMDP
@@ -63,6 +64,30 @@ def load_table(
             model.start = find_state(model, state)
         return tabulate(model, progress=True)
     return model if state is None else model.with_options(start=model.find_state(state))
+
+
+def settle_aim(beta: float | None, kind: str, level: float | None) -> tuple[float, str]:
+    """Return the beta and the planner's name from --beta, --planner and --level: a tail mean needs no beta."""
+    from tailwise.planners import find_planner
+
+    if kind == "auto" and level is not None:
+        if beta is not None:
+            raise OptionError(
+                f"--beta {beta:g} (least ERM) and --level {level:g} (least CVaR) are two aims; give one, or name "
+                "the planner with --planner"
+            )
+        return 0.0, "cvar-mcts"
+    if beta is not None:
+        return beta, kind
+    if kind != "auto":
+        option = inspect.signature(find_planner(kind).build).parameters.get("level")
+        default = inspect.Parameter.empty if option is None else option.default
+        if option is not None and (level is not None or default not in (None, inspect.Parameter.empty)):
+            return 0.0, kind
+    raise OptionError(
+        "--beta is missing: how much risk weighs, per unit of cost (> 0 averse, 0 the mean, < 0 seeking); "
+        "'tailwise beta' finds one. Or give --level: 0.95 for the least mean of the worst 5 %"
+    )
 
 
 def build_planner(

@@ -54,6 +54,14 @@ Beta: TypeAlias = Annotated[
     float,
     typer.Option("--beta", "-b", help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking."),
 ]
+BetaOrLevel: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--beta",
+        "-b",
+        help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking. Not needed with --level.",
+    ),
+]
 Horizon: TypeAlias = Annotated[int | None, typer.Option(help="Number of decisions, if not the model's own.")]
 Discount: TypeAlias = Annotated[float | None, typer.Option(help="Discount factor, if not the model's own.")]
 State: TypeAlias = Annotated[
@@ -93,7 +101,9 @@ Report: TypeAlias = Annotated[
 ]
 Level: TypeAlias = Annotated[
     float | None,
-    typer.Option(help="For cvar-mcts and distributional: least CVaR at this level, 0.95 for the worst 5 %."),
+    typer.Option(
+        help="Least CVaR of the total at this level, 0.95 for the worst 5 %: by cvar-mcts, or distributional if named."
+    ),
 ]
 Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
 Resamples: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     @app.command("plan")
     def plan(
         model: given.Model,
-        beta: given.Beta,
+        beta: given.BetaOrLevel = None,
         planner: given.Planner = "auto",
         iterations: given.Iterations = None,
         seconds: given.Seconds = None,
@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
         json: given.Json = False,
     ) -> None:
         """Find the action to take now, with the risk of each."""
-        from tailwise.cli.models import build_planner, find_state, load_model
+        from tailwise.cli.models import build_planner, find_state, load_model, settle_aim
         from tailwise.errors import OptionError
         from tailwise.planners import Planner
         from tailwise.planners.protocol import checkpointed, plan_in_threads
@@ -83,6 +83,7 @@ def register(app: typer.Typer) -> None:
             raise OptionError(f"--save must be a file in a folder that exists, not {save}")
         if checkpoint is not None and seed is None:
             seed = 0
+        weight, planner = settle_aim(beta, planner, level)
         condition = None if until is None else from_text(until)
         problem = load_model(model, horizon=horizon, discount=discount)
         given.check_workers(ray, workers)
@@ -90,7 +91,7 @@ def register(app: typer.Typer) -> None:
             raise OptionError("--checkpoint is for a search in this process, not on a cluster; leave one of them out")
         if ray is not None and planner == "auto":
             planner = "tree"
-        search = build_planner(problem, beta, planner, bonus=bonus, level=level, seed=seed)
+        search = build_planner(problem, weight, planner, bonus=bonus, level=level, seed=seed)
         if not isinstance(search, Planner):
             raise OptionError(f"{planner} is a fixed policy and plans nothing; use exact for the optimum")
         search.reset(find_state(problem, state), step)

@@ -44,7 +44,10 @@ _ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
 _TIE = 1e-6  # of plans that are equal in the aim, the one of least mean
 _SAMPLES = 1024
 _ANY = Interval(-math.inf, math.inf)
-MEANING = "nothing: what a plan is worth under what was learned is no sample; evaluate it on fresh episodes"
+MEANING = (
+    "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
+    "evaluate(model, plan, episodes=...) plays it on fresh episodes, with intervals ('tailwise evaluate' in the shell)"
+)
 NO_RETURN = (
     "states do not come back, so that what was learned is a tree of single samples: trust the action sooner than the "
     "value; make states coarser, or give widening="
