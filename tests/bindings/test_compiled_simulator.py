@@ -299,7 +299,7 @@ def test_arguments_are_checked():
     with pytest.raises(ModelError, match="horizon must be at least 1, not 0"):
         CompiledSimulator(line_step, start=0, horizon=0, actions=2)
     search = ErmMcts(shop(), 0.5, seed=0)
-    with pytest.raises(StateError, match=r"\(1, 2, 3\) is not like the start"):
+    with pytest.raises(StateError, match=r"\(1, 2, 3\) is not like the start, which is a tuple of 2 \(int, float\)"):
         search.advance(0, (1, 2, 3))
     with pytest.raises(StateError, match="field 0 of state"):
         search.advance(0, (1.5, 2.0))

@@ -118,7 +118,9 @@ class CompiledSimulator(Simulator):
         """Return ``state`` with every field of its own plain type, or raise ``StateError``."""
         given = state if isinstance(state, tuple) else (state,)
         if isinstance(state, tuple) != self.is_tuple or len(given) != len(self.fields):
-            raise StateError(f"state {short(state)} is not like the start {short(getattr(self, 'start', state))}")
+            kinds = ", ".join(kind.__name__ for kind in self.fields)
+            form = f"a tuple of {len(self.fields)} ({kinds})" if self.is_tuple else f"one {kinds}"
+            raise StateError(f"state {short(state)} is not like the start, which is {form}")
         fields = []
         for k, (value, kind) in enumerate(zip(given, self.fields, strict=True)):
             whole = isinstance(value, (numbers.Integral, np.integer, np.bool_))
