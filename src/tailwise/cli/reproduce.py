@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tailwise._progress import activity
 from tailwise.cli import options as given
 from tailwise.cli.output import number, print_json, show_table
 from tailwise.errors import OptionError, require
@@ -66,8 +67,9 @@ def register(app: typer.Typer) -> None:
         else:
             count = (os.cpu_count() or 1) if threads is None else threads
             folder = reproduce(out, settings, threads=count, resume=resume, progress=True)
-        summary = summarise(folder)
-        files = write_reproduction(summary, folder.path, page=report)
+        with activity("drawing and writing the report"):
+            summary = summarise(folder)
+            files = write_reproduction(summary, folder.path, page=report)
         if json:
             rows = [row.to_dict() for row in summary.rows]
             print_json({"out": str(out), "files": [str(path) for path in files], "rows": rows})
