@@ -465,7 +465,7 @@ def test_widening_approaches_the_truth():
 def test_a_widened_tree_survives_advance():
     search = ErmMcts(Normal(), 0.5, seed=1, widening=Widening(k=4.0, alpha=0.6))
     assert search.plan(iterations=20_000).action == 0
-    seen = search._binding._states[1]
+    seen = search._binding._known.states[1]
     search.advance(0, seen)
     again = search.plan(iterations=2000)
     assert (again.step, again.action, again.state) == (1, 0, seen)
@@ -496,7 +496,7 @@ def test_max_memory_counts_the_states():
     plan = search.plan(iterations=10_000)
     assert plan.stopped is StopReason.MAX_MEMORY
     assert 0.8e6 < plan.bytes <= 1_000_000
-    assert plan.iterations == len(search._binding._states) - 1 <= 12
+    assert plan.iterations == len(search._binding._known.states) - 1 <= 12
     again = search.plan(iterations=10_000)
     assert (again.stopped, again.iterations) == (StopReason.MAX_MEMORY, 0)
     free = ErmMcts(Heavy(), 0.1, seed=0).plan(iterations=20)

@@ -11,7 +11,6 @@ callbacks is kept the same way (see ``running``).
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import signal
 import threading
@@ -26,11 +25,10 @@ from numpy.typing import NDArray
 from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.binding import BudgetSpentError
 from tailwise.bindings.intern import new_store
+from tailwise.bindings.known_states import KnownStates
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.portable import require_portable
 from tailwise.bindings.simulator import SimulatorBinding
 from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS
-from tailwise.bindings.sizes import RunningSize
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON
 from tailwise.errors import SimulatorError, StateError
@@ -55,7 +53,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
 class PythonBinding(SimulatorBinding):
-    """A Python simulator: handles are positions in a list of the states seen."""
+    """A Python simulator: its states are handles of those known (:class:`KnownStates`)."""
 
     first_chunk = 1
     is_parallel = False
@@ -64,12 +62,7 @@ class PythonBinding(SimulatorBinding):
         if not isinstance(model, TabularMDP):
             validate_simulator(model)
         super().__init__(model, rng, options, width=0)
-        self._states: list[Any] = []
-        self._hashes: list[int] = []
-        self._actions: list[list[Any] | None] = []
-        self._index: dict[Any, int] = {}
-        self._size = RunningSize()
-        self._portable = 0  # so many of the states are known to fit into a file
+        self._known = KnownStates()
         self._is_over = False
         self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
@@ -115,38 +108,29 @@ class PythonBinding(SimulatorBinding):
         return self._intern(state)
 
     def _intern(self, state: Any) -> int:
-        handle = self._index.get(state)
+        handle = self._known.index.get(state)
         if handle is None:
             if compared_by_identity(state):
                 raise SimulatorError(f"the next state {state_fault(state)}")
-            handle = len(self._states)
-            before = self._size.total
-            self._size.add(state)
-            if self.num_bytes > self.budget:
-                self._size.total = before
-                raise BudgetSpentError
-            self._index[state] = handle
-            self._states.append(state)
-            self._hashes.append(hash(state))
-            self._actions.append(None)
+            handle = self._known.add(state, self.budget - super().num_bytes)
         return handle
 
     def state(self, handle: int) -> Any:
         """Return the state of a handle."""
-        return self._states[handle]
+        return self._known.states[handle]
 
     def actions(self, handle: int) -> list[Any]:
         """Return the actions allowed in a state, as the simulator names them."""
         try:
             return self._known_actions(handle)
         except Exception as error:
-            self._place, self._failure = ("actions", self._states[handle], None, None, _PENDING), error
+            self._place, self._failure = ("actions", self._known.states[handle], None, None, _PENDING), error
             self.fail(handle, -1, 0)
 
     def _known_actions(self, handle: int) -> list[Any]:
-        allowed = self._actions[handle]
+        allowed = self._known.actions[handle]
         if allowed is None:
-            allowed = self._actions[handle] = self._ask_actions(self._states[handle])
+            allowed = self._known.actions[handle] = self._ask_actions(self._known.states[handle])
         return allowed
 
     def _ask_actions(self, state: Any) -> list[Any]:
@@ -158,7 +142,7 @@ class PythonBinding(SimulatorBinding):
     def action_name(self, action: Any, handle: int) -> str:
         """Return the simulator's own name for an action, or its text."""
         try:
-            return action_label(self.model, action, self._states[handle])
+            return action_label(self.model, action, self._known.states[handle])
         except Exception as error:
             raise SimulatorError(
                 f"action_name({short(action)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
@@ -190,18 +174,19 @@ class PythonBinding(SimulatorBinding):
         return callback
 
     def _count(self, handle: int, position: int, h: int) -> None:
-        self._place = ("actions", self._states[handle], None, None, _PENDING)
+        self._place = ("actions", self._known.states[handle], None, None, _PENDING)
         self._integers[NEXT] = len(self._known_actions(handle))
         self._integers[STATUS] = GO_ON
 
     def _take(self, handle: int, position: int, h: int) -> None:
-        state = self._states[handle]
-        action = (self._actions[handle] or self._known_actions(handle))[position]
+        known = self._known
+        state = known.states[handle]
+        action = (known.actions[handle] or self._known_actions(handle))[position]
         self._place = ("step", state, action, h, _PENDING)
         result = self._step(state, action, self._rng, h)
         self._place = ("step", state, action, h, result)
         target, cost, done = result
-        if hash(state) != self._hashes[handle]:
+        if hash(state) != known.hashes[handle]:
             raise SimulatorError("it changed the state in place; return a new state instead")
         cost = self._to_cost(cost)
         if not -LARGEST_COST <= cost <= LARGEST_COST:
@@ -232,7 +217,7 @@ class PythonBinding(SimulatorBinding):
         return self._to_cost(value)
 
     def _roll(self, handle: int, position: int, h: int) -> None:
-        state, options = self._states[handle], self._options
+        state, options = self._known.states[handle], self._options
         steps = 0
         if options.leaf_value is not None:
             self._place = ("leaf_value", state, None, h, _PENDING)
@@ -245,7 +230,7 @@ class PythonBinding(SimulatorBinding):
             total = self._checked_total(answer)
         else:
             total, steps = self._follow(state, h)
-        if hash(state) != self._hashes[handle]:
+        if hash(state) != self._known.hashes[handle]:
             raise SimulatorError("it changed the state in place; return a new state instead")
         self._numbers[COST] = total
         self._integers[STEPS] = steps
@@ -362,14 +347,7 @@ class PythonBinding(SimulatorBinding):
     def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
         """Forget all states but these; return their new handles."""
         kept, inverse = np.unique(np.asarray(handles, dtype=np.int64), return_inverse=True)
-        self._states = [self._states[handle] for handle in kept]
-        self._hashes = [self._hashes[handle] for handle in kept]
-        self._actions = [self._actions[handle] for handle in kept]
-        self._index = {state: handle for handle, state in enumerate(self._states)}
-        self._portable = 0
-        self._size = RunningSize()
-        for state in self._states:
-            self._size.add(state)
+        self._known.retain(kept.tolist())
         fresh = np.arange(kept.size)
         self._forget_outcomes(kept, fresh)
         return np.asarray(fresh[inverse])
@@ -384,28 +362,19 @@ class PythonBinding(SimulatorBinding):
 
     @property
     def num_bytes(self) -> int:
-        """Memory of states (estimated, with 200 bytes for each in the lists and the index) and of outcomes."""
-        return super().num_bytes + int(self._size.total) + 200 * len(self._states)
+        """Memory of states (estimated) and of outcomes."""
+        return super().num_bytes + self._known.num_bytes
 
     def memory(self) -> dict[str, Any]:
         """Return the states met, if a file can hold them, and the outcomes remembered."""
-        require_portable(self._states, self._portable, self.model)
-        self._portable = len(self._states)
-        return {**super().memory(), "states": self._states, "size": vars(self._size)}
+        return {**super().memory(), **self._known.memory(self.model)}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Know the states and outcomes that another binding knew."""
         super().recall(memory)
-        self._states = memory["states"]
-        self._hashes = [hash(state) for state in self._states]
-        self._actions = [None] * len(self._states)
-        self._index = {state: handle for handle, state in enumerate(self._states)}
-        self._size = RunningSize()
-        vars(self._size).update(memory["size"])
-        self._portable = len(self._states)
+        self._known.recall(memory)
 
     def adopt(self, other: Self) -> None:
         """Take over the states that another binding knows, and the outcomes that it remembers."""
         super().adopt(other)
-        self._states, self._hashes, self._index = list(other._states), list(other._hashes), dict(other._index)
-        self._actions, self._size = list(other._actions), copy.copy(other._size)
+        self._known = other._known.copy()
