@@ -197,8 +197,9 @@ def test_states_come_back_the_same(name, tmp_path):
     search = ErmMcts(walk(name), 0.2, seed=0)
     search.plan(iterations=60)
     again = load_search(search.save(tmp_path / "it"), walk(name))
-    assert again._binding._known.states == search._binding._known.states
-    assert [repr(state) for state in again._binding._known.states] == [repr(state) for state in search._binding._known.states]
+    before, after = search._binding._known.states, again._binding._known.states
+    assert after == before
+    assert [repr(state) for state in after] == [repr(state) for state in before]
 
 
 class Odd:
