@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tailwise import (
+    BoundedTrials,
     ErmMcts,
     Simulator,
     TabularMDP,
@@ -130,7 +131,8 @@ def test_results_show_themselves_as_tables_of_text():
     assert not faults.ok
     results = [
         ErmMcts(mdp, 0.5, seed=0).plan(iterations=50), make_planner(mdp, 0.5, kind="acc-mcts", seed=0).plan(50),
-        solution, returns, compare(returns, returns, 0.5, resamples=100), mdp, check_model(mdp), faults,
+        solution, returns, compare(returns, returns, 0.5, resamples=100), frontier(mdp, [0.0, 0.5]), mdp,
+        check_model(mdp), faults,
     ]  # fmt: skip
     for result in results:
         text = result._repr_html_()
@@ -138,4 +140,7 @@ def test_results_show_themselves_as_tables_of_text():
         assert text.startswith("<div>")
         assert ("&lt;script&gt;" in text) == (result is not faults)
     assert "*b*" in results[0]._repr_html_()
+    bounded = BoundedTrials(mdp, 0.5, seed=0).plan(iterations=1)
+    assert "ERM is in" in bounded._repr_html_()
+    assert f">{bounded.rows[0].erm:.5g}<" not in bounded._repr_html_()  # the middle of its bounds
     assert results[-1].violations[0].where in results[-1]._repr_html_()

@@ -17,6 +17,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
+from tailwise._shown import Shown
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.distribution import CostDistribution, cost_distribution, grid_distribution
@@ -81,7 +82,7 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
+class Frontier(Shown):
     """The plans for a range of betas, in order of beta.
 
     Attributes

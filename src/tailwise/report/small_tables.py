@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.evaluation import Comparison, Returns
+from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.models import Report, TabularMDP
-from tailwise.planners import Solution
+from tailwise.planners import BoundedPlan, Solution
 from tailwise.report.document import Table, html_table, literal
 from tailwise.report.words import number, share, span
 from tailwise.search.plan import Plan
@@ -30,13 +30,15 @@ def _(plan: Plan) -> str:
     order = [best, *(k for k in range(len(plan.rows)) if k != best)]
     sure = getattr(plan, "certainty_equivalents", ())
     is_utility = hasattr(plan, "utility")
-    value = "as good as" if sure else "utility" if is_utility else "ERM"
+    is_bounded = isinstance(plan, BoundedPlan)  # of which the ERM's bounds are known, and their middle says nothing
+    first = ("ERM is in",) if is_bounded else ("as good as" if sure else "utility" if is_utility else "ERM", "interval")
     rows = []
     for k in order:
         row = plan.rows[k]
-        cells = [number(sure[k] if sure else row.erm), span(*row.interval), f"{row.visits:,}", share(row.share)]
+        value = [] if is_bounded else [number(sure[k] if sure else row.erm)]
+        cells = [*value, span(*row.interval), f"{row.visits:,}", share(row.share)]
         rows.append((literal(row.label), *cells, *map(number, (row.mean, row.std, row.minimum, row.maximum))))
-    columns = ("action", value, "interval", "visits", "share", "mean", "std", "min", "max")
+    columns = ("action", *first, "visits", "share", "mean", "std", "min", "max")
     aim = f"utility {plan.utility}" if is_utility else f"beta {plan.root_beta:g}"  # type: ignore[attr-defined]
     work = f"{plan.iterations:,} iterations, {plan.seconds:.2g} s; {plan.stopped.message}"
     return _shown(f"Take {plan.label}: {aim}, {plan.sense}s, step {plan.step}", columns, rows, work, *plan.notes)
@@ -75,6 +77,20 @@ def _(found: Comparison) -> str:
     )
     columns = ("ERM difference", f"{100 * found.confidence:g} % interval", "", "better", "equal", "worse")
     return _shown(f"{found.first} minus {found.second}, beta {found.beta:g}", columns, [cells], text_columns=0)
+
+
+@html_of.register
+def _(found: Frontier) -> str:
+    rows = []
+    for point in found.points:
+        label = f"{literal(point.label)}{' (dominated)' if point.dominated else ''}"
+        measures = (point.mean, point.std, point.erm, point.cvar[1], point.worst)
+        rows.append((label, span(point.low, point.high, 4), *map(number, measures)))
+    changes = ", ".join(f"{beta:.6g}" for beta in found.switches)
+    line = f"The first action changes at beta = {changes}" if changes else "The first action is the same throughout"
+    how = f"{found.sense}s, exact" if found.exact else f"{found.sense}s, sampled on common random numbers"
+    columns = ("first action", "beta", "mean", "std", "ERM", "CVaR 95%", "worst")
+    return _shown(f"{line} ({how})", columns, rows)
 
 
 @html_of.register
