@@ -48,6 +48,13 @@ def test_a_loaded_plan_says_what_it_said(name, tmp_path):
     assert again.save(tmp_path / "again").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_what_is_not_known_yet_comes_back_as_such(name, iterations, tmp_path):
+    plan = PLANS[name]().plan(iterations=iterations)
+    assert load_plan(plan.save(tmp_path / "it.plan")) == plan
+
+
 class Cell(NamedTuple):
     x: int
     y: int

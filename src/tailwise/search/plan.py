@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -56,8 +57,21 @@ _MESSAGES = {
 }
 
 
+class Numbers(Result):
+    """Findings among which numbers may be unknown: every NaN is the same one, so that equal findings are equal."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name in ("state", "action"):  # the model's own
+                continue
+            if isinstance(value, float) and math.isnan(value):
+                object.__setattr__(self, name, math.nan)
+            elif type(value) is tuple and any(isinstance(item, float) and math.isnan(item) for item in value):
+                object.__setattr__(self, name, tuple(math.nan if item != item else item for item in value))
+
+
 @dataclass(frozen=True)
-class ActionRow(Result):
+class ActionRow(Numbers):
     """What is known of one action at the root. Costs (or rewards) are in the model's sense.
 
     Attributes
@@ -141,7 +155,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Plan(Shown, Result):
+class Plan(Shown, Numbers):
     """The outcome of one call of ``plan``.
 
     Attributes
