@@ -18,6 +18,7 @@ from tailwise import (
 )
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation import cost_distribution
+from tailwise.planners import cvar
 from tailwise.planners.grid_totals import GridTotals
 from tailwise.planners.totals import ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk
@@ -208,6 +209,23 @@ def test_nonsense_is_explained():
         exceedance_planning(random_table(0, sense="reward"), 1e6)
     with pytest.raises(StateError, match="cannot be reached at step 0"):
         cvar_planning(mdp, 0.9).act(2, 0, 0.0)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_on_a_grid_the_law_is_that_of_the_plan_as_it_is_followed(sense, monkeypatch):
+    monkeypatch.setattr(cvar, "reach_totals", lambda table, **_: GridTotals.spaced(table, 0.7))
+    for seed in range(4):
+        mdp = random_table(seed, sense=sense, ends=seed % 2 == 1)
+        plan = cvar_planning(mdp, 0.8, tolerance=0.0)
+        assert plan.tolerance == 0.0
+        law = followed(mdp, plan)
+        assert float(mdp.signed(cvar_in_costs(mdp, law, 0.8))) == pytest.approx(plan.value, abs=1e-9)
+        assert np.dot(plan.totals, plan.probabilities) == pytest.approx(sum(x * p for x, p in law.items()))
+        least = best(mdp, lambda costs, weights: conditional_value_at_risk(costs, 0.8, weights))
+        assert -1e-9 <= float(mdp.signed(plan.value - least)) <= plan.gap + 1e-9
+    graph = GridTotals.spaced(random_table(0, sense=sense), 0.7)
+    assert graph.followed(graph.minimise(lambda x: x)[1], max_pairs=0) is None  # too many: the law stays the grid's
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])

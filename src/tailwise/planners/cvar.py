@@ -24,7 +24,7 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class TotalPlan:
     Attributes
     ----------
     value : float
-        The aim's value under this plan; exact to ``tolerance`` for CVaR, a bound for the probability of exceeding.
+        The aim's value under this plan; for CVaR exact to ``tolerance``, a bound for the probability of exceeding.
     gap : float
         No plan is better by more than this; what merging accrued costs can have done is included.
     threshold : float
@@ -137,7 +137,15 @@ def cvar_planning(
     check_level(level)
     limit = integer(max_solves, "max_solves", low=2)
     with followed(progress, "solving for each threshold", None) as tick:
-        return least_cvar(reach_totals(mdp, tolerance=merge), level, tolerance=tolerance, limit=limit, tick=tick)
+        graph = reach_totals(mdp, tolerance=merge)
+        plan = least_cvar(graph, level, tolerance=tolerance, limit=limit, tick=tick)
+    law = graph.followed(plan.chosen) if isinstance(graph, GridTotals) else None
+    if law is None:
+        return plan
+    value = conditional_value_at_risk(law[0], level, law[1])
+    gap = max(0.0, value - float(mdp.signed(plan.value)) + plan.gap)
+    exact = plan_of(graph, plan.chosen, value, gap, float(mdp.signed(plan.threshold)), plan.solves, law=law)
+    return replace(exact, tolerance=0.0)
 
 
 def least_cvar(
@@ -276,10 +284,11 @@ def plan_of(
     solves: int,
     *,
     is_signed: bool = True,
+    law: tuple[Floats, Floats] | None = None,
 ) -> TotalPlan:
-    """Return the plan in the model's own sense."""
+    """Return the plan in the model's own sense; ``law`` is that of its total, if it is known better."""
     mdp = graph.mdp
-    totals, weights = graph.law(chosen)
+    totals, weights = graph.law(chosen) if law is None else law
     if mdp.sense == "reward":
         totals, weights = 0.0 - totals[::-1], weights[::-1]
     shown = float(mdp.signed(value)) if is_signed else value

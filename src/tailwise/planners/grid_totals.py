@@ -35,6 +35,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _POINTS = (64, 8192)
+_EQUAL = 1e-9  # of a spacing: rounding
 _ROOM = 30_000_000  # choices kept: points of all states at all steps
 WORK = 400_000_000  # outcomes of all these points: a sweep takes about half a second
 
@@ -171,13 +172,45 @@ class GridTotals:
 
     def action(self, chosen: list[NDArray[np.int32]], state: int, h: int, accrued: float) -> int:
         """Return the action id at the point nearest to ``accrued``, an inner cost."""
-        layer = self.layers[h]
-        index = int(layer.place[state])
-        if index < 0:
+        if self.layers[h].place[state] < 0:
             raise StateError(f"state {self.mdp.state_name(state)} cannot be reached at step {h}")
-        first, width = int(layer.first[index]), int(layer.first[index + 1] - layer.first[index])
-        point = round(accrued / self.spacing) - int(layer.low[index])
-        return int(self.mdp.action_ids[chosen[h][first + min(max(point, 0), width - 1)]])
+        return int(self.mdp.action_ids[self._rows(chosen, np.array([state]), h, np.array([accrued]))[0]])
+
+    def _rows(self, chosen: list[NDArray[np.int32]], states: Ints, h: int, accrued: Floats) -> NDArray[np.int32]:
+        """Return the table's row to take in each pair, at the nearest point."""
+        layer = self.layers[h]
+        index = layer.place[states]
+        first, width = layer.first[index], layer.first[index + 1] - layer.first[index]
+        points = np.rint(accrued / self.spacing).astype(np.int64) - layer.low[index]
+        return np.asarray(chosen[h][first + np.clip(points, 0, width - 1)])
+
+    def followed(self, chosen: list[NDArray[np.int32]], *, max_pairs: int = 200_000) -> tuple[Floats, Floats] | None:
+        """Return the exact law of the total if :meth:`action` is followed; None where that takes too many pairs."""
+        mdp = self.mdp
+        states, accrued, mass, factor = np.array([mdp.start]), np.zeros(1), np.ones(1), 1.0
+        width = _EQUAL * self.spacing
+        ended: list[tuple[Floats, Floats]] = []
+        for h in range(mdp.horizon):
+            rows = self._rows(chosen, states, h, accrued)
+            _, owners, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+            costs = mdp.losses[outcomes]
+            if mdp.step_losses.size:
+                costs = costs + mdp.step_losses[h, rows[owners]]
+            paid, sent, done = (
+                accrued[owners] + factor * costs,
+                mass[owners] * mdp.probabilities[outcomes],
+                mdp.done[outcomes],
+            )
+            ended.append((paid[done], sent[done]))
+            factor *= mdp.discount
+            targets = mdp.next_states[outcomes].astype(np.int64)
+            states, accrued, mass = _one_of_each(targets[~done], paid[~done], sent[~done], width)
+            if states.size > max_pairs:
+                return None
+        ended.append((accrued + factor * mdp.terminal_losses[states], mass))
+        totals, weights = (np.concatenate(parts) for parts in zip(*ended, strict=True))
+        _, totals, weights = _one_of_each(np.zeros(totals.size, np.int64), totals, weights, width)
+        return totals, weights / weights.sum()
 
     def _final(self) -> Floats:
         """Return the total at each point of step H, with the end's cost."""
@@ -195,6 +228,16 @@ class GridTotals:
         mdp = self.mdp
         whole, part = self._moves[h]
         return mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done
+
+
+def _one_of_each(states: Ints, accrued: Floats, mass: Floats, width: float) -> tuple[Ints, Floats, Floats]:
+    """Return distinct pairs, in order, and the mass of each; accrued costs closer than ``width`` are one."""
+    order = np.lexsort((accrued, states))
+    states, accrued, mass = states[order], accrued[order], mass[order]
+    new = np.append(True, (np.diff(states) != 0) | (np.diff(accrued) > width))[: states.size]
+    first = np.flatnonzero(new)
+    weights: Floats = np.bincount(np.cumsum(new) - 1, mass, first.size).astype(np.float64)
+    return states[first], accrued[first], weights
 
 
 def tie_unit(worth: Floats) -> float:
