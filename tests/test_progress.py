@@ -24,7 +24,7 @@ from tailwise import (
     sampled_planning,
     truncate,
 )
-from tailwise._progress import followed, followed_plan
+from tailwise._progress import activity, followed, followed_plan
 from tailwise.bandits import ErmUcb, make_bandit, simulate
 from tailwise.errors import OptionError
 from tailwise.models import tabulate
@@ -143,6 +143,19 @@ def test_of_nested_work_the_outermost_is_shown(terminal):
     assert "inner" not in seen(terminal)
     with redirect_stderr(terminal), followed(True, "again", 1.0) as tick:
         assert tick is not None
+
+
+def test_an_activity_inside_another_changes_its_line(terminal):
+    with redirect_stderr(terminal), activity("reading"):
+        with activity("building [b]") as say:
+            say("built 7")
+        with activity("checking"):
+            pass
+    for text in ("reading ...", "building [b] ...", "built 7 ...", "checking ..."):
+        assert text in seen(terminal)
+    with redirect_stderr(io.StringIO()) as file, activity("reading"), activity("inner") as say:
+        say("changed")
+    assert file.getvalue() == ""
 
 
 def test_what_is_neither(grid):

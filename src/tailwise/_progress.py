@@ -49,6 +49,8 @@ def followed_plan(
 def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str], None]]:
     """Show ``text`` and the time passed while the body runs; yields a function that changes the text.
 
+    Inside another activity that is shown there is one line, with the inner one's text.
+
     Parameters
     ----------
     text : str
@@ -56,6 +58,11 @@ def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str],
     show : bool, optional
         Whether to show it; by default only if standard error is a terminal.
     """
+    global _change
+    if _change is not None:
+        _change(text)
+        yield _change
+        return
     from rich.console import Console
     from rich.progress import Progress as Bars
     from rich.progress import TextColumn, TimeElapsedColumn
@@ -67,10 +74,15 @@ def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str],
     columns = (TextColumn("{task.description} ...", markup=False), TimeElapsedColumn())
     with Bars(*columns, console=console, transient=True) as bars:
         task = bars.add_task(text, total=None)
-        yield lambda changed: bars.update(task, description=changed, refresh=True)
+        _change = lambda changed: bars.update(task, description=changed, refresh=True)  # noqa: E731
+        try:
+            yield _change
+        finally:
+            _change = None
 
 
 _is_shown = False
+_change: Callable[[str], None] | None = None  # of the activity that is shown
 
 
 @contextmanager

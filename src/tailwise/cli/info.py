@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tailwise._progress import activity
 from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json
 
@@ -28,7 +29,8 @@ def register(app: typer.Typer) -> None:
 
         from tailwise.formats import load, summarize
 
-        summary = summarize(load(model, horizon=horizon, discount=discount, start=start))
+        with activity(f"reading {model}"):
+            summary = summarize(load(model, horizon=horizon, discount=discount, start=start))
         if json:
             print_json(dataclasses.asdict(summary))
         else:

@@ -7,6 +7,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tailwise._progress import activity
 from tailwise.errors import ModelError, OptionError, StateError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def load_model(spec: str, *, horizon: int | None = None, discount: float | None 
         options["horizon"] = horizon
     if discount is not None:
         options["discount"] = discount
-    return load(spec, **options)
+    with activity(f"reading {spec}"):
+        return load(spec, **options)
 
 
 def load_solvable(
