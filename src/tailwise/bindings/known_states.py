@@ -13,7 +13,7 @@ _RECORD = 200  # bytes of a state in the lists and the index
 
 
 class KnownStates:
-    """States by handle, with what is looked up often.
+    """States by handle, with what is looked up often. It grows; to forget is to make another, so that old views last.
 
     Attributes
     ----------
@@ -59,16 +59,13 @@ class KnownStates:
         self.actions.append(None)
         return handle
 
-    def retain(self, kept: list[int]) -> None:
-        """Forget all states but those with the handles ``kept``, whose positions there are their new handles."""
-        self.states = [self.states[handle] for handle in kept]
-        self.hashes = [self.hashes[handle] for handle in kept]
-        self.actions = [self.actions[handle] for handle in kept]
-        self.index = {state: handle for handle, state in enumerate(self.states)}
-        self._portable = 0
-        self._size = RunningSize()
-        for state in self.states:
-            self._size.add(state)
+    def retained(self, kept: list[int]) -> KnownStates:
+        """Return the states with the handles ``kept`` alone, whose positions there are their new handles."""
+        return KnownStates._of(
+            [self.states[handle] for handle in kept],
+            [self.hashes[handle] for handle in kept],
+            [self.actions[handle] for handle in kept],
+        )
 
     def copy(self) -> Self:
         """Return an independent copy; the states themselves are shared."""
@@ -89,12 +86,24 @@ class KnownStates:
         self._portable = len(self.states)
         return {"states": self.states, "size": vars(self._size)}
 
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Know the states of a file: what :meth:`memory` returned."""
-        self.states = memory["states"]
-        self.hashes = [hash(state) for state in self.states]
-        self.actions = [None] * len(self.states)
-        self.index = {state: handle for handle, state in enumerate(self.states)}
-        self._size = RunningSize()
-        vars(self._size).update(memory["size"])
-        self._portable = len(self.states)
+    @classmethod
+    def recalled(cls, memory: dict[str, Any]) -> KnownStates:
+        """Return the states of a file: of what :meth:`memory` returned."""
+        states = memory["states"]
+        found = cls._of(states, [hash(state) for state in states], [None] * len(states), memory["size"])
+        found._portable = len(states)
+        return found
+
+    @classmethod
+    def _of(
+        cls, states: list[Any], hashes: list[int], actions: list[list[Any] | None], size: dict[str, Any] | None = None
+    ) -> KnownStates:
+        known = cls()
+        known.states, known.hashes, known.actions = states, hashes, actions
+        known.index = {state: handle for handle, state in enumerate(states)}
+        if size is not None:
+            vars(known._size).update(size)
+        else:
+            for state in states:
+                known._size.add(state)
+        return known

@@ -347,7 +347,7 @@ class PythonBinding(SimulatorBinding):
     def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
         """Forget all states but these; return their new handles."""
         kept, inverse = np.unique(np.asarray(handles, dtype=np.int64), return_inverse=True)
-        self._known.retain(kept.tolist())
+        self._known = self._known.retained(kept.tolist())
         fresh = np.arange(kept.size)
         self._forget_outcomes(kept, fresh)
         return np.asarray(fresh[inverse])
@@ -372,7 +372,7 @@ class PythonBinding(SimulatorBinding):
     def recall(self, memory: dict[str, Any]) -> None:
         """Know the states and outcomes that another binding knew."""
         super().recall(memory)
-        self._known.recall(memory)
+        self._known = KnownStates.recalled(memory)
 
     def adopt(self, other: Self) -> None:
         """Take over the states that another binding knows, and the outcomes that it remembers."""
