@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from small_tables import random_table
 from tailwise.domains import make
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import (
@@ -16,6 +17,7 @@ from tailwise.evaluation import (
     policy_risk,
     sampling_interval,
 )
+from tailwise.evaluation.distribution import grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts, backward_induction
 
@@ -175,3 +177,20 @@ def test_totals_that_differ_in_rounding_alone_are_one_atom_to_the_test():
     for sample in (near[[0, 0, 2, 2]], near[[1, 1, 2, 2]]):
         assert law.kolmogorov_smirnov(sample)[0] == 0.0
     assert law.kolmogorov_smirnov(near[[2, 2, 2, 2]])[0] == 0.5
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_the_law_on_a_grid_keeps_to_its_bounds(sense):
+    mdp = random_table(3, horizon=6, sense=sense, ends=True)
+    solution = backward_induction(mdp, 0.3)
+    law, near = cost_distribution(mdp, solution), grid_distribution(mdp, solution)
+    spacing = near.tolerance / (mdp.horizon + 1)
+    sign = 1.0 if sense == "cost" else -1.0
+    assert near.mean == pytest.approx(law.mean, abs=1e-9)
+    assert near.probabilities.sum() == pytest.approx(1.0)
+    assert law.minimum - near.tolerance <= near.minimum <= near.maximum <= law.maximum + near.tolerance
+    for measure, slack in (("erm", 0.3 * (mdp.horizon + 1) * spacing**2 / 8), ("cvar", near.tolerance)):
+        level = 0.3 if measure == "erm" else 0.9
+        more = sign * (getattr(near, measure)(level) - getattr(law, measure)(level))
+        assert -1e-9 <= more <= slack + 1e-9
