@@ -88,6 +88,29 @@ def test_with_enough_visits_the_value_is_the_optimum_and_not_the_mixture(backup,
     assert plan.action == int(np.argmin(root))
 
 
+def luckiest(width=20):
+    """Pay 4.8, or choose among equal gambles of mean 5: the luckiest of them, after one try of each, costs nothing."""
+    rows = [(0, 0, 1, 1.0, 0.0), (0, 1, 2, 1.0, 4.8)]
+    rows += [(1, action, 2, 0.5, cost) for action in range(width) for cost in (0.0, 10.0)]
+    rows += [(2, action, 2, 1.0, 0.0) for action in range(2)]
+    state, action, target, chance, cost = map(np.array, zip(*rows, strict=True))
+    return TabularMDP.from_outcomes(state, action, target, chance, cost, horizon=2)
+
+
+@pytest.mark.compiled
+def test_the_luckiest_of_few_samples_is_no_nodes_value():
+    mdp, first = luckiest(), {}
+    for visits in (1, 5):
+        rules = spread(OffPolicyBackup(least_visits=visits), untried="random", recommend="value")
+        plans = [ErmMcts(mdp, 0.0, seed=seed, **rules).plan(iterations=100) for seed in range(60)]
+        first[visits] = np.mean([plan.rows[0].erm for plan in plans])
+    assert first[1] < 1.0  # so that it seems better than 4.8, in every plan
+    assert first[5] == pytest.approx(5.0, abs=0.4)  # standard error .1
+    assert OffPolicyBackup().least_visits == 2
+    with pytest.raises(OptionError, match="least_visits"):
+        OffPolicyBackup(least_visits=0)
+
+
 def test_done_duplicates_and_terminal_costs_reach_the_bellman_backup():
     """One state, one action: 0.5 end at cost 1, 0.25 at cost 3 and on, 0.25 at cost 5 and on (two rows, one target)."""
     mdp = TabularMDP.from_outcomes(

@@ -39,7 +39,7 @@ class ErmMcts(TreeSearch):
         Rules for what is not given below. "paper": the algorithm as the paper's experiments run it. "auto": the
         rules that find the right action sooner and need no constant: a bonus in the scale of the costs seen
         (:class:`RangeBonus`), the off-policy backup (:class:`OffPolicyBackup`), untried actions in random order, and
-        the action of least risk.
+        the action of least risk. Where states hardly come back (continuous ones), "paper" is as good or better.
     options : SearchOptions, optional
         How to search; or give its fields one by one:
     **keywords

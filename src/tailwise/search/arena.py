@@ -170,11 +170,11 @@ def child_of(arena, action_unit, state):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def least_value(arena, node):  # type: ignore[no-untyped-def]
-    """Least value among the actions of ``node`` that were tried; infinite where none was."""
+def least_value(arena, node, visits):  # type: ignore[no-untyped-def]
+    """Least value among the actions of ``node`` that were taken ``visits`` times or more; infinite where none was."""
     least = np.inf
     for unit in range(node + 1, node + 1 + arena.ints[4 * node + NUM_ACTIONS]):
-        if arena.ints[4 * unit + COUNT] > 0:
+        if arena.ints[4 * unit + COUNT] >= visits:
             least = min(least, arena.floats[2 * unit])
     return least
 

@@ -60,7 +60,7 @@ def value_of(rule, arena, node):  # type: ignore[no-untyped-def]
     """Worth of a decision node: its best action's, or a leaf's own."""
     if arena.ints[4 * node + NUM_ACTIONS] == 0:
         return arena.statistics[node, rule.leaf_value]
-    least = least_value(arena, node)
+    least = least_value(arena, node, 1)
     return arena.statistics[node, rule.leaf_value] if least == np.inf else least
 
 
