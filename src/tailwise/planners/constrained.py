@@ -34,6 +34,7 @@ from tailwise.planners.grid_totals import GridTotals
 from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk, erm
 
+_ATTEMPTS = 2
 _EXPONENT = 700.0  # of the exponential beyond which it is cut: far over the budget either way
 
 
@@ -127,7 +128,43 @@ def constrained_planning(
     most, share = float(mdp.signed(real(budget, "budget"))), real(work, "work", low=0.0, low_open=True)
     with followed(progress, "solving for each price of the risk", None) as tick:
         counted = _Counted(reach_totals(mdp, tolerance=merge, work=share), tick)
-        return _within(counted, most, level, beta, tolerance, limit)
+        plan = _within(counted, most, level, beta, tolerance, limit)
+        return _as_followed(
+            plan, most, level, beta, lambda budget: _within(counted, budget, level, beta, tolerance, limit)
+        )
+
+
+def _as_followed(
+    plan: ConstrainedPlan,
+    most: float,
+    level: float | None,
+    beta: float | None,
+    solve: Callable[[float], ConstrainedPlan],
+) -> ConstrainedPlan:
+    """Return a plan on a grid with the law that it has as it is followed, where that can be listed.
+
+    The budget is to hold there, too: if it is missed by a little, the plan for a budget that is smaller is taken.
+    """
+    mdp = plan.graph.mdp
+    bound = float(mdp.signed(plan.value)) - plan.gap
+    for attempt in range(_ATTEMPTS):
+        law = plan.graph.followed(plan.chosen) if isinstance(plan.graph, GridTotals) else None
+        if law is None:
+            return plan
+        totals, weights = law
+        risk = (
+            erm(totals, beta, weights) if beta is not None else conditional_value_at_risk(totals, level or 0.0, weights)
+        )
+        if risk <= most or attempt == _ATTEMPTS - 1:
+            break
+        try:
+            plan = solve(most - 2.0 * (risk - most))
+        except OptionError:
+            break  # there is no smaller risk
+    mean = float(np.dot(totals, weights))
+    exact = plan_of(plan.graph, plan.chosen, mean, max(0.0, mean - bound), most, plan.solves, law=law)
+    shown = {**vars(exact), "tolerance": 0.0}
+    return ConstrainedPlan(**shown, risk=float(mdp.signed(risk)), multiplier=plan.multiplier)
 
 
 def _within(
