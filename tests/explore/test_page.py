@@ -17,6 +17,7 @@ from tailwise.cli.app import app
 from tailwise.errors import RunError, TailwiseError
 from tailwise.explore import Session, layout
 from tailwise.explore.server import PageServer
+from tailwise.report.words import span
 
 pytest.importorskip("dash", reason="dash is not installed: no test of the explorer's page")
 pytestmark = pytest.mark.compiled
@@ -94,6 +95,7 @@ def test_the_keyboard_suffices(page):
     assert '"place":1' in focused  # the focus stays where it was, though the row is another step's
     page.press("ENTER")
     page.wait("return document.querySelectorAll('#episode tbody tr').length === 3")
+    assert page.errors() == []
 
 
 def test_a_press_is_not_lost_with_a_button_that_is_drawn_anew(page, server):
@@ -129,14 +131,15 @@ def test_answers_that_take_longer_than_a_tick_arrive(browser, monkeypatch):
 
 
 def test_bounds_are_shown_as_bounds():
-    session = Session(domains.make("american-put"), beta=0.03, iterations=200)
+    session = Session(domains.make("inventory"), beta=0.05, planner="bounded", iterations=5)
     assert session.wait(60.0)
     view = session.view()
-    low, high = view.moment.plan.row("hold").interval
-    assert low < high
-    assert "ERM is in" in str(layout.decision(session, view))
-    assert f"{low:.5g} to {high:.5g}" in str(layout.decision(session, view))
-    assert f"{low:.5g} to {high:.5g}" in str(layout.episode(session, view))
+    plan = view.moment.plan
+    assert plan.lower < plan.upper
+    said = str(layout.decision(session, view))
+    assert "ERM is in" in said
+    assert all(span(*row.interval) in said for row in plan.rows)
+    assert span(plan.lower, plan.upper) in str(layout.episode(session, view))
 
 
 def test_an_answer_without_iterations_has_no_curve_over_them():
