@@ -14,6 +14,7 @@ from numba import config
 from tailwise import (
     CompiledSimulator,
     ErmMcts,
+    LearnedModelSearch,
     Simulator,
     TabularMDP,
     Widening,
@@ -519,6 +520,17 @@ def test_after_max_memory_the_episode_goes_on_in_states_never_met():
         search.plan(iterations=5)
     played = evaluate(Heavy(), ErmMcts(Heavy(), 0.1, max_memory=1_000_000), episodes=2, iterations=30, seed=0)
     assert played.episodes == 2
+
+
+def test_max_memory_of_a_learned_model_counts_the_states():
+    search = LearnedModelSearch(Heavy(), 0.1, seed=0, max_memory=4_000_000)
+    plan = search.plan(iterations=10_000)
+    assert plan.stopped is StopReason.MAX_MEMORY
+    assert 3.8e6 < plan.bytes <= 4_000_000
+    again = search.plan(iterations=10_000)
+    assert (again.stopped, again.iterations) == (StopReason.MAX_MEMORY, 0)
+    with pytest.raises(OptionError, match="max_memory=4000000 leaves no room"):
+        search.advance(plan.action, bytes(5_000_000))
 
 
 def test_sizes_are_those_of_what_is_held():

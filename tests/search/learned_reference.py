@@ -104,9 +104,24 @@ class Reference:
         visits = self.visits.get((h, state), 0)
         if visits >= 2 and seen:
             scale = max(max(seen) - min(seen), 0.01 * scale)
-        bonus = (2.5 if is_tree else 1.0) * self.exploration * scale * (visits + 1) ** 0.25
+        if is_tree:
+            scale = 10.0 * min(scale, self.deviation() * self.togo(h) / self.togo(0) or scale)
+        bonus = self.exploration * scale * (visits + 1) ** 0.25
         scores = [q[a] - bonus / math.sqrt(taken[a] + 1) for a in range(len(q))]
         return self.pick([a for a in range(len(q)) if scores[a] == min(scores)])
+
+    def deviation(self):
+        """Standard deviation of the totals sampled at the root through one action, pooled over the actions."""
+        means = {a: math.fsum(totals) / len(totals) for a, totals in self.totals.items()}
+        squares = math.fsum((total - means[a]) ** 2 for a, totals in self.totals.items() for total in totals)
+        freedom = sum(len(totals) - 1 for totals in self.totals.values())
+        return math.sqrt(squares / freedom) if freedom else 0.0
+
+    def is_a_tree(self):
+        """Whether states do not come back, or too seldom for what there is to try in them."""
+        if self.arrived < 256:
+            return False
+        return 2 * self.old < self.arrived or sum(len(self.actions(s)) for s, _ in self.met) > 4 * self.walked
 
     def indices(self, state):
         return range(len(self.actions(state)))
@@ -175,7 +190,7 @@ class Reference:
         return total
 
     def iterate(self):
-        is_tree = self.arrived >= 256 and 2 * self.old < self.arrived
+        is_tree = self.is_a_tree()
         if is_tree and not self.was_tree:
             for a, totals in self.totals.items():
                 b, top = self.beta, max(self.beta * total for total in totals)

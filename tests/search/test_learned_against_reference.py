@@ -61,6 +61,25 @@ def test_states_that_never_come_back_are_searched_as_a_tree():
     assert slow.old < slow.arrived / 2
 
 
+class Machines(Simulator):
+    """Sixty small machines that fail at random: states come back, and have far more actions than are ever tried."""
+
+    horizon, discount, sense, start = 6, 1.0, "cost", 0
+
+    def actions(self, state):
+        return 60
+
+    def step(self, state, action, rng):
+        failed = int(60.0 * rng.random()) // 20
+        return (state * 3 + failed) % 40, 0.1 * state + (1.0 if action % 3 == failed else math.sin(action)), False
+
+
+def test_many_actions_in_states_that_come_back_too_seldom_are_searched_as_a_tree():
+    plan, slow = agree(Machines(), 0.4, 3, 150)
+    assert not plan.states_recur
+    assert slow.old >= slow.arrived / 2
+
+
 class _FoldingEnd(Histories):
     """The same with the terminal cost charged by the last step, as the search sees any simulator."""
 

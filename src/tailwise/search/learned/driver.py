@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, seed_text, stream_words
 from tailwise._values import leaves, refilled
-from tailwise.bindings import bind, world
+from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import AccruedTable
 from tailwise.models.table_data import TableData
-from tailwise.risk.entropic import oce_utility
-from tailwise.risk.intervals import Interval
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.learned import kernels, posterior, store
 from tailwise.search.learned.backups import BLOCK
 from tailwise.search.learned.options import LearnedOptions, compile_rules
-from tailwise.search.learned.plan import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, LearnedPlan, LearnedRow, make_learned_row
+from tailwise.search.learned.plan import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, LearnedPlan
+from tailwise.search.learned.rows import TIE, make_rows, sampling_errors
 from tailwise.search.plan import StopReason
 from tailwise.search.rooted import RootedSearch
 
@@ -34,7 +33,6 @@ _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
 _SHORT, _LONG = 60_000, 4  # outcomes that a report may look at: 4 a step, but after so many steps one in 4 steps
 _SPLITS, _ONE_SPLIT = 4, 16  # of all draws into halves; one of them may look at 16 outcomes a step
-_TIE = 1e-9
 _FIRST_CHUNK = 8
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
@@ -90,7 +88,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
         self._known = store.new_knowledge(self._phases())
         self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
-        self._settle(handle, step, np.zeros(store.PLACES + 1, np.int64), np.array([math.inf, -math.inf, 0.0]))
+        self._settle(handle, step)
 
     def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
         self._binding.adopt(other._binding)
@@ -104,7 +102,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         return self._horizon if own_steps else 2
 
     def _move(self, position: int, handle: int, step: int) -> None:
-        self._settle(handle, step, self._scratch.work, self._scratch.numbers)
+        self._settle(handle, step, self._scratch)
         kept = store.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
         self._nodes = store.kept_nodes(self._nodes, kept)
         self._scratch.root[0] = self._root_node(self._scratch.sampled.size)
@@ -135,16 +133,17 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
             self._scratch.work[store.SWEPT] = 0  # the next iteration begins with a sweep
             self._scratch.work[store.CLOSED] = -1
-            self._settle(self._handle, self._step, self._scratch.work, self._scratch.numbers)
+            self._settle(self._handle, self._step, self._scratch)
 
-    def _settle(self, handle: int, step: int, work: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
+    def _settle(self, handle: int, step: int, before: store.Scratch | None = None) -> None:
         """Put the root at a state and a step, whose node is made if need be."""
         num_actions = len(self._binding.actions(handle))
         if num_actions == 0:
             self._binding.fail(handle, -1, step)
         self._step, self._handle = step, handle
-        scratch = store.new_scratch(self._horizon, num_actions, BLOCK)
-        self._scratch = scratch._replace(work=work, numbers=numbers)
+        self._scratch = store.new_scratch(self._horizon, num_actions, BLOCK)
+        if before is not None:
+            self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers)
         self._scratch.root[0] = self._root_node(num_actions)
         if self._num_bytes() > (self.options.max_memory or _UNLIMITED):
             self._refuse(StopReason.MAX_MEMORY)
@@ -207,10 +206,20 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         return min(_FIRST_CHUNK, super()._first_chunk())  # an iteration is longer than a tree's
 
     def _run(self, iterations: int) -> StopReason | None:
-        """Run one chunk; grow what ran out of room; return a reason to stop, if there is one."""
+        """Run one chunk; return a reason to stop, if there is one."""
+        try:
+            return self._learn(iterations)
+        finally:
+            self._binding.budget = math.inf  # a state that the search is rooted at is known whatever it takes
+
+    def _learn(self, iterations: int) -> StopReason | None:
+        """Run so many iterations; grow what ran out of room; return a reason to stop, if there is one."""
         work = self._scratch.work
         target = int(work[store.ITERATIONS]) + iterations
         while (left := target - int(work[store.ITERATIONS])) > 0:
+            if self.options.max_memory is not None:
+                held = store.num_bytes(self._known, self._nodes, self._scratch)
+                self._binding.budget = self.options.max_memory - held
             with self._binding.running():
                 _, status = self._search(*self._kernel_parts(), self._stream, self._step, left)
             if status == kernels.NODE_LIMIT:
@@ -228,14 +237,17 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         work, known, nodes = self._scratch.work, self._known, self._nodes
         short, work[store.SHORT] = int(work[store.SHORT]), 0
         if short == 0:
-            self._binding.make_room()
+            try:
+                self._binding.make_room()
+            except BudgetSpentError:
+                return StopReason.MAX_MEMORY
             return None
         if short in (store.SHORT_OF_NODES, store.SHORT_OF_UNITS):
             nodes = store.kept_nodes(nodes, None, short)
         else:
             known = store.grown_knowledge(known, short, int(work[store.PLACES]), 2 * self._horizon)
         largest = max(known.first.size, known.heads.size, known.costs.size, nodes.states.size, nodes.q.size)
-        taken = store.num_bytes(known, nodes, self._scratch)
+        taken = store.num_bytes(known, nodes, self._scratch) + int(self._binding.num_bytes)
         if largest > store.MOST_ENTRIES or taken > (self.options.max_memory or _UNLIMITED):
             return StopReason.MAX_MEMORY
         self._known, self._nodes = known, nodes
@@ -247,9 +259,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
     # --------------------------------------------------------------- reporting
 
     def _is_tree(self) -> bool:
-        """Whether states do not come back; see :func:`tailwise.search.learned.kernels.is_tree`."""
-        arrived, met = (int(self._scratch.work[k]) for k in (store.ARRIVED, store.MET))
-        return arrived >= kernels.EVIDENCE and 2 * met < arrived
+        """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
+        return bool(self._scratch.work[store.TREE])
 
     def _root_values(self) -> tuple[NDArray[np.float64], NDArray[np.int64], slice]:
         root = int(self._scratch.root[0])
@@ -284,7 +295,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         if not self.bootstraps:
             return values[None], SAMPLED
         if self._is_tree():
-            errors = np.array([self._sampling_error(k, values[k], beta, taken[k]) for k in range(values.size)])
+            errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
             errors[~np.isfinite(errors)] = 0.0
             return values + errors * self._report_rng().normal(size=(_REPLICATES, values.size)), SAMPLED
         affordable = self._affordable(walked) // self._sweep_work()
@@ -323,16 +334,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         judged, known = values.copy(), np.isfinite(values)
         judged[known] += possible[:, known].std(axis=0)
         least = judged.min()
-        equal = np.flatnonzero(judged <= least + _TIE * max(1.0, abs(least)))
+        equal = np.flatnonzero(judged <= least + TIE * max(1.0, abs(least)))
         return int(equal[0] if equal.size == 1 else self._report_rng().choice(equal))
-
-    def _sampling_error(self, k: int, value: float, beta: float, taken: int) -> float:
-        """Return the standard error of the ERM of the totals sampled through action ``k``."""
-        count = int(self._scratch.sampled[k])
-        samples = self._scratch.latest[k, :count]
-        if samples.size < 2 or not math.isfinite(value):
-            return math.inf
-        return float(np.std(oce_utility(samples - value, beta), ddof=1)) / math.sqrt(max(taken, samples.size))
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> LearnedPlan:
         values, taken, records = self._root_values()
@@ -346,7 +349,24 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         held_out = self._held_out_values(values.size, walked)
         # The least of many estimates is too low, held-out values are too high.
         middle = 0.5 * (values + held_out.mean(axis=0)) if held_out.size else values
-        rows = self._rows(values, middle, taken, self._known.draws[records], possible, held_out, sign, beta)
+        draws, tree = self._known.draws[records], self._is_tree()
+        actions = self._binding.actions(self._handle)
+        rows = make_rows(
+            actions,
+            [self._binding.action_name(action, self._handle) for action in actions],
+            visits=taken,
+            draws=draws,
+            values=values,
+            middle=middle,
+            possible=possible,
+            held_out=held_out,
+            sure=np.isfinite(values) & ((scratch.sampled >= 2) | (not tree)),
+            moments=scratch.moments,
+            counts=scratch.sampled,
+            worst=float(self._nodes.highs[scratch.root[0]]),
+            beta=beta,
+            sign=sign,
+        )
         best = self._recommended(middle, taken, possible)
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return LearnedPlan(
@@ -367,49 +387,5 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             stopped=stopped,
             _samples=latest,
             interval_meaning=meaning,
-            states_recur=not self._is_tree(),
+            states_recur=not tree,
         )
-
-    def _rows(
-        self,
-        values: NDArray[np.float64],
-        middle: NDArray[np.float64],
-        taken: NDArray[np.int64],
-        draws: NDArray[np.int64],
-        possible: NDArray[np.float64],
-        held_out: NDArray[np.float64],
-        sign: float,
-        beta: float,
-    ) -> tuple[LearnedRow, ...]:
-        scratch, binding = self._scratch, self._binding
-        known = np.isfinite(values)
-        centred = possible.copy()
-        centred[:, known] += middle[known] - values[known]
-        least = centred[:, known].min(axis=1)
-        limit = least + _TIE * np.maximum(1.0, np.abs(least))
-        worst = float(self._nodes.highs[scratch.root[0]])
-        rows = []
-        for k, action in enumerate(binding.actions(self._handle)):
-            is_sure = known[k] and not (self._is_tree() and scratch.sampled[k] < 2)
-            bounds = np.quantile(possible[:, k], [0.05, 0.95]) if is_sure else np.array([-math.inf, math.inf])
-            if is_sure and held_out.size:
-                bounds[1] = max(bounds[1], np.quantile(held_out[:, k], 0.95))
-            rows.append(
-                make_learned_row(
-                    action,
-                    binding.action_name(action, self._handle),
-                    visits=int(taken[k]),
-                    total_visits=int(taken.sum()),
-                    draws=int(draws[k]),
-                    erm=float(values[k]),
-                    held_out=float(held_out[:, k].mean()) if held_out.size else math.nan,
-                    beta=beta,
-                    moments=scratch.moments[k],
-                    count=int(scratch.sampled[k]),
-                    interval=Interval(float(bounds[0]), float(bounds[1])),
-                    probability_best=float(np.mean(centred[:, k] <= limit)) if known[k] else 0.0,
-                    worst=worst,
-                    sign=sign,
-                )
-            )
-        return tuple(rows)

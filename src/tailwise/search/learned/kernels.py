@@ -13,10 +13,12 @@ Every eighth iteration heads for an action that was tried too seldom (in its sta
 iterations have doubled, from 128 on), by the way that most surely leads to one: what a bonus that looks at one node
 alone would be long in finding. Its costs do not count for the ranges.
 
-Where states do not come back (fewer than half of the new outcomes lead to a state met before) outcome counts know
+Where states do not come back (fewer than half of the new outcomes lead to a state met before), or come back too
+seldom for what there is to try in them (fewer steps walked than a quarter of the actions known), outcome counts know
 nothing that a tree would not, and the least of many poor estimates is a poor one. There, a new state is valued by a
-rollout, and Q is the ERM of the sampled costs-to-go, as in a tree search. Which of the two holds is asked before
-every iteration.
+rollout, Q is the ERM of the sampled costs-to-go, as in a tree search, and the scale is ``_TREE`` times the standard
+deviation of the totals sampled at the root, as that comes to at this step, or the range seen here if that is smaller:
+one disaster must not make a round robin of many actions. Which of the two holds is asked before every iteration.
 
 Nothing is counted before the whole iteration has succeeded. An iteration cut short by full memory takes back the
 nodes that it made, puts the random stream back and is done again, draw for draw, once there is room.
@@ -37,6 +39,7 @@ from tailwise.search.learned.steps import cost_offset, draw_step
 from tailwise.search.learned.store import (
     ACTION,
     ARRIVED,
+    DEVIATION,
     GREATEST,
     ITERATIONS,
     KNOWN,
@@ -72,15 +75,19 @@ NODE_LIMIT = -3  # a status beside the world's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
 MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Scratch.moments
 _FLOOR = 0.01
-_TREE = 2.5  # times the exploration where states do not come back
+_TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range
+_KNOWN_WELL = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
 _SCOUT = 8  # one iteration in 8 looks for what was tried too seldom
 
 
 @inlined
-def is_tree(scratch):  # type: ignore[no-untyped-def]
-    """Whether states do not come back."""
-    return scratch.work[ARRIVED] >= EVIDENCE and 2 * scratch.work[MET] < scratch.work[ARRIVED]
+def is_tree(known, scratch):  # type: ignore[no-untyped-def]
+    """Whether states do not come back, or too seldom for what there is to try in them."""
+    work = scratch.work
+    if work[ARRIVED] < EVIDENCE:
+        return False
+    return 2 * work[MET] < work[ARRIVED] or known.used[RECORDS] - 1 > _KNOWN_WELL * work[WALKED]
 
 
 @inlined
@@ -90,23 +97,28 @@ def inverse_root(rules, count):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bonus_factor(nodes, rules, scratch, node, h, exploration):  # type: ignore[no-untyped-def]
+def bonus_factor(nodes, rules, scratch, node, h, tree):  # type: ignore[no-untyped-def]
     """The part of the bonus that the actions of a node share."""
     numbers, visits = scratch.numbers, nodes.visits[node]
     unit = numbers[RANGE] if numbers[RANGE] > 0.0 else numbers[GREATEST] - numbers[LEAST]
     scale = unit * rules.togo[h] if unit > 0.0 else 0.0
     if visits >= 2 and nodes.highs[node] >= nodes.lows[node]:
         scale = max(nodes.highs[node] - nodes.lows[node], _FLOOR * scale)
+    exploration = rules.exploration
+    if tree:
+        exploration *= _TREE
+        if numbers[DEVIATION] > 0.0:
+            scale = min(scale, numbers[DEVIATION] * rules.togo[h])
     if visits + 1 < rules.fourth_roots.size:
         return exploration * scale * rules.fourth_roots[visits + 1]
     return exploration * scale * math.sqrt(math.sqrt(float(visits + 1)))
 
 
 @inlined
-def select(model, known, nodes, rules, scratch, node, h, exploration, stream):  # type: ignore[no-untyped-def]
+def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type: ignore[no-untyped-def]
     """Position of the action to take: one never tried, in random order, else the least lower bound."""
     first, unit, num_actions = nodes.records[node], nodes.units[node], nodes.arity[node]
-    factor = bonus_factor(nodes, rules, scratch, node, h, exploration)
+    factor = bonus_factor(nodes, rules, scratch, node, h, tree)
     best, least, ties, untried = 0, math.inf, 0, 0
     for a in range(num_actions):
         if nodes.q[unit + a] == math.inf:
@@ -196,12 +208,11 @@ def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
 def descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream):  # type: ignore[no-untyped-def]
     """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
     node, h = scratch.root[0], depth
-    exploration = _TREE * rules.exploration if tree else rules.exploration
     while True:
         handle = np.int64(nodes.states[node])
         action = scout(known, nodes, scratch, node, h) if scouting and nodes.reach[node] > 0.0 else -1
         if action < 0:
-            action = select(model, known, nodes, rules, scratch, node, h, exploration, stream)
+            action = select(model, known, nodes, rules, scratch, node, h, tree, stream)
         target, cost, status, drawn = draw(model, known, rules, nodes.records[node] + action, handle, action, h, stream)
         k = h - depth
         if status < 0:
@@ -309,6 +320,18 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scout
 
 
 @inlined
+def note_deviation(rules, scratch, depth):  # type: ignore[no-untyped-def]
+    """Note the standard deviation of the totals that one action leads to, pooled over the actions."""
+    squares, freedom = 0.0, 0
+    for a in range(scratch.sampled.size):
+        if scratch.sampled[a] > 1:
+            squares += scratch.moments[a, SPREAD]
+            freedom += scratch.sampled[a] - 1
+    if freedom > 0:
+        scratch.numbers[DEVIATION] = math.sqrt(squares / freedom) / rules.togo[depth]
+
+
+@inlined
 def note_total(nodes, rules, scratch, depth, cost):  # type: ignore[no-untyped-def]
     """Note a total sampled at the root."""
     root, action = scratch.root[0], scratch.path[0, TAKEN]
@@ -343,10 +366,12 @@ def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations
     scratch, stream, work = borrowed(scratch), borrowed(stream), scratch.work
     saved = np.empty(stream.size, dtype=np.uint64)
     for done in range(iterations):
-        tree = is_tree(scratch)
+        tree = is_tree(known, scratch)
         if tree and work[TREE] == 0:
             plant_tree(nodes, rules, scratch, depth)
         work[TREE] = 1 if tree else 0
+        if tree:
+            note_deviation(rules, scratch, depth)
         if not tree and not sweep_if_due(model, known, nodes, rules, scratch, depth):
             return done, np.int64(FULL)
         if known.used[OUTCOMES] + rules.horizon > known.costs.size:

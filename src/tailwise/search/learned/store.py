@@ -30,7 +30,7 @@ NODES, UNITS, MAX_NODES = 0, 1, 2
 ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED = range(10)
 LOOKED, SHORT, LEVEL, TOLD, TREE, PLACES = range(10, 16)
 SHORT_OF_STATES, SHORT_OF_RECORDS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_UNITS = 1, 2, 3, 4, 5
-LEAST, GREATEST, RANGE = 0, 1, 2
+LEAST, GREATEST, RANGE, DEVIATION = range(4)
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
 _FEW = 4  # outcomes that are looked through one by one
@@ -91,7 +91,9 @@ class Scratch(NamedTuple):
     #   sweep, nodes it had, KNOWN when closed; new outcomes, those to known states; steps walked;
     #   outcomes that the last sweep looked at; what ran out; wanted draws and KNOWN at the last sweep;
     #   whether it was a tree; places needed
-    numbers: NDArray[np.float64]  # (3,) least and greatest cost of a step, range of totals over steps to go
+    numbers: NDArray[
+        np.float64
+    ]  # (4,) least and greatest cost of a step; range and deviation of totals over steps to go
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
     latest: NDArray[np.float64]  # (A, K) the last K of them, K a power of 2
@@ -102,7 +104,7 @@ def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:
     kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (32_768 // num_actions).bit_length() - 1))
     return Scratch(
         np.zeros(1, np.int64), np.zeros((horizon, 5), np.int64), np.zeros(horizon), np.zeros(block), np.zeros(block),
-        np.zeros(PLACES + 1, np.int64), np.array([math.inf, -math.inf, 0.0]), np.zeros(num_actions, np.int64),
+        np.zeros(PLACES + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros(num_actions, np.int64),
         np.tile([0.0, 0.0, math.inf, -math.inf], (num_actions, 1)), np.zeros((num_actions, kept)),
     )  # fmt: skip
 
