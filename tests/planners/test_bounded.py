@@ -416,6 +416,34 @@ def test_limits_on_memory_are_outcomes_and_the_bounds_hold():
     assert small.lower <= solution.value <= small.upper
 
 
+class Heavy(Simulator):
+    """Every state is new and holds 50 kB."""
+
+    horizon, discount, sense, start = 12, 1.0, "cost", bytes(50_000)
+
+    def actions(self, state):
+        return 2
+
+    def outcomes(self, state, action):
+        name = int.from_bytes(state[:4], "big")
+        return [
+            (0.5, (2 * name + move + 1).to_bytes(4, "big") + bytes(50_000), float(action), False) for move in (0, 1)
+        ]
+
+    def step(self, state, action, rng):
+        return self.outcomes(state, action)[int(2.0 * rng.random())][1:]
+
+
+def test_max_memory_counts_the_states_of_a_simulator():
+    planner = BoundedTrials(Heavy(), 0.1, bounds=(0.0, 1.0), seed=0, max_memory=4_000_000, width=1e-9)
+    plan = planner.plan()
+    assert plan.stopped is StopReason.MAX_MEMORY
+    assert 3.8e6 < plan.bytes < 4.3e6  # the outcomes of one state are listed as a whole
+    assert plan.lower <= 0.0 <= plan.upper
+    again = planner.plan(iterations=1000)
+    assert (again.stopped, again.bytes) == (StopReason.MAX_MEMORY, plan.bytes)
+
+
 def test_what_a_new_root_does_not_reach_makes_room():
     """A walk that never returns: of the pairs that were stored at the first root, few are left at the tenth step."""
     model = Walk(horizon=14)

@@ -89,7 +89,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
     width : float, optional
         Go on after the proof until upper and lower bound at the root are as close as this.
     max_nodes, max_memory : int, optional
-        Bounds on the number of stored pairs (step, state) and on their bytes (a simulator's listed outcomes included);
+        Bounds on the number of stored pairs (step, state) and on their bytes (a simulator's states and listed outcomes included);
         reaching one ends the call of ``plan`` and is reported.
     max_states : int, default 10_000
         How many states of a simulator may be listed to find bounds, where none are given.
@@ -258,7 +258,10 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
                 return StopReason.PROVEN
             if status == kernels.ENOUGH:
                 return None
-            if status == kernels.NEEDS_OUTCOMES:
+            reason = None
+            if status == kernels.NEEDS_OUTCOMES and self._room < self._nodes.low.size:
+                reason = StopReason.MAX_MEMORY
+            elif status == kernels.NEEDS_OUTCOMES:
                 self._binding.list_outcomes(handle)
                 self._trial = kernels.fitted(self._trial, *self._binding.widths)
             elif status == kernels.NEEDS_TERMINAL:
@@ -269,7 +272,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
                 self._begin_sweep()
             elif status == kernels.CONTRADICTION:
                 self._contradict(handle, h)
-            reason = self._make_room() if status == kernels.FULL else None
+            if status == kernels.FULL:
+                reason = self._make_room()
             if reason is not None:
                 self._carry_back(self._trial.path, self._step + 1, int(book[kernels.STEP]))
                 book[kernels.STEP] = self._step

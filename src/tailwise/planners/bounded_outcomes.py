@@ -13,6 +13,7 @@ import numpy as np
 
 from tailwise._values import refilled
 from tailwise.bindings.portable import require_portable
+from tailwise.bindings.sizes import RunningSize
 from tailwise.bindings.table import TableBinding
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
@@ -148,6 +149,7 @@ class SimulatorListing:
         self._terminal = own_method(model, "terminal_cost")
         self._index: dict[Any, int] = {}
         self._states: list[Any] = []
+        self._size = RunningSize()  # of the states
         self._actions: dict[int, list[Any]] = {}
         self._ahead: list[int] = []  # by state: for how many steps all that it reaches is listed; -1 for none
         self._rows = self._outcomes = 0
@@ -162,7 +164,7 @@ class SimulatorListing:
         """Return a listing that knows the same and goes on by itself."""
         other = copy.copy(self)
         other._index, other._states, other._actions = self._index.copy(), self._states.copy(), self._actions.copy()
-        other._ahead = self._ahead.copy()
+        other._ahead, other._size = self._ahead.copy(), copy.copy(self._size)
         other._room = OutcomeTable._make(array.copy() for array in self._room)
         return other
 
@@ -176,6 +178,9 @@ class SimulatorListing:
         """Know the states and outcomes that another listing knew."""
         self._states, self._ahead = memory["states"], memory["ahead"]
         self._index = {state: handle for handle, state in enumerate(self._states)}
+        self._size = RunningSize()
+        for state in self._states:
+            self._size.add(state)
         self._actions = {}
         self._rows, self._outcomes, *widths = memory["sizes"]
         self.widths = widths[0], widths[1]
@@ -206,6 +211,7 @@ class SimulatorListing:
         handle = self._index.setdefault(state, len(self._states))
         if handle == len(self._states):
             self._states.append(state)
+            self._size.add(state)
             self._reserve("first_rows", handle + 1, -1)
             self._reserve("last_rows", handle + 1, 0)
             self._reserve("terminal_losses", handle + 1, np.nan)
@@ -320,8 +326,8 @@ class SimulatorListing:
 
     @property
     def bytes(self) -> int:
-        """Memory of the arrays (the states themselves are the simulator's)."""
-        return sum(array.nbytes for array in self._room)
+        """Memory of the arrays and of the states, these estimated."""
+        return sum(array.nbytes for array in self._room) + int(self._size.total)
 
     def _reserve(self, name: str, size: int, fill: float) -> None:
         """Let an array of the table hold ``size`` entries."""
