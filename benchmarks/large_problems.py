@@ -98,19 +98,20 @@ def pushed_cart_pole(horizon: int = 40) -> GymnasiumSimulator:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem, a risk level, and what a decision may use."""
+    """A problem, a risk level, what a decision may use, and episodes to play."""
 
     build: Callable[[], Any]
     beta: float
     steps: int
     seconds: float
+    episodes: int
 
 
 PROBLEMS = {
-    "sysadmin": Problem(sysadmin, 0.05, 5_000, 0.005),
-    "continuous inventory": Problem(continuous_inventory, 0.1, 2_000, 0.003),
-    "pushed CartPole": Problem(pushed_cart_pole, 0.3, 500, 0.01),
-    "sailing 20 x 20": Problem(lambda: domains.make("sailing", size=20, horizon=60), 0.05, 5_000, 0.005),
+    "sysadmin": Problem(sysadmin, 0.05, 5_000, 0.005, 200),
+    "continuous inventory": Problem(continuous_inventory, 0.1, 2_000, 0.003, 200),
+    "pushed CartPole": Problem(pushed_cart_pole, 0.3, 500, 0.01, 60),
+    "sailing 20 x 20": Problem(lambda: domains.make("sailing", size=20, horizon=60), 0.05, 5_000, 0.005, 40),
 }
 
 
@@ -184,29 +185,30 @@ def compared(totals: dict[str, Any], beta: float, sense: str) -> dict[str, dict[
 def main() -> None:
     """Play, print the tables and keep all totals as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=60)
+    parser.add_argument("--episodes", type=int, help="of every problem; each has its own number")
     parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--out", type=Path, default=Path(".cache/large.json"))
     options = parser.parse_args()
     kept = json.loads(options.out.read_text()) if options.out.exists() else {}
     for title in options.problems:
         problem = PROBLEMS[title]
-        model = problem.build()
+        model, episodes = problem.build(), options.episodes or problem.episodes
         for budget in ("steps", "seconds"):
             totals = {}
             for name, build in PLANNERS.items():
                 if name == "Acc-MCTS" and budget == "steps" and isinstance(model, CompiledSimulator):
                     continue
-                key = f"{title}|{budget}|{name}|{options.episodes}"
+                key = f"{title}|{budget}|{name}|{episodes}"
                 if key not in kept:
                     build(model, problem.beta, 0).plan(iterations=2)  # compiles
                     player = Budgeted(build(model, problem.beta, 0), **{budget: getattr(problem, budget)})
-                    returns = evaluate(model, player, episodes=options.episodes, seed=1)
+                    returns = evaluate(model, player, episodes=episodes, seed=1)
                     kept[key] = returns.costs.tolist()
                     options.out.parent.mkdir(parents=True, exist_ok=True)
                     options.out.write_text(json.dumps(kept))
                 totals[name] = np.array(kept[key])
-            print(f"\n{title}, beta {problem.beta:g}: {getattr(problem, budget):,} {budget} a decision\n")
+            allowed = f"{getattr(problem, budget):,} {budget} a decision"
+            print(f"\n{title}, beta {problem.beta:g}: {allowed}, {episodes} episodes\n")
             print("| planner | ERM | standard error | mean | to the best tree | 90 % |")
             print("| --- | --- | --- | --- | --- | --- |")
             for name, row in compared(totals, problem.beta, model.sense).items():
