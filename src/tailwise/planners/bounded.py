@@ -89,8 +89,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
     width : float, optional
         Go on after the proof until upper and lower bound at the root are as close as this.
     max_nodes, max_memory : int, optional
-        Bounds on the number of stored pairs (step, state) and on their bytes (a simulator's states and listed outcomes included);
-        reaching one ends the call of ``plan`` and is reported.
+        Bounds on the number of stored pairs (step, state) and on their bytes (a simulator's states and listed
+        outcomes included); reaching one ends the call of ``plan`` and is reported.
     max_states : int, default 10_000
         How many states of a simulator may be listed to find bounds, where none are given.
 
