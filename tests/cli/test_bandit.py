@@ -19,7 +19,7 @@ SMALL = ("--pulls", "300", "--replications", "30", "--seed", "1")
 def run(*arguments):
     found = runner.invoke(app, ["bandit", *arguments], catch_exceptions=False)
     assert found.exit_code == 0, found.output
-    return found.output
+    return found.stdout
 
 
 def test_run_as_json_repeats_with_its_seed():

@@ -122,7 +122,7 @@ def test_a_strangers_planner_on_the_command_line(tmp_path, monkeypatch):
     (tmp_path / "first_action.py").write_text(FIRST)
     monkeypatch.syspath_prepend(tmp_path)
     name = "first_action:First"
-    assert run("plan", "mdp-4", "--beta", "1", "--planner", name).output == "Take 0.\n"
+    assert run("plan", "mdp-4", "--beta", "1", "--planner", name).stdout == "Take 0.\n"
     content = json.loads(run("evaluate", "mdp-4", "--beta", "1", "-p", name, "-e", "5", "--seed", "0", "--json").stdout)
     assert (content["planner"], content["episodes"]) == (name, 5)
     assert name in run("compare", "mdp-4", "--beta", "1", "-p", f"{name},auto", "-n", "10", "-e", "5").output

@@ -18,7 +18,7 @@ runner = CliRunner()
 def run(*arguments):
     found = runner.invoke(app, ["theory", *arguments], catch_exceptions=False)
     assert found.exit_code == 0, found.output
-    return found.output
+    return found.stdout
 
 
 def test_schedule_as_json_is_the_schedule():
