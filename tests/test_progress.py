@@ -105,7 +105,8 @@ def test_a_function_is_told(name, grid, capfd):
         total = told[-1][1]
         assert total is None or done[-1] == total
     WORK[name](grid, None)
-    assert capfd.readouterr().err == ""
+    said = capfd.readouterr().err.splitlines()
+    assert [line for line in said if "compiling the kernels" not in line] == []  # which is said where it takes long
 
 
 @pytest.mark.parametrize("name", WORK)
@@ -115,6 +116,13 @@ def test_what_the_function_raises_ends_the_work(name, grid):
 
     with pytest.raises(LookupError, match="enough"):
         WORK[name](grid, stop)
+
+
+def test_standard_output_is_not_that_of_an_activity(terminal, capsys):
+    with redirect_stderr(terminal), activity("reading"):
+        print("a result")
+    assert capsys.readouterr().out == "a result\n"
+    assert "a result" not in seen(terminal)
 
 
 def test_rate_share_and_time_left(terminal):

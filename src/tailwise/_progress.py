@@ -72,7 +72,7 @@ def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str],
         yield lambda _: None
         return
     columns = (TextColumn("{task.description} ...", markup=False), TimeElapsedColumn())
-    with Bars(*columns, console=console, transient=True) as bars:
+    with Bars(*columns, console=console, transient=True, redirect_stdout=False) as bars:
         task = bars.add_task(text, total=None)
         _change = lambda changed: bars.update(task, description=changed, refresh=True)  # noqa: E731
         try:
