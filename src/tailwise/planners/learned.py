@@ -50,8 +50,8 @@ class LearnedModelSearch(LearnedSearch):
     Notes
     -----
     A node takes 72 to 80 bytes and 16 for each action, an action of a state 24, each of its outcomes 36 to 44, whatever
-    the number of iterations. An iteration walks to the end of the episode, unless states do not come back
-    (``plan.states_recur``): then it ends at the first new state, as a tree search does, and so it does
+    the number of iterations. An iteration walks to the end of the episode, unless states come back too seldom
+    (``plan.states_recur`` is False): then it ends at the first new state, as a tree search does, and so it does
     where ``rollout_policy`` or ``leaf_value`` is given. ``max_nodes`` also holds back the nodes that were reached in
     the learned model alone, which take half of them at most.
 

@@ -190,7 +190,7 @@ class AutoPlanner:
         )
         reason = self.reason
         if getattr(plan, "states_recur", True) is False:
-            reason += "; its states hardly come back, so that new ones are played to the end, as in a tree"
+            reason += "; its states come back too seldom, so that new ones are played to the end, as in a tree"
         return dataclasses.replace(plan, planner=self.kind, reason=reason)
 
     def advance(self, action: Any, state: Any) -> None:

@@ -29,7 +29,8 @@ class LearnedPlan(Plan):
     rows : tuple of LearnedRow
         One per action allowed at the root, in the model's order.
     states_recur : bool
-        Whether states come back, so that outcomes were pooled over steps; if not, a tree was searched.
+        Whether states come back often enough for what there is to try in them, so that outcomes were pooled over steps;
+        if not, a tree was searched.
     """
 
     rows: tuple[LearnedRow, ...]
