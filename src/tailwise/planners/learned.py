@@ -39,7 +39,8 @@ class LearnedModelSearch(LearnedSearch):
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     exploration : float, default 0.1
-        Exploration bonus in units of the observed range of costs-to-go.
+        Exploration bonus in units of the observed range of costs-to-go; as a tree, ten times that, of the deviation of
+        the totals where it is less.
     max_nodes, max_memory : int, optional
         Bounds on the (step, state) nodes and on the bytes held; reaching one ends the call of ``plan`` and is reported.
     widening : Widening, optional
