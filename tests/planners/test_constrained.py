@@ -98,6 +98,23 @@ def test_on_a_grid_the_bound_holds_and_the_budget_is_kept(options, monkeypatch):
         assert np.dot(totals, weights) == pytest.approx(plan.value, abs=1e-9)
 
 
+@pytest.mark.compiled
+def test_a_plan_that_breaks_its_budget_as_it_is_followed_is_an_error(monkeypatch):
+    """No grid was found that is so wrong: here the plans are made to cost 10 more than the grid says."""
+    true_law = GridTotals.followed
+
+    def dearer(self, chosen):
+        totals, weights = true_law(self, chosen)
+        return totals + 10.0, weights
+
+    monkeypatch.setattr(constrained, "reach_totals", lambda table, **_: GridTotals.over(table))
+    monkeypatch.setattr(GridTotals, "followed", dearer)
+    mdp = random_table(0, horizon=3)
+    budget = cvar_planning(mdp, 0.5).value + 0.5
+    with pytest.raises(OptionError, match=r"keeps to the budget .* as it is followed: .* a risk of"):
+        constrained_planning(mdp, budget, level=0.5)
+
+
 def test_nonsense_is_explained():
     mdp = random_table(0)
     least = cvar_planning(mdp, 0.9).value

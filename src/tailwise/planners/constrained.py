@@ -109,7 +109,8 @@ def constrained_planning(
     Raises
     ------
     OptionError
-        If no plan keeps to the budget; the message says the least risk there is.
+        If no plan keeps to the budget; the message says the least risk there is, or, where totals are on a grid, the
+        risk of the nearest plan.
     ModelError
         If ``mdp`` is no table.
 
@@ -144,6 +145,7 @@ def _as_followed(
     """Return a plan on a grid with the law that it has as it is followed, where that can be listed.
 
     The budget is to hold there, too: if it is missed by a little, the plan for a budget that is smaller is taken.
+    If that does not help it is an error: a plan is never returned that breaks its budget as it is followed.
     """
     mdp = plan.graph.mdp
     bound = float(mdp.signed(plan.value)) - plan.gap
@@ -155,12 +157,19 @@ def _as_followed(
         risk = (
             erm(totals, beta, weights) if beta is not None else conditional_value_at_risk(totals, level or 0.0, weights)
         )
-        if risk <= most or attempt == _ATTEMPTS - 1:
+        if risk <= most + 1e-9 * max(float(np.ptp(totals)), abs(most)):
             break
+        missed = OptionError(
+            f"no plan was found that keeps to the budget {float(mdp.signed(most)):.9g} as it is followed: "
+            f"the totals are laid out on a grid, and the nearest plan has a risk of {float(mdp.signed(risk)):.9g}; "
+            "give a budget as loose as that, or a larger work= for a finer grid"
+        )
+        if attempt == _ATTEMPTS - 1:
+            raise missed
         try:
             plan = solve(most - 2.0 * (risk - most))
-        except OptionError:
-            break  # there is no smaller risk
+        except OptionError:  # there is no smaller risk
+            raise missed from None
     mean = float(np.dot(totals, weights))
     exact = plan_of(plan.graph, plan.chosen, mean, max(0.0, mean - bound), most, plan.solves, law=law)
     shown = {**vars(exact), "tolerance": 0.0}
