@@ -76,7 +76,7 @@ NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
 MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Scratch.moments
 _FLOOR = 0.01
 _TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range
-_KNOWN_WELL = 4  # actions known for each step walked, beyond which it is a tree
+_UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
 _SCOUT = 8  # one iteration in 8 looks for what was tried too seldom
 
@@ -87,7 +87,7 @@ def is_tree(known, scratch):  # type: ignore[no-untyped-def]
     work = scratch.work
     if work[ARRIVED] < EVIDENCE:
         return False
-    return 2 * work[MET] < work[ARRIVED] or known.used[RECORDS] - 1 > _KNOWN_WELL * work[WALKED]
+    return 2 * work[MET] < work[ARRIVED] or known.used[RECORDS] - 1 > _UNTRIED * work[WALKED]
 
 
 @inlined

@@ -91,9 +91,8 @@ class Scratch(NamedTuple):
     #   sweep, nodes it had, KNOWN when closed; new outcomes, those to known states; steps walked;
     #   outcomes that the last sweep looked at; what ran out; wanted draws and KNOWN at the last sweep;
     #   whether it was a tree; places needed
-    numbers: NDArray[
-        np.float64
-    ]  # (4,) least and greatest cost of a step; range and deviation of totals over steps to go
+    numbers: NDArray[np.float64]  # (4,) least and greatest cost of a step, and by steps to go:
+    #   range and standard deviation of the totals
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
     latest: NDArray[np.float64]  # (A, K) the last K of them, K a power of 2
