@@ -29,6 +29,7 @@ REASONS = {
 }
 ONE_DRAW = "one draw for each action is enough where chance hardly matters at this budget"
 CUT_SHORT = {
+    "exact": "auto takes the optimal policy itself, so the difference is luck of these episodes",
     "bounded": "it lists outcomes and narrows bounds until the best action is proven; cut short, it acts on "
     "estimates between them, which say little after fewer than ten trials",
     "learned": "an iteration of the learned model costs several of a tree's, and in few iterations it repays little",
