@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from tailwise._validate import real
 from tailwise.models.contract import Sense
-from tailwise.risk import conditional_value_at_risk, entropic_value_at_risk, erm, value_at_risk
+from tailwise.risk import (
+    Exceedance,
+    Objective,
+    as_objective,
+    conditional_value_at_risk,
+    entropic_value_at_risk,
+    erm,
+    value_at_risk,
+)
 
 Floats = NDArray[np.float64]
 
@@ -57,10 +65,12 @@ class Measures:
         A total that differs in its last digits alone (by 1e-11, relative) is not worse: 0.1 + 0.2 does not exceed 0.3.
         """
         totals, weights = self._atoms()
-        limit = real(total, "total")
-        slack = 1e-11 * max(abs(limit), float(np.abs(totals).max(initial=0.0)))
-        worse = self._signed(totals) > self._signed(limit) + slack
-        return float(np.mean(worse) if weights is None else weights[worse].sum())
+        return Exceedance(total).of(totals, weights, sense=self.sense)
+
+    def risk(self, objective: Objective | float) -> float:
+        """Return any objective of the totals, as ``ERM(0.5)`` or ``CVaR(0.95)``; a number is ``ERM(number)``."""
+        totals, weights = self._atoms()
+        return as_objective(objective).of(totals, weights, sense=self.sense)
 
     def quantile(self, level: float) -> float:
         """Return the least total x with ``P(X <= x) >= level``, ``level`` in [0, 1]."""

@@ -122,3 +122,31 @@ def entropic_value_at_risk(samples: ArrayLike, level: float, weights: ArrayLike 
 
     found = minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-10})
     return min(top, float(found.fun))
+
+
+def exceedance(samples: ArrayLike, threshold: float, weights: ArrayLike | None = None) -> float:
+    """Probability of a cost above a threshold.
+
+    Parameters
+    ----------
+    samples, weights : array_like of float, shape (n,)
+        Costs and optional non-negative weights, as in :func:`tailwise.erm`.
+    threshold : float
+        Finite cost.
+
+    Returns
+    -------
+    float
+        In [0, 1]. A cost that differs from the threshold in its last digits alone (by 1e-11, relative) is not above it.
+
+    Examples
+    --------
+    >>> from tailwise.risk import exceedance
+    >>> exceedance([0.1 + 0.2, 0.4], 0.3)
+    0.5
+    """
+    costs, shares = clean(samples, weights)
+    limit = real(threshold, "threshold")
+    finite = np.where(np.isinf(costs), limit, costs)
+    above = costs > limit + 1e-11 * np.maximum(abs(limit), np.abs(finite))
+    return min(1.0, math.fsum(shares[above]))
