@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from tailwise.planners import (
         AccMcts,
-        BoundedTrials,
+        BoundedRtdp,
         CvarMcts,
         DistributionalMcts,
         ErmMcts,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
     "AccMcts": "planners",
-    "BoundedTrials": "planners",
+    "BoundedRtdp": "planners",
     "CVaR": "risk",
     "CompiledSimulator": "models",
     "CvarMcts": "planners",

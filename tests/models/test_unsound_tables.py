@@ -25,7 +25,7 @@ ENTRIES = {
     "evaluate": lambda mdp: evaluate(mdp, np.zeros((3, 3), int), episodes=5, seed=0),
     "data": lambda mdp: mdp.data,
     "learned": lambda mdp: tailwise.LearnedModelSearch(mdp, 0.5, seed=0),
-    "bounded": lambda mdp: tailwise.BoundedTrials(mdp, 0.5, seed=0).plan(iterations=5),
+    "bounded": lambda mdp: tailwise.BoundedRtdp(mdp, 0.5, seed=0).plan(iterations=5),
     "cvar-mcts": lambda mdp: tailwise.CvarMcts(mdp, 0.5, seed=0).plan(iterations=5),
     "distributional": lambda mdp: tailwise.DistributionalMcts(mdp, lambda total: total, seed=0).plan(iterations=5),
     "auto": lambda mdp: tailwise.make_planner(mdp, 0.5, seed=0).plan(iterations=5),

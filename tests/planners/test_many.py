@@ -66,7 +66,7 @@ def test_python_keeps_to_one_thread_and_says_so():
 def test_planners_without_threads_say_so():
     mdp = domains.make("mdp-4")
     planners = {
-        "auto": AutoPlanner(mdp, 0.5, seed=0, tolerance=0.0),  # an option of bounded trials
+        "auto": AutoPlanner(mdp, 0.5, seed=0, tolerance=0.0),  # an option of bounded RTDP
         "learned": LearnedModelSearch(mdp, 0.5, seed=0),
         "bounded": make_planner(mdp, 0.5, kind="bounded", seed=0),
         "distributional": make_planner(mdp, 0.5, kind="distributional", seed=0),

@@ -8,7 +8,7 @@ import pytest
 
 from tailwise import (
     AccMcts,
-    BoundedTrials,
+    BoundedRtdp,
     CvarMcts,
     ErmMcts,
     ExactPlanner,
@@ -52,7 +52,7 @@ def words(document):
     ("build", "said"),
     [
         (ExactPlanner, ["exact, by backward induction", "What may happen", "right from 0.0340"]),
-        (BoundedTrials, ["is proven best", "with certainty", "What may happen"]),
+        (BoundedRtdp, ["is proven best", "with certainty", "What may happen"]),
         (LearnedModelSearch, ["is best with probability", "never seen in", "check: right is optimal"]),
         (ErmMcts, ["90 % interval", "as it was searched", "small enough to check"]),
         (Uct, ["as it was searched"]),
@@ -95,7 +95,7 @@ class Doors(Simulator):
 
 
 def test_a_simulator_that_lists_its_outcomes_has_exact_laws_too():
-    plan = BoundedTrials(Doors(), 0.1, seed=0).plan(iterations=100)
+    plan = BoundedRtdp(Doors(), 0.1, seed=0).plan(iterations=100)
     document = decision_report(plan)
     text = words(document)
     assert "Exact: the action now" in text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tailwise import (
-    BoundedTrials,
+    BoundedRtdp,
     ErmMcts,
     Simulator,
     TabularMDP,
@@ -140,7 +140,7 @@ def test_results_show_themselves_as_tables_of_text():
         assert text.startswith("<div>")
         assert ("&lt;script&gt;" in text) == (result is not faults)
     assert "*b*" in results[0]._repr_html_()
-    bounded = BoundedTrials(mdp, 0.5, seed=0).plan(iterations=1)
+    bounded = BoundedRtdp(mdp, 0.5, seed=0).plan(iterations=1)
     assert "ERM is in" in bounded._repr_html_()
     assert f">{bounded.rows[0].erm:.5g}<" not in bounded._repr_html_()  # the middle of its bounds
     assert results[-1].violations[0].where in results[-1]._repr_html_()

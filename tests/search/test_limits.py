@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tailwise import BoundedTrials, ErmMcts, LearnedModelSearch, domains
+from tailwise import BoundedRtdp, ErmMcts, LearnedModelSearch, domains
 from tailwise.search import StopReason
 from tailwise.search import arena as units
 
@@ -46,15 +46,15 @@ def test_counts_stop_at_two_billion_and_wrap_nowhere():
 
 def test_links_of_the_learned_model_and_of_bounded_trials_stop_before_they_wrap(monkeypatch):
     """The bounds are lowered here: real ones are met beyond fifty gigabytes."""
-    from tailwise.planners import bounded
+    from tailwise.planners import bounded_rtdp
     from tailwise.search.learned import store
 
     monkeypatch.setattr(store, "MOST_ENTRIES", 512)
     plan = LearnedModelSearch(domains.make("grid-mdp"), 0.1, seed=0).plan(iterations=3000)
     assert plan.stopped is StopReason.MAX_MEMORY
     assert 0 < plan.iterations < 3000
-    monkeypatch.setattr(bounded, "_MOST_NODES", 20)
-    assert BoundedTrials(domains.make("grid-mdp"), 0.1, seed=0).plan(iterations=50).stopped is StopReason.MAX_NODES
+    monkeypatch.setattr(bounded_rtdp, "_MOST_NODES", 20)
+    assert BoundedRtdp(domains.make("grid-mdp"), 0.1, seed=0).plan(iterations=50).stopped is StopReason.MAX_NODES
 
 
 def test_the_counts_of_a_run():

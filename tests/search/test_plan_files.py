@@ -9,7 +9,7 @@ import pytest
 
 from tailwise import (
     AccMcts,
-    BoundedTrials,
+    BoundedRtdp,
     ErmMcts,
     LearnedModelSearch,
     Simulator,
@@ -25,7 +25,7 @@ PLANS = {
     "tree": lambda: ErmMcts(FOUR, 0.5, seed=0),
     "utility": lambda: AccMcts(FOUR, 0.5, seed=0),
     "learned": lambda: LearnedModelSearch(FOUR, 0.5, seed=0),
-    "bounded": lambda: BoundedTrials(FOUR, 0.5, seed=0),
+    "bounded": lambda: BoundedRtdp(FOUR, 0.5, seed=0),
     "exact": lambda: make_planner(FOUR, 0.5, seed=0),
 }
 

@@ -16,7 +16,7 @@ import pytest
 from tailwise import (
     AccMcts,
     BellmanBackup,
-    BoundedTrials,
+    BoundedRtdp,
     CompiledSimulator,
     CvarMcts,
     ErmMcts,
@@ -125,8 +125,8 @@ SEARCHES = {
     "widened": lambda: ErmMcts(walk("tuple"), 0.2, seed=0, widening=Widening(), rollout_policy=lowest),
     "learned": lambda: LearnedModelSearch(GRID, 0.1, seed=3),
     "learned python": lambda: LearnedModelSearch(walk(), 0.2, seed=3, widening=Widening()),
-    "bounded": lambda: BoundedTrials(GRID, 0.1, seed=3),
-    "bounded python": lambda: BoundedTrials(walk("named"), 0.1, seed=3, width=0.0),
+    "bounded": lambda: BoundedRtdp(GRID, 0.1, seed=3),
+    "bounded python": lambda: BoundedRtdp(walk("named"), 0.1, seed=3, width=0.0),
 }
 NEEDS = {"nlu": {"utility": square}, "widened": {"rollout_policy": lowest}}
 SOME = 300

@@ -280,7 +280,7 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[Any]
 
 
 def _risk(plan: Any, found: Any) -> str:
-    """Return the ERM of a plan or of one of its rows; of bounded trials what it lies in, with certainty."""
+    """Return the ERM of a plan or of one of its rows; of bounded RTDP what it lies in, with certainty."""
     if isinstance(plan, BoundedPlan) and found is not None:
         return span(plan.lower, plan.upper) if found is plan else span(*found.interval)
     return _number(getattr(found, "value" if found is plan else "erm", math.nan))

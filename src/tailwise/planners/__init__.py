@@ -3,8 +3,8 @@
 from tailwise.planners import until
 from tailwise.planners.acc_mcts import AccMcts
 from tailwise.planners.backward_induction import Solution, backward_induction
-from tailwise.planners.bounded import BoundedTrials
 from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
+from tailwise.planners.bounded_rtdp import BoundedRtdp
 from tailwise.planners.constrained import ConstrainedPlan, constrained_planning
 from tailwise.planners.cvar import TotalPlan, cvar_planning, exceedance_planning
 from tailwise.planners.cvar_mcts import CvarMcts, CvarPlan
@@ -31,7 +31,7 @@ __all__ = [
     "AutoPlanner",
     "BoundedPlan",
     "BoundedRow",
-    "BoundedTrials",
+    "BoundedRtdp",
     "ConstrainedPlan",
     "CvarMcts",
     "CvarPlan",

@@ -1,4 +1,4 @@
-"""Point estimates between the bounds: what bounded trials recommend before a proof.
+"""Point estimates between the bounds: what bounded RTDP recommends before a proof.
 
 Bounds that begin with the range of all costs stay far apart until shortly before a proof, and which action has the
 least of either says little. So a report makes one backward sweep over the pairs (step, state) that trials came through,

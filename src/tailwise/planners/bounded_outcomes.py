@@ -1,4 +1,4 @@
-"""Where bounded trials read outcomes: a table as it is, or the part of a simulator that was asked for.
+"""Where bounded RTDP reads outcomes: a table as it is, or the part of a simulator that was asked for.
 
 A simulator's step does not depend on the step index, so its outcomes are listed once for each state. Listing fills a
 table that compiled trials read; they stop where it has a gap and go on when it is filled.
@@ -140,7 +140,7 @@ class SimulatorListing:
         validate_simulator(model)
         if own_method(model, "outcomes") is None:
             raise ModelError(
-                f"{model_name(model)} has no outcomes(state, action), which bounded trials need; search it with ErmMcts"
+                f"{model_name(model)} has no outcomes(state, action), which bounded RTDP needs; search it with ErmMcts"
             )
         self.model = model
         self._ranges = {"outcomes": step_range, "terminal_cost": terminal_range}

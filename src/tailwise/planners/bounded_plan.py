@@ -1,4 +1,4 @@
-"""What bounded trials found: a plan whose intervals are certain."""
+"""What bounded RTDP found: a plan whose intervals are certain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BoundedRow(ActionRow):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedPlan(Plan):
-    """The outcome of one call of :meth:`tailwise.BoundedTrials.plan`.
+    """The outcome of one call of :meth:`tailwise.BoundedRtdp.plan`.
 
     Beside what every plan carries (``action`` is the one of the best ``erm`` until one is proven, ``value`` the
     estimate of the optimal risk; ``iterations`` counts trials and ``simulator_steps`` the states they came to):

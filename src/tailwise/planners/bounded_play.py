@@ -1,4 +1,4 @@
-"""Totals of episodes under what bounded trials know: the distribution behind a risk.
+"""Totals of episodes under what bounded RTDP knows: the distribution behind a risk.
 
 The policy takes the action of least upper bound everywhere. Upper bounds that begin with the largest costs exceed their
 own backups, now and later, so the risk of this policy is at most the upper bound of the action that it begins with.

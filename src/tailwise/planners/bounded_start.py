@@ -41,7 +41,7 @@ class Start(NamedTuple):
 
 
 def starting_point(model: Any, bounds: Bounds | None, terminal_bounds: Range | None) -> tuple[Listing, Start]:
-    """Return the listing of a model and the bounds to begin with; see :class:`tailwise.BoundedTrials`."""
+    """Return the listing of a model and the bounds to begin with; see :class:`tailwise.BoundedRtdp`."""
     horizon, discount = model.horizon, model.discount
     asked = Start(np.empty(0), np.empty(0), 0.0)
     if isinstance(model, TabularMDP):

@@ -1,8 +1,8 @@
 """One door to every planner: :func:`make_planner`.
 
 What it chooses by itself follows what the model offers. A small table is solved exactly, and so is a simulator that
-lists its outcomes and reaches few states. Where more are listed, bounded trials prove the best action and store only
-what they come through. A black box is sampled, and what was drawn is kept as a learned model. Where none of these
+lists its outcomes and reaches few states. Where more are listed, bounded RTDP proves the best action and stores only
+what it comes through. A black box is sampled, and what was drawn is kept as a learned model. Where none of these
 takes the options that are given, a tree search does.
 """
 

@@ -38,7 +38,7 @@ from tailwise.search.plan import Plan
 
 _KINDS: dict[type, str] = {
     CvarPlan: "learned model, solved for the CVaR", DistributionalPlan: "learned model, solved for laws of the total",
-    BoundedPlan: "bounded trials", ExactPlan: "backward induction", LearnedPlan: "learned-model search",
+    BoundedPlan: "bounded RTDP", ExactPlan: "backward induction", LearnedPlan: "learned-model search",
     Plan: "tree search", UtilityPlan: "tree search for a utility, on accrued costs",
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """What may come of each action: the best that can be said, with a word on where it comes from.
 
 On a table that is small enough, the exact law of the total: the action, and then what is optimal at the root's risk
-level. Else what the planner has: episodes played with what is certain (bounded trials), or the totals that its search
+level. Else what the planner has: episodes played with what is certain (bounded RTDP), or the totals that its search
 sampled, exploration and all.
 """
 

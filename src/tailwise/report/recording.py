@@ -37,7 +37,7 @@ def recorded_plan(
     Parameters
     ----------
     planner : Planner
-        What plans. Tree searches, learned-model searches and bounded trials are recorded; others plan without.
+        What plans. Tree searches, learned-model searches and bounded RTDP are recorded; others plan without.
     iterations, seconds, threads, until, progress : optional
         As for ``planner.plan``; with ``iterations`` the result is the same.
 

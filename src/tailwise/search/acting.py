@@ -65,5 +65,5 @@ class ActsByPlanning:
         """
         raise OptionError(
             f"{path}: a {type(self).__name__} cannot be kept in a file; save its plan (plan.save(path)), or take a "
-            "search that can: LearnedModelSearch, ErmMcts, AccMcts, NluMcts, Uct or BoundedTrials"
+            "search that can: LearnedModelSearch, ErmMcts, AccMcts, NluMcts, Uct or BoundedRtdp"
         )

@@ -364,7 +364,7 @@ def load_plan(path: str | Path) -> Plan:
     """Read a plan that :meth:`Plan.save` wrote.
 
     It equals the plan that was saved, of the same class, with the same table, texts, ``to_dict()`` and sampled totals.
-    It has no tree (``root`` raises), and plays no episodes anew (``samples`` of bounded trials are empty).
+    It has no tree (``root`` raises), and plays no episodes anew (``samples`` of bounded RTDP are empty).
 
     Parameters
     ----------

@@ -113,11 +113,11 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
         The model that it searched, which the file does not hold.
     **functions
         The functions among its options, which the file does not hold either: ``rollout_policy``, ``leaf_value``,
-        ``utility`` of :class:`tailwise.NluMcts`, ``bounds`` of :class:`tailwise.BoundedTrials`.
+        ``utility`` of :class:`tailwise.NluMcts`, ``bounds`` of :class:`tailwise.BoundedRtdp`.
 
     Returns
     -------
-    TreeSearch, LearnedModelSearch or BoundedTrials
+    TreeSearch, LearnedModelSearch or BoundedRtdp
         Of the class that was saved. The same calls give what they would have given, bit for bit.
 
     Raises

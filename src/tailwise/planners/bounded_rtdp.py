@@ -1,4 +1,4 @@
-"""Bounded trials: a decision that is proven, where the outcomes of a model are known.
+"""Bounded RTDP: a decision that is proven, where the outcomes of a model are known.
 
 Each pair (step, state) has a lower and an upper bound on its optimal entropic risk-to-go. A trial walks down from the
 root, taking the action of least lower bound (the best one that is not ruled out; at the root the less certain of
@@ -60,7 +60,7 @@ _KEPT = ("low", "high", "limits", "path", "book", "root_low", "root_high", "root
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
 
-class BoundedTrials(RootedSearch[BoundedPlan]):
+class BoundedRtdp(RootedSearch[BoundedPlan]):
     """Certified bounds on the optimal entropic risk, and an action that is proven best.
 
     An iteration is a trial. Without a limit ``plan`` goes on until the action is proven best; a plan that was cut short
@@ -103,8 +103,8 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
 
     Examples
     --------
-    >>> from tailwise import BoundedTrials, domains
-    >>> planner = BoundedTrials(domains.make("mdp-4"), beta=0.5, seed=0)
+    >>> from tailwise import BoundedRtdp, domains
+    >>> planner = BoundedRtdp(domains.make("mdp-4"), beta=0.5, seed=0)
     >>> plan = planner.plan(iterations=1000)
     >>> plan.label, plan.proven, plan.lower <= 1.779207373 <= plan.upper
     ('safe', True, True)
@@ -194,7 +194,7 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
     @classmethod
     def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
         search = object.__new__(cls)
-        BoundedTrials.__init__(search, model, **recipe)
+        BoundedRtdp.__init__(search, model, **recipe)
         return search
 
     def _begin(self, handle: int, step: int) -> None:
@@ -404,6 +404,6 @@ class BoundedTrials(RootedSearch[BoundedPlan]):
 
 
 register_planner(
-    "bounded", BoundedTrials, summary="certified bounds on the optimal risk, and an action proven best",
+    "bounded", BoundedRtdp, summary="certified bounds on the optimal risk, and an action proven best",
     needs_outcomes=True,
 )  # fmt: skip

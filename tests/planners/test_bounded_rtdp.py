@@ -1,4 +1,4 @@
-"""Bounded trials against the exact solver, 60-digit arithmetic, and themselves on other kinds of model."""
+"""Bounded RTDP against the exact solver, 60-digit arithmetic, and itself on other kinds of model."""
 
 import copy
 import math
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from conftest import random_mdp
-from tailwise import BoundedTrials, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, erm, evaluate
+from tailwise import BoundedRtdp, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, erm, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation import cost_distribution
 from tailwise.models import tabulate
-from tailwise.planners import BoundedPlan, bounded
+from tailwise.planners import BoundedPlan, bounded_rtdp
 from tailwise.search import StopReason
 
 BETAS = (-2.0, -0.5, -1e-9, 0.0, 1e-12, 0.1, 1.0, 5.0)
@@ -45,7 +45,7 @@ def check_a_random_problem(seed):
     exact = solution.q_values[0, mdp.start, mdp.actions(mdp.start)]
     best = exact.min() if mdp.sense == "cost" else exact.max()
     scale = max(1.0, float(np.abs(exact).max()))
-    planner = BoundedTrials(mdp, beta, seed=seed, width=1e-6 * scale)
+    planner = BoundedRtdp(mdp, beta, seed=seed, width=1e-6 * scale)
     before = None
     for _ in range(200):
         plan = planner.plan(iterations=1)
@@ -106,7 +106,7 @@ def test_bounds_hold_for_real_numbers_not_only_up_to_rounding(beta):
     with mpmath.workdps(60):
         for seed in range(12):
             mdp = random_mdp(seed, horizon=5, per_step=seed % 3 == 0, done=seed % 2 == 0, scale=10.0)
-            plan = BoundedTrials(mdp, beta, seed=0, width=1e-10).plan(iterations=500)
+            plan = BoundedRtdp(mdp, beta, seed=0, width=1e-10).plan(iterations=500)
             assert plan.upper - plan.lower <= 1e-10
             assert mpmath.mpf(plan.lower) < precise_value(mdp, beta) < mpmath.mpf(plan.upper)
 
@@ -120,7 +120,7 @@ def test_the_papers_problems_are_proven_within_two_hundred_trials(name, beta):
     mdp = domains.make(name)
     solution = backward_induction(mdp, beta)
     for seed in range(3):
-        plan = BoundedTrials(mdp, beta, seed=seed).plan(iterations=200)
+        plan = BoundedRtdp(mdp, beta, seed=seed).plan(iterations=200)
         assert plan.proven
         assert plan.action in solution.optimal_actions(0, mdp.start)
 
@@ -129,14 +129,14 @@ def test_the_papers_problems_are_proven_within_two_hundred_trials(name, beta):
 def test_every_trial_closes_a_pair(seed):
     """A trial goes on to pairs whose bounds differ, and the last one's meet: there are no more trials than pairs."""
     mdp, beta = problem(seed)
-    plan = BoundedTrials(mdp, beta, seed=seed, width=1e-7).plan()
+    plan = BoundedRtdp(mdp, beta, seed=seed, width=1e-7).plan()
     assert plan.stopped is StopReason.PROVEN
     assert plan.iterations <= mdp.num_states * mdp.horizon
 
 
 def test_bounds_that_cannot_come_closer_end_the_search():
     mdp = domains.make("grid-mdp")
-    plan = BoundedTrials(mdp, 0.1, seed=0, width=0.0).plan()
+    plan = BoundedRtdp(mdp, 0.1, seed=0, width=0.0).plan()
     assert plan.stopped is StopReason.PROVEN
     assert 0.0 < plan.upper - plan.lower < 1e-9
 
@@ -144,14 +144,14 @@ def test_bounds_that_cannot_come_closer_end_the_search():
 @pytest.mark.compiled
 def test_ties_know_how_far_rounding_adds_up():
     long = domains.make("mdp-4", horizon=5_000, discount=1.0)
-    plan = BoundedTrials(long, 1e-4, seed=0, width=0.0).plan(seconds=60)
+    plan = BoundedRtdp(long, 1e-4, seed=0, width=0.0).plan(seconds=60)
     assert plan.stopped is StopReason.PROVEN
     assert plan.lower <= backward_induction(long, 1e-4).value <= plan.upper
 
 
 def test_a_copy_goes_on_by_itself():
     mdp = domains.make("grid-mdp")
-    planner = BoundedTrials(mdp, 0.1, seed=3)
+    planner = BoundedRtdp(mdp, 0.1, seed=3)
     planner.plan(iterations=4)
     twin = copy.deepcopy(planner)
     expected = numbers(planner.plan(iterations=4))
@@ -161,9 +161,9 @@ def test_a_copy_goes_on_by_itself():
 def test_a_large_sweep_is_done_in_slices(monkeypatch):
     """Between two slices the clock is looked at; the bounds are the same."""
     mdp = domains.make("grid-mdp")
-    whole = BoundedTrials(mdp, 0.1, seed=0).plan()
-    monkeypatch.setattr(bounded, "_SLICE", 7)
-    assert numbers(BoundedTrials(mdp, 0.1, seed=0).plan()) == numbers(whole)
+    whole = BoundedRtdp(mdp, 0.1, seed=0).plan()
+    monkeypatch.setattr(bounded_rtdp, "_SLICE", 7)
+    assert numbers(BoundedRtdp(mdp, 0.1, seed=0).plan()) == numbers(whole)
 
 
 def test_it_can_be_interrupted_while_a_simulator_is_asked():
@@ -175,8 +175,8 @@ def test_it_can_be_interrupted_while_a_simulator_is_asked():
             return super().outcomes(state, action)
 
     mdp = random_mdp(3, states=6, horizon=6)
-    calm = BoundedTrials(Listed(mdp), 0.5, seed=0, bounds=(-10.0, 10.0), terminal_bounds=(-10.0, 10.0)).plan()
-    planner = BoundedTrials(Interrupting(mdp), 0.5, seed=0, bounds=(-10.0, 10.0), terminal_bounds=(-10.0, 10.0))
+    calm = BoundedRtdp(Listed(mdp), 0.5, seed=0, bounds=(-10.0, 10.0), terminal_bounds=(-10.0, 10.0)).plan()
+    planner = BoundedRtdp(Interrupting(mdp), 0.5, seed=0, bounds=(-10.0, 10.0), terminal_bounds=(-10.0, 10.0))
     try:
         assert planner.plan().stopped is StopReason.INTERRUPTED
     except KeyboardInterrupt:  # nothing was known yet
@@ -185,7 +185,7 @@ def test_it_can_be_interrupted_while_a_simulator_is_asked():
 
 
 def test_a_callback_must_not_plan_with_the_same_planner():
-    planner = BoundedTrials(domains.make("grid-mdp"), 0.1, seed=0, width=0.0)
+    planner = BoundedRtdp(domains.make("grid-mdp"), 0.1, seed=0, width=0.0)
     with pytest.raises(OptionError, match="callback"):
         planner.plan(iterations=50, until=lambda plan: planner.plan(iterations=1))
 
@@ -193,7 +193,7 @@ def test_a_callback_must_not_plan_with_the_same_planner():
 def test_ties_are_proven_too():
     """At beta 0.5 three actions of grid-mdp are equally good: none can be proven better than the others."""
     mdp = domains.make("grid-mdp")
-    plan = BoundedTrials(mdp, 0.5, seed=0).plan()
+    plan = BoundedRtdp(mdp, 0.5, seed=0).plan()
     assert plan.proven
     assert plan.action in backward_induction(mdp, 0.5).optimal_actions(0, mdp.start)
     assert plan.upper - min(row.lower for row in plan.rows if row.action != plan.action) > 0
@@ -202,14 +202,14 @@ def test_ties_are_proven_too():
 def test_a_tolerance_ends_the_search_sooner_and_a_width_later():
     mdp = domains.make("grid-mdp")
     plain, coarse, fine = (
-        BoundedTrials(mdp, 0.1, seed=0, **options).plan() for options in ({}, {"tolerance": 8.0}, {"width": 1e-6})
+        BoundedRtdp(mdp, 0.1, seed=0, **options).plan() for options in ({}, {"tolerance": 8.0}, {"width": 1e-6})
     )
     assert coarse.iterations < plain.iterations <= fine.iterations
     assert fine.upper - fine.lower <= 1e-6
     others = [row.lower for row in coarse.rows if row.action != coarse.action]
     assert coarse.upper <= min(others) + 8.0 + 1e-6
     with pytest.raises(OptionError, match="tolerance"):
-        BoundedTrials(mdp, 0.1, tolerance=-1.0)
+        BoundedRtdp(mdp, 0.1, tolerance=-1.0)
 
 
 class Listed(Simulator):
@@ -243,7 +243,7 @@ def test_simulators_and_tables_agree_to_the_last_bit(seed):
     mdp = random_mdp(seed, states=5, horizon=6, done=seed % 2 == 0)
     if seed == 3:
         mdp = replace(mdp, sense="reward")
-    table, simulator = BoundedTrials(mdp, 0.7, seed=1), BoundedTrials(Listed(mdp), 0.7, seed=1)
+    table, simulator = BoundedRtdp(mdp, 0.7, seed=1), BoundedRtdp(Listed(mdp), 0.7, seed=1)
     for _ in range(3):
         assert numbers(table.plan(iterations=3)) == numbers(simulator.plan(iterations=3))
     action = table.plan(iterations=1).action
@@ -256,13 +256,13 @@ def test_simulators_and_tables_agree_to_the_last_bit(seed):
 def test_a_simulator_is_asked_once_and_only_for_what_trials_reach():
     """A walk whose first step decides: most of its states are never listed."""
     model = Walk(horizon=40)
-    planner = BoundedTrials(model, 0.5, seed=0, bounds=(0.0, 5.0))
+    planner = BoundedRtdp(model, 0.5, seed=0, bounds=(0.0, 5.0))
     assert model.asked == []
     plan = planner.plan(iterations=300)
     assert plan.proven
     assert plan.action == "leave"
     assert len(model.asked) == len(set(model.asked)) < 10
-    everything = BoundedTrials(Walk(horizon=40), 0.5, seed=0)
+    everything = BoundedRtdp(Walk(horizon=40), 0.5, seed=0)
     assert len(everything.model.asked) > 1000
     assert everything.plan().action == "leave"
 
@@ -297,7 +297,7 @@ def test_the_first_action_of_simulated_domains(name):
     table = tabulate(model)
     solution = backward_induction(table, 0.1)
     listed = list(range(model.actions(model.start)))
-    planner = BoundedTrials(model, 0.1)
+    planner = BoundedRtdp(model, 0.1)
     for seed in range(20):
         plan = planner.fresh(seed).plan(iterations=2000)
         assert plan.proven
@@ -310,7 +310,7 @@ def test_the_first_action_of_simulated_domains(name):
 def test_the_first_action_of_sailing():
     model = domains.make("sailing")
     solution = backward_induction(tabulate(model), 0.1)
-    planner = BoundedTrials(model, 0.1)
+    planner = BoundedRtdp(model, 0.1)
     for seed in range(20):
         plan = planner.fresh(seed).plan(iterations=5000)
         assert plan.proven
@@ -327,7 +327,7 @@ def test_first_bounds_hold_for_a_root_that_reaches_further():
         def actions(self, state):
             return ("walk",)
 
-    planner = BoundedTrials(Dearer(5), 0.5, seed=0)
+    planner = BoundedRtdp(Dearer(5), 0.5, seed=0)
     planner.plan()
     planner.reset((30, 0))
     plan = planner.plan(iterations=1)
@@ -340,21 +340,21 @@ def test_first_bounds_hold_for_a_root_that_reaches_further():
 def test_rewards_mirror_costs():
     mdp = random_mdp(7, horizon=5)
     mirrored = replace(mdp, sense="reward")
-    plan, mirror = BoundedTrials(mdp, 0.8, seed=0).plan(), BoundedTrials(mirrored, 0.8, seed=0).plan()
+    plan, mirror = BoundedRtdp(mdp, 0.8, seed=0).plan(), BoundedRtdp(mirrored, 0.8, seed=0).plan()
     assert mirror.action == plan.action
     assert (mirror.lower, mirror.upper) == (-plan.upper, -plan.lower)
     assert mirror.value == -plan.value
     walk = Walk(horizon=5)
     walk.sense = "reward"  # now 2 for leaving is poor
-    assert BoundedTrials(walk, 0.5, seed=0, bounds=(0.0, 5.0)).plan().action == "walk"
+    assert BoundedRtdp(walk, 0.5, seed=0, bounds=(0.0, 5.0)).plan().action == "walk"
 
 
 def test_one_call_or_many_is_the_same_and_a_seed_fixes_the_result():
     mdp = domains.make("grid-mdp")
-    planner = BoundedTrials(mdp, 0.1, seed=5)
+    planner = BoundedRtdp(mdp, 0.1, seed=5)
     for _ in range(9):
         pieces = planner.plan(iterations=1)
-    whole = BoundedTrials(mdp, 0.1, seed=5).plan(iterations=9)
+    whole = BoundedRtdp(mdp, 0.1, seed=5).plan(iterations=9)
     assert numbers(whole)[0:3] == numbers(pieces)[0:3]
     assert numbers(whole)[4] == numbers(pieces)[4]
     assert numbers(planner.fresh(5).plan(iterations=9)) == numbers(whole)
@@ -363,7 +363,7 @@ def test_one_call_or_many_is_the_same_and_a_seed_fixes_the_result():
 
 def test_what_was_learned_is_kept_when_the_root_moves_on():
     mdp = domains.make("grid-mdp")
-    planner = BoundedTrials(mdp, 0.1, seed=0, width=1e-6)
+    planner = BoundedRtdp(mdp, 0.1, seed=0, width=1e-6)
     solution = backward_induction(mdp, 0.1)
     state = mdp.start
     first = planner.plan()
@@ -381,7 +381,7 @@ def test_what_was_learned_is_kept_when_the_root_moves_on():
 def test_a_state_never_met_and_a_root_of_ones_own():
     mdp = domains.make("mdp-4")
     solution = backward_induction(mdp, 0.5)
-    planner = BoundedTrials(mdp, 0.5, seed=0)
+    planner = BoundedRtdp(mdp, 0.5, seed=0)
     planner.advance("safe", 3)
     plan = planner.plan()
     assert plan.lower <= solution.values[1, 3] <= plan.upper
@@ -405,13 +405,13 @@ def test_limits_on_memory_are_outcomes_and_the_bounds_hold():
     mdp = domains.make("grid-mdp")
     solution = backward_induction(mdp, 0.1)
     for limit, reason in (({"max_nodes": 20}, StopReason.MAX_NODES), ({"max_memory": 2000}, StopReason.MAX_MEMORY)):
-        planner = BoundedTrials(mdp, 0.1, seed=0, **limit)
+        planner = BoundedRtdp(mdp, 0.1, seed=0, **limit)
         plan = planner.plan()
         assert plan.stopped is reason
         assert plan.nodes <= 50
         assert not plan.proven
         assert plan.lower <= solution.value <= plan.upper
-    small = BoundedTrials(mdp, 0.1, seed=0, max_nodes=1).plan()
+    small = BoundedRtdp(mdp, 0.1, seed=0, max_nodes=1).plan()
     assert small.stopped is StopReason.MAX_NODES
     assert small.lower <= solution.value <= small.upper
 
@@ -435,7 +435,7 @@ class Heavy(Simulator):
 
 
 def test_max_memory_counts_the_states_of_a_simulator():
-    planner = BoundedTrials(Heavy(), 0.1, bounds=(0.0, 1.0), seed=0, max_memory=4_000_000, width=1e-9)
+    planner = BoundedRtdp(Heavy(), 0.1, bounds=(0.0, 1.0), seed=0, max_memory=4_000_000, width=1e-9)
     plan = planner.plan()
     assert plan.stopped is StopReason.MAX_MEMORY
     assert 3.8e6 < plan.bytes < 4.3e6  # the outcomes of one state are listed as a whole
@@ -448,7 +448,7 @@ def test_what_a_new_root_does_not_reach_makes_room():
     """A walk that never returns: of the pairs that were stored at the first root, few are left at the tenth step."""
     model = Walk(horizon=14)
     model.actions = lambda state: ("walk",)
-    planner = BoundedTrials(model, 0.05, seed=0, max_nodes=60, width=1e-9)
+    planner = BoundedRtdp(model, 0.05, seed=0, max_nodes=60, width=1e-9)
     assert planner.plan().stopped is StopReason.MAX_NODES
     for h in range(10):
         assert planner.plan().nodes <= 60
@@ -460,33 +460,33 @@ def test_what_a_new_root_does_not_reach_makes_room():
 
 def test_memory_grows_with_what_is_reached():
     mdp = domains.make("grid-mdp")
-    planner = BoundedTrials(mdp, 0.1, seed=0)
+    planner = BoundedRtdp(mdp, 0.1, seed=0)
     planner._resize(4, None)  # so small that it must grow many times
     planner.reset()
     planner._resize(4, None)
     grown = planner.plan()
     assert grown.proven
-    assert grown.nodes == BoundedTrials(mdp, 0.1, seed=0).plan().nodes
+    assert grown.nodes == BoundedRtdp(mdp, 0.1, seed=0).plan().nodes
 
 
 def test_other_ways_to_stop():
     mdp = domains.make("grid-mdp")
     seen = []
-    plan = BoundedTrials(mdp, 0.1, seed=0).plan(
+    plan = BoundedRtdp(mdp, 0.1, seed=0).plan(
         until=lambda plan: plan.upper - plan.lower < 100.0, progress=lambda *now: seen.append(now)
     )
     assert plan.stopped is StopReason.UNTIL
     assert not plan.proven
     assert seen[-1][0] == plan.iterations
-    plan = BoundedTrials(mdp, 0.1, seed=0, width=0.0).plan(seconds=1e-9)
+    plan = BoundedRtdp(mdp, 0.1, seed=0, width=0.0).plan(seconds=1e-9)
     assert plan.stopped is StopReason.SECONDS
-    assert BoundedTrials(mdp, 0.1, seed=0).plan(iterations=3).stopped is StopReason.ITERATIONS
+    assert BoundedRtdp(mdp, 0.1, seed=0).plan(iterations=3).stopped is StopReason.ITERATIONS
     with pytest.raises(OptionError, match="iterations"):
-        BoundedTrials(mdp, 0.1).plan(iterations=0)
+        BoundedRtdp(mdp, 0.1).plan(iterations=0)
 
 
 def test_a_plan_says_what_it_knows():
-    plan = BoundedTrials(domains.make("mdp-4"), 0.5, seed=0).plan()
+    plan = BoundedRtdp(domains.make("mdp-4"), 0.5, seed=0).plan()
     assert isinstance(plan, BoundedPlan)
     assert "take safe (proven best): ERM in [" in str(plan)
     row = plan.row("safe")
@@ -538,7 +538,7 @@ def test_estimates_are_what_their_definition_says():
     guesses = 0
     for seed in range(40):
         mdp, beta = problem(seed)
-        planner = BoundedTrials(mdp, beta, seed=seed)
+        planner = BoundedRtdp(mdp, beta, seed=seed)
         plan = planner.plan(iterations=1 + seed % 4)
         if plan.proven:
             continue
@@ -558,7 +558,7 @@ def test_a_plan_that_was_cut_short_is_worth_taking(name, beta, trials):
     exact = backward_induction(mdp, beta).q_values[0, mdp.start]
     ours, surest = [], []
     for seed in range(5):
-        plan = BoundedTrials(mdp, beta, seed=seed).plan(iterations=trials)
+        plan = BoundedRtdp(mdp, beta, seed=seed).plan(iterations=trials)
         assert not plan.proven
         assert "not proven" in str(plan)
         assert "estimate" in str(plan)
@@ -569,13 +569,13 @@ def test_a_plan_that_was_cut_short_is_worth_taking(name, beta, trials):
 
 
 def test_estimates_of_many_pairs_begin_at_bounds(monkeypatch):
-    monkeypatch.setattr(bounded, "_SLICE", 40)
+    monkeypatch.setattr(bounded_rtdp, "_SLICE", 40)
     mdp = tabulate(domains.make("battery"))
-    planner = BoundedTrials(mdp, 0.02, seed=0)
+    planner = BoundedRtdp(mdp, 0.02, seed=0)
     plan = planner.plan(iterations=10, until=lambda plan: plan.iterations == 10)
     assert plan.nodes > 80
     assert all(row.lower <= row.erm <= row.upper for row in plan.rows)
-    monkeypatch.setattr(bounded, "_SLICE", 1)  # the root alone
+    monkeypatch.setattr(bounded_rtdp, "_SLICE", 1)  # the root alone
     root = planner.plan(iterations=1, until=lambda plan: True)
     assert all(row.lower <= row.erm <= row.upper for row in root.rows)
 
@@ -584,7 +584,7 @@ def test_episodes_show_the_distribution_behind_the_risk():
     """The mean and the ERM of the totals against the exact law of the optimal policy; five standard errors."""
     mdp = domains.make("mdp-4")
     solution = backward_induction(mdp, 0.5)
-    plan = BoundedTrials(mdp, 0.5, seed=0, width=1e-6).plan()
+    plan = BoundedRtdp(mdp, 0.5, seed=0, width=1e-6).plan()
     law = cost_distribution(mdp, solution)
     totals = plan.samples("safe")
     assert totals.size == 4096
@@ -593,35 +593,35 @@ def test_episodes_show_the_distribution_behind_the_risk():
     assert std == pytest.approx(law.std, rel=0.1)
     assert np.array_equal(plan.samples("safe"), totals)
     assert plan.samples("risky").mean() != mean
-    early = BoundedTrials(mdp, 0.5, seed=0).plan(iterations=2)
+    early = BoundedRtdp(mdp, 0.5, seed=0).plan(iterations=2)
     assert early.row(early.action).lower <= early.samples(early.action).max()
 
 
 def test_episodes_on_simulators_ask_for_what_they_need():
     model = Walk(horizon=12)
-    plan = BoundedTrials(model, 0.5, seed=0, bounds=(0.0, 5.0)).plan()
+    plan = BoundedRtdp(model, 0.5, seed=0, bounds=(0.0, 5.0)).plan()
     assert np.all(plan.samples("leave") == 2.0)
     walked = plan.samples("walk")
     assert set(walked) <= {3.0, 7.0}  # once, and then leave
     assert walked.mean() == pytest.approx(5.0, abs=0.2)
     model.sense = "reward"
-    rewarded = BoundedTrials(model, 0.0, seed=0, bounds=(0.0, 5.0)).plan()
+    rewarded = BoundedRtdp(model, 0.0, seed=0, bounds=(0.0, 5.0)).plan()
     totals = rewarded.samples("walk")  # 1 or 5 for each of 12 steps
     assert totals.mean() == pytest.approx(36.0, abs=5 * 2 * 12**0.5 / 64)
     assert pickle.loads(pickle.dumps(rewarded)).samples("walk").size == 0
-    own = BoundedTrials(domains.make("mdp-4"), 0.5, bounds=lambda state, h: (0.0, 20.0)).plan(iterations=1)
+    own = BoundedRtdp(domains.make("mdp-4"), 0.5, bounds=lambda state, h: (0.0, 20.0)).plan(iterations=1)
     assert own.samples("risky").size == 0
 
 
 def test_bounds_of_the_users_own():
     mdp = domains.make("grid-mdp")
     solution = backward_induction(mdp, 0.1)
-    exact = BoundedTrials(mdp, 0.1, bounds=lambda s, h: (solution.values[h, s], solution.values[h, s])).plan()
+    exact = BoundedRtdp(mdp, 0.1, bounds=lambda s, h: (solution.values[h, s], solution.values[h, s])).plan()
     assert exact.proven
     assert exact.iterations == 0
     # the risk-neutral value is a lower bound where beta is positive
     neutral = backward_induction(mdp, 0.0)
-    plan = BoundedTrials(mdp, 0.1, bounds=lambda s, h: (neutral.values[h, s], 5.0 * (mdp.horizon - h))).plan()
+    plan = BoundedRtdp(mdp, 0.1, bounds=lambda s, h: (neutral.values[h, s], 5.0 * (mdp.horizon - h))).plan()
     assert plan.proven
     assert plan.lower - 1e-12 <= solution.value <= plan.upper + 1e-12
 
@@ -629,21 +629,21 @@ def test_bounds_of_the_users_own():
 def test_wrong_bounds_are_found_out():
     mdp = domains.make("grid-mdp")
     with pytest.raises(OptionError, match=r"contradict.*step"):
-        BoundedTrials(mdp, 0.1, bounds=lambda s, h: (30.0, 30.0)).plan()
+        BoundedRtdp(mdp, 0.1, bounds=lambda s, h: (30.0, 30.0)).plan()
     with pytest.raises(OptionError, match=r"bounds.*pair"):
-        BoundedTrials(mdp, 0.1, bounds=lambda s, h: 3.0).plan()
+        BoundedRtdp(mdp, 0.1, bounds=lambda s, h: 3.0).plan()
     with pytest.raises(OptionError, match="must not exceed"):
-        BoundedTrials(Walk(3), 0.1, bounds=(2.0, 1.0))
+        BoundedRtdp(Walk(3), 0.1, bounds=(2.0, 1.0))
     with pytest.raises(OptionError, match="costs of a table are known"):
-        BoundedTrials(mdp, 0.1, bounds=(0.0, 1.0))
+        BoundedRtdp(mdp, 0.1, bounds=(0.0, 1.0))
     with pytest.raises(OptionError, match=r"outcomes\(\(0, 0\), 'walk'\) of Walk holds 5, outside bounds=\(0, 4\)"):
-        BoundedTrials(Walk(3), 0.1, bounds=(0.0, 4.0)).plan()
+        BoundedRtdp(Walk(3), 0.1, bounds=(0.0, 4.0)).plan()
     listed = Listed(domains.make("mdp-4"))
     with pytest.raises(OptionError, match="terminal_bounds"):
-        BoundedTrials(listed, 0.1, bounds=(0.0, 1.0))
-    assert BoundedTrials(listed, 0.1, bounds=(0.0, 1.0), terminal_bounds=(0.0, 0.0)).plan().proven
+        BoundedRtdp(listed, 0.1, bounds=(0.0, 1.0))
+    assert BoundedRtdp(listed, 0.1, bounds=(0.0, 1.0), terminal_bounds=(0.0, 0.0)).plan().proven
     with pytest.raises(OptionError, match=r"max_states=5.*give bounds"):
-        BoundedTrials(Walk(9), 0.1, max_states=5)
+        BoundedRtdp(Walk(9), 0.1, max_states=5)
 
 
 def test_models_that_cannot_be_listed_are_named():
@@ -652,25 +652,25 @@ def test_models_that_cannot_be_listed_are_named():
 
     drawn = CompiledSimulator(step, start=0, horizon=3, actions=2)
     with pytest.raises(ModelError, match="no outcomes"):
-        BoundedTrials(drawn, 0.1)
+        BoundedRtdp(drawn, 0.1)
 
     class Broken(Walk):
         def outcomes(self, state, action):
             return [(0.7, state, 1.0, False)]
 
     with pytest.raises(ModelError, match="sum to 1"):
-        BoundedTrials(Broken(3), 0.1, bounds=(0.0, 9.0)).plan()
+        BoundedRtdp(Broken(3), 0.1, bounds=(0.0, 9.0)).plan()
 
 
 def test_it_plays_episodes():
     mdp = domains.make("mdp-4")
-    played = evaluate(mdp, BoundedTrials(mdp, 0.5), episodes=40, iterations=200, seed=1)
+    played = evaluate(mdp, BoundedRtdp(mdp, 0.5), episodes=40, iterations=200, seed=1)
     expected = evaluate(mdp, backward_induction(mdp, 0.5), episodes=40, seed=1)
     assert np.array_equal(played.costs, expected.costs)
 
 
 def test_rows_of_equal_targets_are_two_outcomes():
     mdp = TabularMDP.from_outcomes([0, 0], [0, 0], [0, 0], [0.5, 0.5], [0.0, 2.0], horizon=1)
-    plan = BoundedTrials(mdp, 1.0).plan(iterations=1)
+    plan = BoundedRtdp(mdp, 1.0).plan(iterations=1)
     assert plan.value == pytest.approx(math.log((1 + math.e**2) / 2))
     assert plan.proven  # there is but one action

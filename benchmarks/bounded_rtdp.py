@@ -1,4 +1,4 @@
-"""Bounded trials: ``python benchmarks/bounded.py [--quick]``. Prints one JSON object.
+"""Bounded RTDP: ``python benchmarks/bounded_rtdp.py [--quick]``. Prints one JSON object.
 
 How many trials prove the first action, what the recommendation loses before that, and how long a decision takes on a
 large table against a full backward induction of the same table in the same process; the two alternate after a warm-up.
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise import BoundedTrials, TabularMDP, backward_induction, domains
+from tailwise import BoundedRtdp, TabularMDP, backward_induction, domains
 from tailwise.models import tabulate
 
 PROBLEMS = (
@@ -53,7 +53,7 @@ def proofs(name: str, beta: float, seeds: int) -> dict[str, Any]:
     model = domains.make(name)
     table = model if isinstance(model, TabularMDP) else tabulate(model)
     optimal = set(backward_induction(table, beta).optimal_actions(0, table.start).tolist())
-    plans = [BoundedTrials(table, beta, seed=seed).plan(iterations=10_000) for seed in range(seeds)]
+    plans = [BoundedRtdp(table, beta, seed=seed).plan(iterations=10_000) for seed in range(seeds)]
     trials = [plan.iterations for plan in plans]
     return {
         "problem": name, "beta": beta, "states": table.num_states, "horizon": table.horizon, "seeds": seeds,
@@ -72,7 +72,7 @@ def cut_short(name: str, beta: float, seeds: int) -> dict[str, Any]:
     regret = values - values.min() if table.sense == "cost" else values.max() - values
     found = np.zeros((3, len(FEW)))
     for seed in range(seeds):
-        planner, done = BoundedTrials(table, beta, seed=seed), 0
+        planner, done = BoundedRtdp(table, beta, seed=seed), 0
         for k, trials in enumerate(FEW):
             plan = planner.plan(iterations=trials - done)
             done = trials
@@ -89,11 +89,11 @@ def against_sweeps(size: int, horizon: int, beta: float, repeats: int) -> dict[s
     """A decision at the start of a large table, whole: the planner's set-up counts."""
     table = field(size, horizon)
     small = field(8, horizon)
-    BoundedTrials(small, beta, seed=0).plan(iterations=10), backward_induction(small, beta)
+    BoundedRtdp(small, beta, seed=0).plan(iterations=10), backward_induction(small, beta)
     ours, full = [], []
     for seed in range(repeats):
         begun = time.perf_counter()
-        plan = BoundedTrials(table, beta, seed=seed).plan(seconds=600)
+        plan = BoundedRtdp(table, beta, seed=seed).plan(seconds=600)
         ours.append(time.perf_counter() - begun)
         begun = time.perf_counter()
         solution = backward_induction(table, beta)
