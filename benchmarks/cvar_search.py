@@ -12,10 +12,10 @@ import numpy as np
 
 from tailwise import CvarMcts, DistributionalMcts, backward_induction, cvar_planning, domains
 from tailwise.evaluation.risk_frontier import policy_law
+from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
 from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.distributional_mcts import CvarOf, ErmOf
-from tailwise.planners.totals import reach_totals
 from tailwise.risk import conditional_value_at_risk, erm
 
 CVAR = (

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tailwise import backward_induction, cvar_planning, evar_planning, load
-from tailwise.evaluation import CostDistribution
 from tailwise.evaluation.risk_frontier import policy_law
+from tailwise.exact import CostDistribution
 
 LEVEL, HORIZON = 0.9, 12
 

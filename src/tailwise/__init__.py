@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from tailwise.bindings import Widening
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
     from tailwise.evaluation import Returns, choose_beta, evaluate, frontier, sampled_planning
+    from tailwise.exact import (
+        Solution,
+        backward_induction,
+        constrained_planning,
+        cvar_planning,
+        evar_planning,
+        exceedance_planning,
+        nested_cvar_planning,
+        truncate,
+    )
     from tailwise.formats import load, save
     from tailwise.models import (
         CompiledSimulator,
@@ -36,18 +46,10 @@ if TYPE_CHECKING:
         LearnedModelSearch,
         NluMcts,
         Planner,
-        Solution,
         Uct,
-        backward_induction,
-        constrained_planning,
-        cvar_planning,
-        evar_planning,
-        exceedance_planning,
         make_planner,
-        nested_cvar_planning,
         plan_many,
         register_planner,
-        truncate,
     )
     from tailwise.risk import (
         ERM,
@@ -111,37 +113,37 @@ _HOMES = {
     "Returns": "evaluation",
     "SearchOptions": "search",
     "Simulator": "models",
-    "Solution": "planners",
+    "Solution": "exact",
     "TabularMDP": "models",
     "TreeSearch": "search",
     "Uct": "planners",
     "Widening": "bindings",
     "WorstCase": "risk",
-    "backward_induction": "planners",
+    "backward_induction": "exact",
     "check_model": "models",
     "check_simulator": "models",
     "choose_beta": "evaluation",
-    "constrained_planning": "planners",
-    "cvar_planning": "planners",
+    "constrained_planning": "exact",
+    "cvar_planning": "exact",
     "erm": "risk",
     "evaluate": "evaluation",
-    "evar_planning": "planners",
-    "exceedance_planning": "planners",
+    "evar_planning": "exact",
+    "exceedance_planning": "exact",
     "frontier": "evaluation",
     "load": "formats",
     "load_plan": "search",
     "load_search": "search",
     "make_planner": "planners",
-    "nested_cvar_planning": "planners",
+    "nested_cvar_planning": "exact",
     "plan_many": "planners",
     "register_planner": "planners",
     "sampled_planning": "evaluation",
     "save": "formats",
-    "truncate": "planners",
+    "truncate": "exact",
 }
 _LAYERS = (
-    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "explore", "formats", "models", "planners"),
-    *("report", "reproduction", "risk", "scale", "search", "theory"),
+    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "exact", "explore", "formats", "models"),
+    *("planners", "report", "reproduction", "risk", "scale", "search", "theory"),
 )
 
 __all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]

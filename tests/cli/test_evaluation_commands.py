@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from tailwise.cli import compare, evaluate, reproduce
 from tailwise.errors import ModelError, OptionError, RunError, UnknownNameError
-from tailwise.planners import backward_induction, make_planner
+from tailwise.exact import backward_induction
+from tailwise.planners import make_planner
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

@@ -12,7 +12,7 @@ from small_tables import random_table
 from tailwise import TabularMDP, backward_induction, choose_beta, domains, erm, evar_planning
 from tailwise.cli.app import app
 from tailwise.errors import ModelError, OptionError
-from tailwise.evaluation import cost_distribution
+from tailwise.exact import cost_distribution
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.1, 1e4))

@@ -11,7 +11,8 @@ from small_tables import random_table
 from tailwise import ExactPlanner, TabularMDP, backward_induction, domains, evar_planning, frontier
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
-from tailwise.evaluation import cost_distribution, evaluate
+from tailwise.evaluation import evaluate
+from tailwise.exact import cost_distribution
 
 
 @pytest.mark.compiled

@@ -12,8 +12,9 @@ from tailwise.domains import make
 from tailwise.errors import OptionError
 from tailwise.evaluation import Returns, bootstrap_interval, compare, evaluate
 from tailwise.evaluation.bootstrap import statistic
+from tailwise.exact import backward_induction
 from tailwise.models import TabularMDP
-from tailwise.planners import ErmMcts, backward_induction
+from tailwise.planners import ErmMcts
 from tailwise.risk import conditional_value_at_risk, erm, value_at_risk
 
 COSTS = np.array([3.0, 1.0, 2.0, 2.0, 10.0, 4.0])

@@ -8,7 +8,7 @@ import pytest
 import tailwise
 from tailwise import AccMcts, ErmMcts, ExactPlanner, NluMcts, TabularMDP, Uct, backward_induction, check_model, evaluate
 from tailwise.errors import ModelError, SimulatorError
-from tailwise.evaluation import policy_risk
+from tailwise.exact import policy_risk
 from tailwise.models.contract import LARGEST_COST
 from tailwise.planners.acc_mcts import pilot_reference
 from tailwise.risk import erm

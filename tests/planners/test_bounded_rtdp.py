@@ -12,7 +12,7 @@ import pytest
 from conftest import random_mdp
 from tailwise import BoundedRtdp, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, erm, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation import cost_distribution
+from tailwise.exact import cost_distribution
 from tailwise.models import tabulate
 from tailwise.planners import BoundedPlan, bounded_rtdp
 from tailwise.search import StopReason

@@ -8,7 +8,7 @@ import pytest
 from small_tables import random_table
 from tailwise import CvarMcts, Planner, TabularMDP, cvar_planning, domains, evaluate, make_planner
 from tailwise.errors import OptionError
-from tailwise.evaluation import cost_distribution
+from tailwise.exact import cost_distribution
 from tailwise.models import Simulator
 from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.learned_table import learned_table

@@ -7,7 +7,7 @@ import pytest
 
 from tailwise import ExactPlanner, Simulator, TabularMDP, backward_induction, domains, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation import cost_distribution
+from tailwise.exact import cost_distribution
 from tailwise.models import tabulate
 from tailwise.planners import ExactPolicy, make_planner
 from tailwise.search import StopReason

@@ -12,9 +12,10 @@ import pytest
 from tailwise import LogBonus, PolynomialBonus, Widening
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
+from tailwise.exact import backward_induction
 from tailwise.models import AccruedTable, ExponentialUtility, Simulator, TabularMDP
 from tailwise.models.accrued import total_bounds
-from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct, backward_induction
+from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct
 from tailwise.planners.acc_mcts import pilot_reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted

@@ -19,7 +19,8 @@ from tailwise import (
     make_planner,
 )
 from tailwise.errors import OptionError
-from tailwise.evaluation import compare, cost_distribution
+from tailwise.evaluation import compare
+from tailwise.exact import cost_distribution
 from tailwise.report import recorded_plan
 from tailwise.report.policies import policy_chart, reachable
 

@@ -7,8 +7,9 @@ import pytest
 
 from tailwise.domains import make
 from tailwise.errors import ModelError
-from tailwise.evaluation import cost_distribution, evaluate, policy_risk
-from tailwise.planners import AccMcts, ErmMcts, backward_induction
+from tailwise.evaluation import evaluate
+from tailwise.exact import backward_induction, cost_distribution, policy_risk
+from tailwise.planners import AccMcts, ErmMcts
 from tailwise.reproduction import certain_states, conditional_returns
 from tailwise.risk import erm
 

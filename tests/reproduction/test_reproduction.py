@@ -11,7 +11,8 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import OptionError, RunError, UnknownNameError
 from tailwise.evaluation import evaluate
-from tailwise.planners import DistributionalMcts, ErmMcts, backward_induction
+from tailwise.exact import backward_induction
+from tailwise.planners import DistributionalMcts, ErmMcts
 from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise, write_reproduction
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES

@@ -34,9 +34,9 @@ def solve_aim(
     json : bool
         Print one JSON object.
     """
-    from tailwise.evaluation import CostDistribution
     from tailwise.evaluation.risk_frontier import policy_law
-    from tailwise.planners import (
+    from tailwise.exact import (
+        CostDistribution,
         TotalPlan,
         backward_induction,
         constrained_planning,

@@ -154,7 +154,8 @@ def _play(
     problem: Any, player: Any, name: str, beta: float, iterations: int | None, integrate: bool, options: dict[str, Any]
 ) -> _Run:
     """Play one planner, and where asked for integrate its risk."""
-    from tailwise.evaluation import evaluate, policy_risk
+    from tailwise.evaluation import evaluate
+    from tailwise.exact import policy_risk
     from tailwise.reproduction import conditional_returns
 
     label = name if iterations is None else f"{name}, n = {iterations}"

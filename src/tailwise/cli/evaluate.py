@@ -117,8 +117,8 @@ def check_before_work(planners: tuple[str, ...], confidence: float, resamples: i
 
 def exact_optimum(model: Any, beta: float) -> float | None:
     """Return the exact optimal risk of a table that is solved in no time, else None."""
+    from tailwise.exact import backward_induction
     from tailwise.models import TabularMDP
-    from tailwise.planners import backward_induction
 
     if isinstance(model, TabularMDP) and model.num_outcomes * model.horizon <= 10**8:
         return backward_induction(model, beta).value

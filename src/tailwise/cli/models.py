@@ -37,8 +37,8 @@ def load_solvable(
     """
     import numpy as np
 
+    from tailwise.exact import truncate
     from tailwise.models import TabularMDP
-    from tailwise.planners import truncate
     from tailwise.planners.make import lists_outcomes
 
     model = load_model(spec, horizon=horizon, discount=discount)

@@ -25,8 +25,8 @@ from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.evaluation.risk_frontier import policy_law
+from tailwise.exact import backward_induction, evar_planning
 from tailwise.models import TabularMDP
-from tailwise.planners import backward_induction, evar_planning
 from tailwise.risk import erm
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, StateError
 from tailwise.evaluation.environment import Environment
-from tailwise.evaluation.policies import action_id
+from tailwise.exact.policies import action_id
 from tailwise.models import TabularMDP
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.acting import DEFAULT_ITERATIONS

@@ -22,9 +22,9 @@ from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, play
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
 from tailwise.evaluation.fingerprint import world_name
-from tailwise.evaluation.policies import action_id, as_policy, policy_rows
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, run_key, start_stream
+from tailwise.exact.policies import action_id, as_policy, policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.planners.protocol import Planner, is_shareable, takes

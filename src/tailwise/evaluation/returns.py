@@ -14,7 +14,7 @@ from tailwise._random import Seed
 from tailwise._shown import Shown
 from tailwise._validate import integer
 from tailwise.evaluation.bootstrap import bootstrap_interval
-from tailwise.evaluation.measures import Floats, Measures
+from tailwise.exact.measures import Floats, Measures
 from tailwise.models.contract import Sense
 from tailwise.risk.intervals import Interval
 

@@ -1,7 +1,7 @@
 """What each beta would do: the plans that the entropic risk finds best, from neutral to worst case, side by side.
 
 On a table the frontier is exact: every distinct optimal policy, the betas at which it is optimal
-(:mod:`tailwise.planners.policy_intervals`) and the law of its total. On a simulator each beta is searched closed loop,
+(:mod:`tailwise.exact.policy_intervals`) and the law of its total. On a simulator each beta is searched closed loop,
 all on the same random numbers. It stands in ``evaluation`` since it needs both planners and laws.
 """
 
@@ -20,14 +20,15 @@ from tailwise._random import Seed
 from tailwise._shown import Shown
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
-from tailwise.evaluation.distribution import CostDistribution, cost_distribution, grid_distribution
 from tailwise.evaluation.episodes import evaluate
-from tailwise.evaluation.measures import Measures
 from tailwise.evaluation.returns import Returns
+from tailwise.exact import PolicyInterval, backward_induction, policy_intervals
+from tailwise.exact.measures import Measures
+from tailwise.exact.return_distribution import CostDistribution, cost_distribution, grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.contract import Sense
-from tailwise.planners import PolicyInterval, backward_induction, make_planner, policy_intervals
+from tailwise.planners import make_planner
 
 LEVELS = (0.9, 0.95, 0.99)
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total

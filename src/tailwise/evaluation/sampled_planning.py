@@ -24,13 +24,13 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
-from tailwise.planners.constrained import constrained_planning
-from tailwise.planners.cvar import exceedance_planning
+from tailwise.exact.constrained import constrained_planning
+from tailwise.exact.cvar import exceedance_planning
+from tailwise.exact.evar import check_level, evar_planning
+from tailwise.exact.nested_cvar import nested_cvar_planning
 from tailwise.planners.cvar_mcts import CvarMcts
 from tailwise.planners.distributional_mcts import DistributionalMcts, ErmOf
-from tailwise.planners.evar import check_level, evar_planning
 from tailwise.planners.learned_table import LearnedPolicy, learned_table
-from tailwise.planners.nested_cvar import nested_cvar_planning
 from tailwise.risk.intervals import Interval
 
 _WORK = 0.02

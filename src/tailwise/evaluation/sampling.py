@@ -7,7 +7,7 @@ import numpy as np
 from tailwise._random import Seed, generator
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.evaluation.measures import Measures
+from tailwise.exact.measures import Measures
 from tailwise.risk.intervals import Interval
 from tailwise.risk.rows import row_erms
 
@@ -53,7 +53,8 @@ def sampling_interval(
     Examples
     --------
     >>> from tailwise import backward_induction, domains
-    >>> from tailwise.evaluation import cost_distribution, sampling_interval
+    >>> from tailwise.exact import cost_distribution
+    >>> from tailwise.evaluation import sampling_interval
     >>> mdp = domains.make("grid-mdp")
     >>> exact = cost_distribution(mdp, backward_induction(mdp, beta=0.1))
     >>> low, high = sampling_interval(exact, 0.1, episodes=100)

@@ -1,6 +1,6 @@
 r"""CvarMcts: the tail mean of the total, by search with a learned model, for tables and any simulator.
 
-``CVaR = min over b of b + E[(X - b)+] / tail`` (:mod:`tailwise.planners.cvar`). On the learned model the best plan and
+``CVaR = min over b of b + E[(X - b)+] / tail`` (:mod:`tailwise.exact.cvar`). On the learned model the best plan and
 the best b are found exactly (:mod:`tailwise.planners.learned_totals`). Sampling is led by the entropic risk at
 ``sqrt(2 L) / std`` with ``L = -ln(1 - level)``, where a normal total of this standard deviation has its EVaR at the
 level, the entropic bound on its CVaR.
@@ -19,11 +19,11 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise._validate import real
-from tailwise.planners.cvar import least_cvar
-from tailwise.planners.evar import check_level
+from tailwise.exact.cvar import least_cvar
+from tailwise.exact.evar import check_level
+from tailwise.exact.totals import Floats
 from tailwise.planners.learned_totals import LearnedTotals, TotalsPlan
 from tailwise.planners.registry import register_planner
-from tailwise.planners.totals import Floats
 from tailwise.risk.measures import value_at_risk
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
 

@@ -23,12 +23,12 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise.errors import OptionError
+from tailwise.exact.evar import check_level
+from tailwise.exact.totals import Floats
 from tailwise.planners.cvar_mcts import Shortfall, best_shortfall
-from tailwise.planners.evar import check_level
 from tailwise.planners.learned_totals import Aim, LearnedTotals, TotalsPlan, equally_likely
 from tailwise.planners.protocol import takes
 from tailwise.planners.registry import register_planner
-from tailwise.planners.totals import Floats
 from tailwise.risk import conditional_value_at_risk, erm
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
 

@@ -23,9 +23,9 @@ from tailwise._random import Seed, generator, seed_text, stream_words
 from tailwise._validate import integer, real, thread_count
 from tailwise.bindings.table import draw_outcome
 from tailwise.errors import OptionError, StateError
+from tailwise.exact.backward_induction import Solution
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label
-from tailwise.planners.backward_induction import Solution
 from tailwise.planners.exact_policy import ExactPolicy
 from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval

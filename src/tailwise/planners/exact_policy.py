@@ -14,11 +14,11 @@ from tailwise._progress import Progress
 from tailwise._random import Seed
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError, StateError
+from tailwise.exact.backward_induction import Solution, backward_induction
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.simulator import model_name, own_method, short
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners.backward_induction import Solution, backward_induction
 from tailwise.planners.registry import register_planner
 
 

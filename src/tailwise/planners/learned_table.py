@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tailwise._ranges import ranges
 from tailwise.errors import SimulatorError
+from tailwise.exact.cvar import TotalPlan
+from tailwise.exact.totals import Floats, Ints
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import cost_fault, model_name, own_method, short
-from tailwise.planners.cvar import TotalPlan
-from tailwise.planners.totals import Floats, Ints
 from tailwise.search.learned import LearnedSearch
 from tailwise.search.learned.store import LEAST, OUTCOMES, RECORDS, find_node
 

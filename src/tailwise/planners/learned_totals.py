@@ -26,10 +26,10 @@ from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
+from tailwise.exact.cvar import plan_of
+from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models import TabularMDP
-from tailwise.planners.cvar import plan_of
 from tailwise.planners.learned_table import LearnedPolicy, LearnedTable, draw_outcome, learned_table, terminal_costs
-from tailwise.planners.totals import Floats, reach_totals
 from tailwise.planners.utility_search import accrued_view
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason

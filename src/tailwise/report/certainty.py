@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tailwise.planners import BoundedPlan, Solution, TotalsPlan, UtilityPlan
+from tailwise.exact import Solution
+from tailwise.planners import BoundedPlan, TotalsPlan, UtilityPlan
 from tailwise.planners.exact import ExactPlan
 from tailwise.planners.until import possible_loss
 from tailwise.report.document import Block, Heading, Paragraph, literal

@@ -8,8 +8,9 @@ import math
 import numpy as np
 
 from tailwise.errors import OptionError
+from tailwise.exact import policy_intervals
 from tailwise.models import TabularMDP
-from tailwise.planners import BoundedPlan, policy_intervals
+from tailwise.planners import BoundedPlan
 from tailwise.planners.exact import ExactPlan
 from tailwise.report import charts
 from tailwise.report.document import Block, Heading, Paragraph, literal

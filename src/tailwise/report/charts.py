@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailwise.evaluation import Frontier
-from tailwise.evaluation.measures import Floats, Measures
+from tailwise.exact.measures import Floats, Measures
 from tailwise.report.document import Chart
 from tailwise.report.page import label
 from tailwise.report.paper_plots import COLOURS

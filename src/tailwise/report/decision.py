@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tailwise.errors import OptionError
-from tailwise.evaluation.measures import Measures
+from tailwise.exact import Solution
+from tailwise.exact.measures import Measures
 from tailwise.models import TabularMDP
-from tailwise.planners import BoundedPlan, Solution, TotalsPlan, UtilityPlan
+from tailwise.planners import BoundedPlan, TotalsPlan, UtilityPlan
 from tailwise.planners.cvar_mcts import CvarPlan
 from tailwise.planners.distributional_mcts import DistributionalPlan
 from tailwise.planners.exact import ExactPlan

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from tailwise.errors import OptionError, StateError, TailwiseError
-from tailwise.evaluation import CostDistribution, Returns, cost_distribution
-from tailwise.evaluation.distribution import grid_distribution
-from tailwise.evaluation.measures import Floats, Measures
+from tailwise.evaluation import Returns
+from tailwise.exact import CostDistribution, Solution, backward_induction, cost_distribution
+from tailwise.exact.measures import Floats, Measures
+from tailwise.exact.return_distribution import grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners import BoundedPlan, Solution, TotalsPlan, UtilityPlan, backward_induction
+from tailwise.planners import BoundedPlan, TotalsPlan, UtilityPlan
 from tailwise.planners.exact import ExactPlan
 from tailwise.search.plan import ActionRow, Plan
 

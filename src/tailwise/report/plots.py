@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from tailwise.errors import OptionError, require
-from tailwise.evaluation import CostDistribution, Frontier, Returns
-from tailwise.evaluation.measures import Measures
-from tailwise.planners import Solution
+from tailwise.evaluation import Frontier, Returns
+from tailwise.exact import CostDistribution, Solution
+from tailwise.exact.measures import Measures
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
 from tailwise.report.outlook import is_erm, outlooks, root_table, solved

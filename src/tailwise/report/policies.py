@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.evaluation.measures import Floats
+from tailwise.exact import Solution
+from tailwise.exact.measures import Floats
 from tailwise.models import TabularMDP
-from tailwise.planners import Solution
 from tailwise.report.document import Chart
 from tailwise.report.page import label
 from tailwise.report.paper_plots import COLOURS

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tailwise.evaluation import Comparison, Frontier, Returns
+from tailwise.exact import Solution
 from tailwise.models import Report, TabularMDP
-from tailwise.planners import BoundedPlan, Solution
+from tailwise.planners import BoundedPlan
 from tailwise.report.document import Table, html_table, literal
 from tailwise.report.words import number, share, span
 from tailwise.search.plan import Plan

@@ -10,7 +10,7 @@ from typing import Any
 
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.evaluation import Summary as Evaluation
-from tailwise.evaluation.measures import Measures
+from tailwise.exact.measures import Measures
 from tailwise.report import charts
 from tailwise.report.document import Block, Bullets, Document, Heading, Paragraph, Table, literal
 from tailwise.report.words import (

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tailwise.evaluation.measures import Floats
+from tailwise.exact import Solution
+from tailwise.exact.measures import Floats
 from tailwise.models import TabularMDP
-from tailwise.planners import Solution
 from tailwise.report.document import Chart
 from tailwise.report.page import label
 from tailwise.search import NodeView

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterable
 from typing import Any
 
-from tailwise.evaluation.measures import Measures
+from tailwise.exact.measures import Measures
 from tailwise.report.document import Heading, Paragraph, Table, literal
 
 MISSING = "–"

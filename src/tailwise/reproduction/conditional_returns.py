@@ -25,9 +25,9 @@ from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError
 from tailwise.evaluation.closed_loop import Player
 from tailwise.evaluation.fingerprint import world_name
-from tailwise.evaluation.measures import Floats, Measures
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
+from tailwise.exact.measures import Floats, Measures
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.planners import Planner

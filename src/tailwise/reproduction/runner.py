@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from tailwise import domains
 from tailwise._progress import Progress, followed
 from tailwise._validate import thread_count
-from tailwise.evaluation import action_frequencies, policy_risk
 from tailwise.evaluation.episodes import play_episodes
-from tailwise.planners import backward_induction
+from tailwise.exact import action_frequencies, backward_induction, policy_risk
 from tailwise.reproduction.conditional_returns import integrate_episodes
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 from tailwise.reproduction.published import ORACLE

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tailwise import domains
 from tailwise._plain import Result, plain
-from tailwise.evaluation import Returns, cost_distribution, sampling_interval
-from tailwise.evaluation.measures import Measures
-from tailwise.planners import backward_induction
+from tailwise.evaluation import Returns, sampling_interval
+from tailwise.exact import backward_induction, cost_distribution
+from tailwise.exact.measures import Measures
 from tailwise.reproduction.conditional_returns import ConditionalReturns
 from tailwise.reproduction.experiments import TABLE_ITERATIONS, Experiment, Settings, list_experiments
 from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry

@@ -9,17 +9,11 @@ import pytest
 from small_tables import random_table
 from tailwise.domains import make
 from tailwise.errors import OptionError, StateError
-from tailwise.evaluation import (
-    CostDistribution,
-    action_frequencies,
-    cost_distribution,
-    evaluate,
-    policy_risk,
-    sampling_interval,
-)
-from tailwise.evaluation.distribution import grid_distribution
+from tailwise.evaluation import evaluate, sampling_interval
+from tailwise.exact import CostDistribution, action_frequencies, backward_induction, cost_distribution, policy_risk
+from tailwise.exact.return_distribution import grid_distribution
 from tailwise.models import TabularMDP
-from tailwise.planners import ErmMcts, backward_induction
+from tailwise.planners import ErmMcts
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

@@ -6,8 +6,8 @@ import pytest
 from small_tables import all_laws, random_table
 from tailwise import TabularMDP, backward_induction, constrained_planning, cvar_planning, domains, erm
 from tailwise.errors import OptionError
-from tailwise.planners import constrained
-from tailwise.planners.grid_totals import GridTotals
+from tailwise.exact import constrained
+from tailwise.exact.grid_totals import GridTotals
 from tailwise.risk import conditional_value_at_risk
 
 

@@ -8,7 +8,7 @@ import pytest
 from small_tables import best, random_table
 from tailwise import TabularMDP, backward_induction, domains, evar_planning
 from tailwise.errors import OptionError
-from tailwise.evaluation import cost_distribution
+from tailwise.exact import cost_distribution
 from tailwise.risk import entropic_value_at_risk
 
 LEVELS = (0.05, 0.5, 0.9, 0.99)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import real
-from tailwise.evaluation.measures import Floats
-from tailwise.evaluation.policies import policy_chances
+from tailwise.exact.measures import Floats
+from tailwise.exact.policies import policy_chances
 from tailwise.models import TabularMDP
 from tailwise.risk.entropic import weighted_erm
 
@@ -38,7 +38,7 @@ def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
     Examples
     --------
     >>> from tailwise import backward_induction, domains
-    >>> from tailwise.evaluation import policy_risk
+    >>> from tailwise.exact import policy_risk
     >>> mdp = domains.make("mdp-4")
     >>> round(policy_risk(mdp, backward_induction(mdp, 0.5), 0.5), 9)
     1.779207373
@@ -82,7 +82,7 @@ def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
     Examples
     --------
     >>> from tailwise import ErmMcts, domains, evaluate
-    >>> from tailwise.evaluation import action_frequencies, policy_risk
+    >>> from tailwise.exact import action_frequencies, policy_risk
     >>> mdp = domains.make("mdp-4")
     >>> returns = evaluate(mdp, ErmMcts(mdp, 0.5), episodes=20, iterations=300, seed=0)
     >>> shares = action_frequencies(mdp, returns.decisions)

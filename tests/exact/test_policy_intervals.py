@@ -8,8 +8,7 @@ import pytest
 from small_tables import all_laws, random_table
 from tailwise import backward_induction, domains, erm
 from tailwise.errors import OptionError
-from tailwise.evaluation import cost_distribution
-from tailwise.planners import policy_intervals
+from tailwise.exact import cost_distribution, policy_intervals
 
 
 @pytest.mark.compiled

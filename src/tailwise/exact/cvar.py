@@ -5,7 +5,7 @@ With ``tail = 1 - level``, by Rockafellar & Uryasev (2000),
     CVaR = min over b of  b + E[(X - b)+] / tail,
 
 and over plans ``min over b of f(b)``, ``f(b) = b + W(b) / tail``, where W(b) is the least ``E[(X - b)+]`` of all
-plans: a function of the total, hence solved on pairs (state, accrued cost), :mod:`tailwise.planners.totals`. For one
+plans: a function of the total, hence solved on pairs (state, accrued cost), :mod:`tailwise.exact.totals`. For one
 plan ``E[(X - b)+]`` is convex in b, falls by at most 1 per unit, and is straight between two totals. For the best plan,
 between a < b,
 
@@ -32,10 +32,10 @@ import numpy as np
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
+from tailwise.exact.evar import check_level, check_table
+from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
-from tailwise.planners.evar import check_level, check_table
-from tailwise.planners.grid_totals import GridTotals
-from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk.measures import conditional_value_at_risk
 
 
@@ -127,7 +127,7 @@ def cvar_planning(
 
     Notes
     -----
-    One solve costs O(outcomes of all pairs). Source: :mod:`tailwise.planners.cvar`.
+    One solve costs O(outcomes of all pairs). Source: :mod:`tailwise.exact.cvar`.
 
     Examples
     --------

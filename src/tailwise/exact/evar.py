@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
+from tailwise.exact.backward_induction import Solution, backward_induction
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
-from tailwise.planners.backward_induction import Solution, backward_induction
 
 
 @dataclass(frozen=True, eq=False)

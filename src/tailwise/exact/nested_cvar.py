@@ -3,7 +3,7 @@ r"""Nested (iterated) CVaR: a CVaR of what follows, taken again at every step, e
     V_H(s) = c_H(s)
     V_h(s) = min over a of CVaR_level(c_h(s, a, s') + discount V_{h+1}(s'))
 
-This is another objective than the CVaR of the total (:mod:`tailwise.planners.cvar`). It is consistent over time: the
+This is another objective than the CVaR of the total (:mod:`tailwise.exact.cvar`). It is consistent over time: the
 plan depends on state and step alone, and planning again later finds the same. The price is that a tail of tails is hard
 to read, and grows pessimistic with the horizon: it is at least the static CVaR and at most the worst case. What other
 risk-averse planners offer as "risk-averse dynamic programming" is often this.
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from tailwise._progress import Progress, followed
 from tailwise.errors import StateError
+from tailwise.exact.backward_induction import TIE_TOLERANCE
+from tailwise.exact.evar import check_level, check_table
 from tailwise.models import TabularMDP
-from tailwise.planners.backward_induction import TIE_TOLERANCE
-from tailwise.planners.evar import check_level, check_table
 
 Floats = NDArray[np.float64]
 

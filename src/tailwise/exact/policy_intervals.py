@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
+from tailwise.exact.backward_induction import TIE_TOLERANCE, Solution, backward_induction
 from tailwise.models import TabularMDP
-from tailwise.planners.backward_induction import TIE_TOLERANCE, Solution, backward_induction
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def policy_intervals(
     Examples
     --------
     >>> from tailwise import domains
-    >>> from tailwise.planners import policy_intervals
+    >>> from tailwise.exact import policy_intervals
     >>> found = policy_intervals(domains.make("grid-mdp"), 0.0, 0.05)
     >>> [(round(one.low, 7), domains.make("grid-mdp").action_name(one.solution.action)) for one in found]
     [(0.0, 'up'), (0.0340236, 'right')]

@@ -6,7 +6,7 @@ least mean of *any* function of the total takes one pass backward, and a policy'
 
 Equal means: to 1e-12 of the range, since sums in another order differ in their last digits. There can still be too
 many pairs: their number grows exponentially with the horizon where costs are in general position. Then they are put
-on a grid (:mod:`tailwise.planners.grid_totals`). Or accrued costs that are close are merged, so that no total moves by
+on a grid (:mod:`tailwise.exact.grid_totals`). Or accrued costs that are close are merged, so that no total moves by
 more than a tolerance; the risk of every policy under every measure that is monotone and translation-invariant then
 moves by at most as much, and so does the optimum.
 
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from tailwise._ranges import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
+from tailwise.exact.grid_totals import WORK, GridTotals, tie_unit
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
-from tailwise.planners.grid_totals import WORK, GridTotals, tie_unit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -71,7 +71,7 @@ def truncate(
 
     Notes
     -----
-    O(T * outcomes). See :mod:`tailwise.planners.truncation` for the bounds.
+    O(T * outcomes). See :mod:`tailwise.exact.truncation` for the bounds.
 
     Examples
     --------

@@ -17,10 +17,9 @@ from tailwise import (
     nested_cvar_planning,
 )
 from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation import cost_distribution
-from tailwise.planners import cvar
-from tailwise.planners.grid_totals import GridTotals
-from tailwise.planners.totals import ReachableTotals, reach_totals
+from tailwise.exact import cost_distribution, cvar
+from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.totals import ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk
 
 LEVELS = (0.05, 0.3, 0.5, 0.9, 0.99)
@@ -133,7 +132,7 @@ def test_a_grid_bounds_every_risk_from_both_sides(sense):
 @pytest.mark.compiled
 @pytest.mark.parametrize("sense", ["cost", "reward"])
 def test_planning_on_a_grid_keeps_the_stated_gap(sense, monkeypatch):
-    from tailwise.planners import cvar
+    from tailwise.exact import cvar
 
     for seed in range(5):
         mdp = random_table(seed, horizon=5, sense=sense)

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from tailwise._ranges import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
-from tailwise.evaluation.measures import Floats, Measures
-from tailwise.evaluation.policies import policy_chances, policy_rows
+from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.measures import Floats, Measures
+from tailwise.exact.policies import policy_chances, policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
-from tailwise.planners.grid_totals import GridTotals
 
 MAX_ATOMS = 5_000_000
 
@@ -134,7 +134,7 @@ def cost_distribution(
     Examples
     --------
     >>> from tailwise import backward_induction, domains
-    >>> from tailwise.evaluation import cost_distribution
+    >>> from tailwise.exact import cost_distribution
     >>> mdp = domains.make("grid-mdp")
     >>> law = cost_distribution(mdp, backward_induction(mdp, beta=0.1))
     >>> law.atoms, round(law.mean, 6), round(law.erm(0.1), 6)
@@ -170,7 +170,7 @@ def cost_distribution(
 def grid_distribution(mdp: TabularMDP, policy: Any) -> CostDistribution:
     """Return the law of a policy's total on a fine grid, where there are too many totals to list.
 
-    Its mean is exact, its CVaR and ERM are never understated (:mod:`tailwise.planners.grid_totals`); no total was moved
+    Its mean is exact, its CVaR and ERM are never understated (:mod:`tailwise.exact.grid_totals`); no total was moved
     by more than its ``tolerance``, and nearly all by far less.
 
     Parameters

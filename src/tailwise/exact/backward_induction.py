@@ -8,7 +8,7 @@ decomposition (Hau et al., 2023; paper, eq. ``erm_bellman_optimality equations``
     V_h(s) = min_a Q_h(s, a)
 
 A deterministic Markov policy is optimal, but it depends on the step even where the model does
-not: ``beta_h`` fades with depth. :mod:`tailwise.planners.sweep_kernels` says how a sweep stays about
+not: ``beta_h`` fades with depth. :mod:`tailwise.exact.sweep_kernels` says how a sweep stays about
 as cheap as a risk-neutral one and exact at every beta.
 """
 
@@ -28,8 +28,8 @@ from tailwise._progress import Progress, followed
 from tailwise._shown import Shown
 from tailwise._validate import real, thread_count
 from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.exact import sweep_kernels
 from tailwise.models import TabularMDP
-from tailwise.planners import sweep_kernels
 
 Floats = NDArray[np.float64]
 

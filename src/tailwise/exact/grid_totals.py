@@ -1,4 +1,4 @@
-"""Totals on a grid: for tables with too many accrued costs to list (:mod:`tailwise.planners.totals`).
+"""Totals on a grid: for tables with too many accrued costs to list (:mod:`tailwise.exact.totals`).
 
 Accrued costs live on equally spaced points, the same at every step; each state at each step has those that it can be
 reached with. What falls between two points goes to both, in the

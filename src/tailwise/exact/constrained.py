@@ -26,12 +26,12 @@ import numpy as np
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
+from tailwise.exact.backward_induction import backward_induction
+from tailwise.exact.cvar import TotalPlan, least_cvar, plan_of
+from tailwise.exact.evar import check_level, check_table
+from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
-from tailwise.planners.backward_induction import backward_induction
-from tailwise.planners.cvar import TotalPlan, least_cvar, plan_of
-from tailwise.planners.evar import check_level, check_table
-from tailwise.planners.grid_totals import GridTotals
-from tailwise.planners.totals import Floats, ReachableTotals, reach_totals
 from tailwise.risk import conditional_value_at_risk, erm
 
 _ATTEMPTS = 2
