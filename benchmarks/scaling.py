@@ -18,17 +18,22 @@ import json
 import math
 import pickle
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tailwise import ErmMcts, backward_induction, domains, scale
 from tailwise._jit import kernel
-from tailwise.scale.gathering import Report, gather
-from tailwise.scale.simulated import SimulatedCrew
+from tailwise.scale.cluster import Report
+from tailwise.scale.scheduler import Scheduler
 from tailwise.search.merge import merged
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from simulated_pool import SimulatedPool
 
 PROBLEMS = (("mdp-4", 0.5), ("grid-mdp", 0.1))
 TREES = (1, 4, 16, 64)
@@ -152,7 +157,7 @@ def quality(quick: bool, most: int, more: int) -> list[dict[str, Any]]:
 
 
 def thousand(quick: bool, handling: float = 0.002) -> list[dict[str, Any]]:
-    """Crews of simulated machines for ten minutes: how much of their time counts, and how busy the receiver is.
+    """Pools of simulated machines for ten minutes: how much of their time counts, and how busy the receiver is.
 
     Speeds are lognormal (15 %), a worker needs 5 to 60 s to be ready, and dies after 100 hours (or one) on average;
     ``handling`` is the time that the receiver spends on a report, three times what was measured.
@@ -165,16 +170,16 @@ def thousand(quick: bool, handling: float = 0.002) -> list[dict[str, Any]]:
             speeds = rng.lognormal(0.0, 0.15, 20 * size).tolist()
             lives = rng.exponential(3600.0 * hours, 20 * size).tolist()
             ready = (5.0 + rng.exponential(5.0, 20 * size)).clip(max=60.0).tolist()
-            crew = SimulatedCrew(
+            pool = SimulatedPool(
                 size, work=math.inf, speed=speeds.__getitem__, lives=lives.__getitem__, ready_after=ready.__getitem__,
                 handling=handling,
             )  # fmt: skip
-            result = gather(crew, range(size), seconds=seconds, report_every=every, restarts=10 * size)
+            result = Scheduler(pool, size, seconds=seconds, report_every=every, restarts=10 * size).run()
             done = sum(report.work for report in result.reports.values())
             found.append({
                 "machines": size, "report_every": every, "mean_life_hours": hours, "seconds": result.seconds,
                 "work_that_counts": done / (sum(speeds[:size]) * seconds), "lost": len(result.lost),
-                "without_report": size - len(result.reports), "receiver_busy": crew.received * handling / crew.now(),
+                "without_report": size - len(result.reports), "receiver_busy": pool.received * handling / pool.now(),
             })  # fmt: skip
     return found
 

@@ -18,7 +18,7 @@ from tailwise import AccMcts, ErmMcts, Simulator, domains, evaluate, make_planne
 from tailwise.cli.app import app  # noqa: E402
 from tailwise.errors import ModelError, OptionError, SimulatorError, WorkersLostError  # noqa: E402
 from tailwise.reproduction import Settings, convergence_study, reproduce  # noqa: E402
-from tailwise.scale.travel import packed, unpacked  # noqa: E402
+from tailwise.scale.pickling import packed, unpacked  # noqa: E402
 from tailwise.search import StopReason  # noqa: E402
 
 pytestmark = pytest.mark.compiled  # workers are killed in the middle of many iterations
@@ -28,6 +28,22 @@ pytestmark = pytest.mark.compiled  # workers are killed in the middle of many it
 def test_no_cluster_at_the_address(address):
     with pytest.raises(OptionError, match=f"no Ray cluster answers at '{address}'.*ray start --head"):
         scale.plan(ErmMcts(domains.make("mdp-4"), 0.5), 10, address=address)
+
+
+def test_a_cluster_of_ours_listens_to_this_machine_alone():
+    from tailwise.scale.cluster import connected
+
+    with connected("local", 1) as workers:
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        listening = {
+            end.laddr.ip.removeprefix("::ffff:")
+            for process in processes
+            for end in process.net_connections(kind="inet")
+            if end.status == psutil.CONN_LISTEN
+        }
+    assert workers == 1
+    assert listening == {"127.0.0.1"}
+    assert ray._private.ray_constants.ENABLE_RAY_CLUSTER  # of others as before
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ totals of episodes), and of each task one counts. See the page "How far it scale
 """
 
 from tailwise.scale.episodes import evaluate
-from tailwise.scale.experiments import reproduce
-from tailwise.scale.studies import convergence_study
+from tailwise.scale.paper import convergence_study, reproduce
 from tailwise.scale.trees import plan
 
 __all__ = ["convergence_study", "evaluate", "plan", "reproduce"]

@@ -7,13 +7,28 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tailwise import __version__
 from tailwise._validate import integer
 from tailwise.errors import OptionError, RunError, VersionError, require
-from tailwise.scale.gathering import Event, Report
-from tailwise.scale.travel import unpacked
+from tailwise.scale.pickling import unpacked
+
+
+class Report(NamedTuple):
+    """What a worker has of a task."""
+
+    task: int
+    content: Any
+    work: float  # how far it is, in a unit of its own
+    is_final: bool
+
+
+class Event(NamedTuple):
+    """What came from a worker: it is ready (None), a report, a loss (why), or an error of the user's code."""
+
+    worker: int
+    what: Report | Exception | str | None
 
 
 class Job(Protocol):
@@ -34,8 +49,8 @@ class Worker:
         self._version = version
         self._job: Job
 
-    def begin(self, content: bytes) -> int:
-        """Take the job; return the number of this process."""
+    def begin(self, content: bytes) -> None:
+        """Take the job."""
         if self._version != __version__:
             raise VersionError(
                 f"a worker has tailwise {__version__}, this process {self._version}; install the same version on "
@@ -43,7 +58,6 @@ class Worker:
             )
         self._job = unpacked(content)
         self._job.begin()
-        return os.getpid()
 
     def run(self, task: int, seconds: float) -> Report:
         """Work on a task."""
@@ -57,9 +71,9 @@ def connected(address: str, workers: int | None) -> Iterator[int]:
     Parameters
     ----------
     address : str
-        "local" for a cluster of this machine alone, which is taken down at the end; "auto" for one that runs here;
-        or its address, as ``host:6379`` or ``ray://host:10001``. Where this process is connected already, that
-        connection is used and left.
+        "local" for a cluster of this machine alone, which listens to this machine alone and is taken down at the end;
+        "auto" for one that runs here; or its address, as ``host:6379`` or ``ray://host:10001``. Where this process is
+        connected already, that connection is used and left.
     workers : int, optional
         As many as the cluster has CPUs, if not given.
     """
@@ -71,7 +85,8 @@ def connected(address: str, workers: int | None) -> Iterator[int]:
         try:
             _knock(address)
             if address == "local":
-                ray.init(num_cpus=wanted or os.cpu_count(), include_dashboard=False, **options)
+                with _loopback_only():
+                    ray.init(num_cpus=wanted or os.cpu_count(), include_dashboard=False, **options)
             else:
                 ray.init(address=address, **options)
         except (OSError, ValueError, RuntimeError) as error:
@@ -85,6 +100,17 @@ def connected(address: str, workers: int | None) -> Iterator[int]:
             ray.shutdown()
 
 
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Have a cluster that starts here listen to this machine alone: what Ray does on Windows and macOS unasked."""
+    constants: Any = require("ray._private.ray_constants", "ray", "work on a cluster")
+    may_be_reached, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = may_be_reached
+
+
 def _knock(address: str) -> None:
     """Raise ``OSError`` at once if nothing listens at ``host:port``: Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
@@ -92,8 +118,8 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=10.0).close()
 
 
-class RayCrew:
-    """Carries tasks to actors of Ray, one CPU each (see :class:`tailwise.scale.gathering.Crew`).
+class WorkerPool:
+    """Carries tasks to actors of Ray, one CPU each.
 
     Parameters
     ----------
@@ -111,7 +137,7 @@ class RayCrew:
         self._actors: dict[int, Any] = {}
         self._pending: dict[Any, int] = {}
 
-    def __enter__(self) -> RayCrew:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -119,16 +145,16 @@ class RayCrew:
             self._ray.kill(actor, no_restart=True)
 
     def start(self, worker: int) -> None:
-        """Start an actor."""
+        """Start a worker, which will be ready at some time."""
         self._actors[worker] = self._kind.remote(__version__)
         self._pending[self._actors[worker].begin.remote(self._job)] = worker
 
     def send(self, worker: int, task: int, seconds: float) -> None:
-        """Let an actor work."""
+        """Let a worker begin a task or go on with it, and report after so many seconds at the latest."""
         self._pending[self._actors[worker].run.remote(task, seconds)] = worker
 
     def events(self, timeout: float) -> list[Event]:
-        """Return what has come."""
+        """Return what has come, or wait for it so long."""
         if not self._pending:
             return []
         ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
@@ -139,14 +165,14 @@ class RayCrew:
     def _answer(self, one: Any) -> Report | Exception | str | None:
         errors = self._ray.exceptions
         try:
-            answer = self._ray.get(one)
+            answer: Report | None = self._ray.get(one)
         except errors.RayTaskError as error:
             cause = error.cause
             return cause if isinstance(cause, Exception) else RunError(f"a worker failed: {error}")
         except errors.RayError as error:  # its process, its node or what it sent is gone
             return next(iter(str(error).splitlines()), "") or type(error).__name__
-        return answer if isinstance(answer, Report) else None
+        return answer
 
     def now(self) -> float:
-        """Return the time."""
+        """Return the time, in seconds."""
         return time.perf_counter()

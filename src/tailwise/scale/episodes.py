@@ -6,50 +6,25 @@ for bit, whoever played it.
 
 from __future__ import annotations
 
-import itertools
+import functools
 from typing import Any
 
 import numpy as np
 
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
-from tailwise.errors import WorkersLostError
 from tailwise.evaluation import Returns
 from tailwise.evaluation.closed_loop import checked_limits
 from tailwise.evaluation.episodes import play_episodes
 from tailwise.evaluation.fingerprint import world_name
 from tailwise.models.check import require_model
 from tailwise.planners import Planner
-from tailwise.scale.cluster import RayCrew, connected
-from tailwise.scale.gathering import Gathered, Report, gather
-from tailwise.scale.travel import packed
+from tailwise.scale.blocks import blocks_of, run_blocks
+from tailwise.scale.cluster import connected
+from tailwise.scale.scheduler import Gathered
 
 _BLOCKS = 4  # for each worker
-
-
-def blocks_of(episodes: int, blocks: int) -> list[range]:
-    """Return the numbers of all episodes in so many blocks of about equal size, none empty."""
-    edges = np.linspace(0, episodes, min(episodes, blocks) + 1).astype(int).tolist()
-    return [range(first, last) for first, last in itertools.pairwise(edges)]
-
-
-class EpisodesJob:
-    """The episodes of a sample: task k is block k."""
-
-    def __init__(
-        self, model: Any, player: Any, blocks: list[range], seed: np.random.SeedSequence, **limits: Any
-    ) -> None:
-        self._model, self._player, self._blocks, self._seed, self._limits = model, player, blocks, seed, limits
-
-    def begin(self) -> None:
-        """Nothing has to be got ready."""
-
-    def run(self, task: int, seconds: float) -> Report:
-        """Play a block, to its end."""
-        episodes = self._blocks[task]
-        totals, decisions, _ = play_episodes(self._model, self._player, episodes, self._seed, **self._limits)
-        return Report(task, (totals, decisions), float(len(episodes)), True)
 
 
 def evaluate(
@@ -95,36 +70,28 @@ def evaluate(
     if isinstance(planner_or_policy, Planner) and not hasattr(planner_or_policy, "fixed_policy"):
         limits = checked_limits(iterations, seconds)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
+    play = functools.partial(play_episodes, model, planner_or_policy, root=root, limits=limits, reuse=reuse)
+
+    def returns(found: Gathered) -> Returns | None:
+        known = 0
+        while known in found.reports:
+            known += 1
+        if not known:
+            return None
+        contents = [found.reports[k].content for k in range(known)]
+        totals = np.concatenate([totals for totals, _, _ in contents])
+        decisions = None if contents[0][1] is None else np.concatenate([taken for _, taken, _ in contents])
+        notes = found.notes(len(blocks), "blocks of episodes")
+        if totals.size < count:
+            notes = (*notes, f"interrupted: the first {totals.size} of {count} episodes are here")
+        return Returns(totals, model.sense, name, world_name(root, model), decisions, notes)
+
     with connected(address, workers) as size:
         blocks = blocks_of(count, _BLOCKS * size)
-        job = EpisodesJob(model, planner_or_policy, blocks, root, limits=limits, reuse=reuse)
-
-        def returns(found: Gathered) -> Returns | None:
-            known = 0
-            while known in found.reports:
-                known += 1
-            if not known:
-                return None
-            contents = [found.reports[k].content for k in range(known)]
-            totals = np.concatenate([totals for totals, _ in contents])
-            decisions = None if contents[0][1] is None else np.concatenate([taken for _, taken in contents])
-            notes = found.notes(len(blocks), "blocks of episodes")
-            if totals.size < count:
-                notes = (*notes, f"interrupted: the first {totals.size} of {count} episodes are here")
-            return Returns(totals, model.sense, name, world_name(root, model), decisions, notes)
-
-        content = packed(job, model, model_path)
-        with RayCrew(content, min(size, len(blocks))) as crew, followed(progress, "playing", count) as tick:
-
-            def tell(found: Gathered, used: float) -> None:
-                if tick is not None:
-                    tick(sum(report.work for report in found.reports.values()))
-
-            try:
-                found = gather(crew, range(len(blocks)), restarts=restarts, progress=tell)
-            except WorkersLostError as error:
-                error.gathered = returns(error.gathered)
-                raise
+        found = run_blocks(
+            play, [(block,) for block in blocks], [len(block) for block in blocks], workers=size, restarts=restarts,
+            progress=progress, verb="playing", model=model, model_path=model_path, rescued=returns,
+        )  # fmt: skip
     sample = returns(found)
     if sample is None or (sample.episodes < count and not partial):
         raise KeyboardInterrupt

@@ -18,9 +18,9 @@ from tailwise._random import seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, WorkersLostError
 from tailwise.evaluation.streams import child
-from tailwise.scale.cluster import RayCrew, connected
-from tailwise.scale.gathering import Gathered, Report, gather
-from tailwise.scale.travel import packed
+from tailwise.scale.cluster import Report, WorkerPool, connected
+from tailwise.scale.pickling import packed
+from tailwise.scale.scheduler import Gathered, Scheduler
 from tailwise.search import Plan, RootedSearch, StopReason, TreeSearch
 from tailwise.search.merge import RootStatistics
 from tailwise.search.plan import Origin
@@ -29,22 +29,9 @@ _SAMPLES = 4096  # of each action, from all trees together
 
 
 class TreeJob:
-    """The trees of one search: task k grows tree k.
+    """The trees of one search, to be rooted at ``root``: task k grows tree k.
 
-    Parameters
-    ----------
-    search : TreeSearch
-        The search, to be rooted at ``root``.
-    root : tuple
-        State, as the search's own model names it, and step.
-    seed : SeedSequence
-        Of tree 0; tree k has its k-th child.
-    trees : int
-        How many.
-    iterations : int or None
-        Of all trees.
-    seconds : float or None
-        Of each tree.
+    The iterations are those of all trees, the seconds of each; tree 0 has the seed, tree k its k-th child.
     """
 
     def __init__(
@@ -163,21 +150,17 @@ def plan(
         def so_far(found: Gathered) -> Plan:
             return _merged(search, found, count)
 
-        with RayCrew(content, min(size, count)) as crew, follow as told:
+        with WorkerPool(content, min(size, count)) as pool, follow as told:
             try:
-                found = gather(
-                    crew, range(count), seconds=limit, report_every=report_every, restarts=restarts,
+                found = Scheduler(
+                    pool, count, seconds=limit, report_every=report_every, restarts=restarts,
                     is_enough=None if until is None else lambda found: until(so_far(found)),
-                    progress=None if told is None else lambda found, used: told(_work(found), used),
-                )  # fmt: skip
+                    progress=None if told is None else lambda found, used: told(int(found.work), used),
+                ).run()  # fmt: skip
             except WorkersLostError as error:
                 error.gathered = so_far(error.gathered) if error.gathered.reports else None
                 raise
         return so_far(found)
-
-
-def _work(found: Gathered) -> int:
-    return int(sum(report.work for report in found.reports.values()))
 
 
 def _merged(search: TreeSearch, found: Gathered, count: int) -> Plan:

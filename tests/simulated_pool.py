@@ -1,6 +1,6 @@
-"""A crew that exists in a clock of its own: what happens to the hand-out of tasks on a thousand machines.
+"""Workers in a clock of their own: what happens to the hand-out of tasks on a thousand machines.
 
-The rules are those of :mod:`tailwise.scale.gathering` themselves; what a worker does is drawn.
+The rules are those of :mod:`tailwise.scale.scheduler` themselves; what a worker does is drawn.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import heapq
 import math
 from collections.abc import Callable
 
-from tailwise.scale.gathering import Event, Report
+from tailwise.scale.cluster import Event, Report, WorkerPool
 
 
-class SimulatedCrew:
+class SimulatedPool(WorkerPool):
     """Workers with speeds and lives that are given.
 
     Parameters
@@ -27,15 +27,6 @@ class SimulatedCrew:
         Seconds from its start until a worker is ready, and until it dies; infinite for never.
     handling : float
         Seconds that the receiver spends on each report.
-
-    Examples
-    --------
-    >>> from tailwise.scale.gathering import gather
-    >>> from tailwise.scale.simulated import SimulatedCrew
-    >>> crew = SimulatedCrew(2, work=3.0, lives=lambda worker: 2.5 if worker == 0 else math.inf)
-    >>> found = gather(crew, range(4))
-    >>> len(found.reports), len(found.lost), found.seconds
-    (4, 1, 8.5)
     """
 
     def __init__(

@@ -19,24 +19,7 @@ from tailwise.search.saved import require_known
 
 
 def packed(content: Any, model: Any = None, model_path: str | None = None) -> bytes:
-    """Return ``content`` as bytes.
-
-    Parameters
-    ----------
-    content : object
-        What travels.
-    model : object, optional
-        Its model, wherever in it.
-    model_path : str, optional
-        ``package.module:function``: what travels in the place of the model.
-
-    Raises
-    ------
-    ModelError
-        If a part of it cannot travel.
-    OptionError
-        If ``model_path`` names nothing that can be called.
-    """
+    """Return ``content`` as bytes; ``model_path`` (``package.module:function``) travels in the place of ``model``."""
     if model_path is not None and not callable(_found(model_path)):
         raise OptionError(f"model_path={model_path!r} cannot be called; expected a function that makes the model")
     cloudpickle = require("ray.cloudpickle", "ray", "work on a cluster")
@@ -65,13 +48,7 @@ def packed(content: Any, model: Any = None, model_path: str | None = None) -> by
 
 
 def unpacked(content: bytes) -> Any:
-    """Return what :func:`packed` was given.
-
-    Raises
-    ------
-    ModelError
-        If this process lacks a module that it needs.
-    """
+    """Return what :func:`packed` was given."""
 
     class Unpacker(pickle.Unpickler):
         def persistent_load(self, path: str) -> Any:
@@ -94,7 +71,6 @@ def _remade(kind: type[RootedSearch[Any]], model: Any, recipe: dict[str, Any], s
 
 
 def _found(path: str) -> Any:
-    """Return what ``package.module:name`` names."""
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
 
 from tailwise.errors import WorkersLostError
+from tailwise.scale.cluster import Event, Report, WorkerPool
 from tailwise.search import StopReason
 
 _TOO_LONG = 3.0  # times the median of the tasks that are done
@@ -28,42 +28,6 @@ _OTHERS_WITHIN = 20.0  # seconds for the other first workers after it, where tim
 _POLL = 0.25  # seconds
 _GOLDEN = 0.6180339887498949
 _MOST_REPORTS = 200.0  # a second, if no other rhythm is given
-
-
-class Report(NamedTuple):
-    """What a worker has of a task."""
-
-    task: int
-    content: Any
-    work: float  # how far it is, in a unit of its own
-    is_final: bool
-
-
-class Event(NamedTuple):
-    """What came from a worker: it is ready (None), a report, a loss (why), or an error of the user's code."""
-
-    worker: int
-    what: Report | Exception | str | None
-
-
-class Crew(Protocol):
-    """What carries work to workers; see :class:`tailwise.scale.cluster.RayCrew`."""
-
-    size: int
-
-    def start(self, worker: int) -> None:
-        """Start a worker, which will be ready at some time."""
-
-    def send(self, worker: int, task: int, seconds: float) -> None:
-        """Let a worker begin a task or go on with it, and report after so many seconds at the latest."""
-
-    def events(self, timeout: float) -> list[Event]:
-        """Return what has come, or wait for it so long."""
-        ...
-
-    def now(self) -> float:
-        """Return the time, in seconds."""
-        ...
 
 
 @dataclass
@@ -90,6 +54,11 @@ class Gathered:
     again: set[int] = field(default_factory=set)
     seconds: float = 0.0
 
+    @property
+    def work(self) -> float:
+        """Work of all reports."""
+        return sum(report.work for report in self.reports.values())
+
     def notes(self, tasks: int, noun: str) -> tuple[str, ...]:
         """Return what the user should know: workers lost, tasks not done."""
         found = []
@@ -105,25 +74,15 @@ class Gathered:
         return tuple(found)
 
 
-def gather(
-    crew: Crew,
-    tasks: Iterable[int],
-    *,
-    seconds: float | None = None,
-    report_every: float | None = None,
-    restarts: int = 10,
-    is_enough: Callable[[Gathered], bool] | None = None,
-    progress: Callable[[Gathered, float], None] | None = None,
-    keep: Callable[[Report], None] | None = None,
-) -> Gathered:
-    """Have all tasks done.
+class Scheduler:
+    """Who is doing what.
 
     Parameters
     ----------
-    crew : Crew
+    pool : WorkerPool
         Carries the work.
-    tasks : iterable of int
-        Their numbers, handed out in this order.
+    tasks : int
+        How many there are; they are handed out in the order of their numbers.
     seconds : float, optional
         Time limit.
     report_every : float, optional
@@ -137,78 +96,78 @@ def gather(
         Told what was gathered so far, and the seconds used.
     keep : callable, optional
         Told each final report that counts, once, as it comes.
-
-    Returns
-    -------
-    Gathered
-        Ctrl-C ends the work early, and returns what had been reported, if anything was.
-
-    Raises
-    ------
-    WorkersLostError
-        If no worker is left, or none gets ready; with what was gathered.
-    Exception
-        Whatever a task raised.
     """
-    rhythm = max(1.0, crew.size / _MOST_REPORTS) if report_every is None else report_every
-    desk = _Desk(crew, list(tasks), seconds, rhythm, restarts, keep)
-    for _ in range(crew.size):
-        desk.start()
-    try:
-        while desk.is_open():
-            news = crew.events(desk.patience())
-            for event in news:
-                desk.take(event)
-            desk.hand_out()
-            if news and progress is not None:
-                progress(desk.found, desk.used())
-            if news and is_enough is not None and desk.found.reports and is_enough(desk.found):
-                desk.found.stopped = StopReason.UNTIL
-                break
-    except KeyboardInterrupt:
-        if not desk.found.reports:
-            raise
-        desk.found.stopped = StopReason.INTERRUPTED
-    desk.found.seconds = desk.used()
-    return desk.found
-
-
-class _Desk:
-    """Who is doing what."""
 
     def __init__(
         self,
-        crew: Crew,
-        tasks: list[int],
-        seconds: float | None,
-        report_every: float,
-        restarts: int,
-        keep: Callable[[Report], None] | None,
+        pool: WorkerPool,
+        tasks: int,
+        *,
+        seconds: float | None = None,
+        report_every: float | None = None,
+        restarts: int = 10,
+        is_enough: Callable[[Gathered], bool] | None = None,
+        progress: Callable[[Gathered, float], None] | None = None,
+        keep: Callable[[Report], None] | None = None,
     ) -> None:
-        self.found = Gathered()
-        self._crew, self._waiting, self._open = crew, deque(tasks), set(tasks)
-        self._seconds, self._slice, self._restarts, self._keep = seconds, report_every, restarts, keep
+        self._found = Gathered()
+        self._pool, self._waiting, self._open = pool, deque(range(tasks)), set(range(tasks))
+        self._seconds, self._restarts = math.inf if seconds is None else seconds, restarts
+        self._slice = max(1.0, pool.size / _MOST_REPORTS) if report_every is None else report_every
+        self._is_enough, self._progress, self._keep = is_enough, progress, keep
         self._starting: set[int] = set()
         self._idle: list[int] = []
         self._busy: dict[int, tuple[int, float]] = {}  # worker: task, since
         self._durations: list[float] = []
         self._given_back: set[int] = set()
         self._started = 0
-        self._arrived = crew.now()
         self._first_ready: float | None = None
         self._begun: float | None = None
 
-    def start(self) -> None:
-        """Start one more worker."""
+    def run(self) -> Gathered:
+        """Have all tasks done; Ctrl-C ends the work early, and returns what had been reported, if anything was.
+
+        Raises
+        ------
+        WorkersLostError
+            If no worker is left, or none gets ready; with what was gathered.
+        Exception
+            Whatever a task raised.
+        """
+        found, arrived = self._found, self._pool.now()
+        for _ in range(self._pool.size):
+            self._start()
+        try:
+            while self._is_open(arrived):
+                news = self._pool.events(min(_POLL, max(0.01, self._left())))
+                for event in news:
+                    self._take(event)
+                self._hand_out()
+                if news and self._progress is not None:
+                    self._progress(found, self._used())
+                if news and self._is_enough is not None and found.reports and self._is_enough(found):
+                    found.stopped = StopReason.UNTIL
+                    break
+        except KeyboardInterrupt:
+            if not found.reports:
+                raise
+            found.stopped = StopReason.INTERRUPTED
+        found.seconds = self._used()
+        return found
+
+    def _start(self) -> None:
         self._starting.add(self._started)
-        self._crew.start(self._started)
+        self._pool.start(self._started)
         self._started += 1
 
-    def used(self) -> float:
+    def _used(self) -> float:
         """Seconds since the first task was handed out."""
-        return 0.0 if self._begun is None else self._crew.now() - self._begun
+        return 0.0 if self._begun is None else self._pool.now() - self._begun
 
-    def is_open(self) -> bool:
+    def _left(self) -> float:
+        return self._seconds - self._used()
+
+    def _is_open(self, arrived: float) -> bool:
         """Whether there is anything left to wait for."""
         if not self._open:
             return False
@@ -216,42 +175,34 @@ class _Desk:
         if left <= 0.0:  # what is under way may still report
             if self._busy and left > -max(1.0, 2.0 * self._slice):
                 return True
-            self.found.stopped = StopReason.SECONDS
+            self._found.stopped = StopReason.SECONDS
             return False
         if not (self._starting or self._idle or self._busy):
-            self._give_up(f"all workers were lost (the last: {self.found.lost[-1]})")
-        if self._first_ready is None and self._crew.now() - self._arrived > _READY_WITHIN:
+            self._give_up(f"all workers were lost (the last: {self._found.lost[-1]})")
+        if self._first_ready is None and self._pool.now() - arrived > _READY_WITHIN:
             self._give_up(f"no worker was ready after {_READY_WITHIN:g} s: has the cluster a free CPU?")
         return True
 
-    def _left(self) -> float:
-        return math.inf if self._seconds is None else self._seconds - self.used()
-
     def _give_up(self, why: str) -> None:
-        known = len(self.found.reports)
-        self.found.seconds = self.used()
+        known = len(self._found.reports)
+        self._found.seconds = self._used()
         raise WorkersLostError(
-            f"{why}; {known} of {known + len(self._open - self.found.reports.keys())} tasks had reported, see the "
-            "error's gathered", gathered=self.found,
+            f"{why}; {known} of {known + len(self._open - self._found.reports.keys())} tasks had reported, see the "
+            "error's gathered", gathered=self._found,
         )  # fmt: skip
 
-    def patience(self) -> float:
-        """How long to wait for news."""
-        return min(_POLL, max(0.01, self._left()))
-
-    def take(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         """Note what came from a worker."""
         worker, what = event
         task, since = self._busy.pop(worker, (-1, 0.0))
-        was_starting = worker in self._starting
         self._starting.discard(worker)
         if isinstance(what, str):
             self._lose(task, what)
             return
         if isinstance(what, Exception):
             raise what
-        if was_starting and self._first_ready is None:
-            self._first_ready = self._crew.now()
+        if self._first_ready is None:
+            self._first_ready = self._pool.now()
         if what is not None and self._counts(what, since) and self._left() > 0.0:
             self._send(worker, task, since)
         else:
@@ -261,31 +212,31 @@ class _Desk:
         """Keep a report if it is the furthest of its task; return whether its worker goes on with the task."""
         if report.task not in self._open:
             return False
-        known = self.found.reports.get(report.task)
+        known = self._found.reports.get(report.task)
         if known is None or report.is_final or report.work > known.work:
-            self.found.reports[report.task] = report
+            self._found.reports[report.task] = report
         if report.is_final:
             self._open.discard(report.task)
-            self._durations.append(self._crew.now() - since)
+            self._durations.append(self._pool.now() - since)
             if self._keep is not None:
                 self._keep(report)
         return not report.is_final
 
     def _lose(self, task: int, why: str) -> None:
-        self.found.lost.append(why)
+        self._found.lost.append(why)
         if task in self._open and task not in (other for other, _ in self._busy.values()):
             self._waiting.appendleft(task)
             self._given_back.add(task)
         if self._restarts > 0:
             self._restarts -= 1
-            self.start()
+            self._start()
 
-    def hand_out(self) -> None:
+    def _hand_out(self) -> None:
         """Give tasks to those who have none."""
-        now = self._crew.now()
+        now = self._pool.now()
         if self._begun is None:
             others_due = self._first_ready is not None and now - self._first_ready > _OTHERS_WITHIN
-            if self._first_ready is None or (self._seconds is not None and self._starting and not others_due):
+            if self._first_ready is None or (self._seconds < math.inf and self._starting and not others_due):
                 return
             self._begun = now
         while self._idle and self._left() > 0.0 and (task := self._next()) is not None:
@@ -294,19 +245,19 @@ class _Desk:
 
     def _send(self, worker: int, task: int, since: float, share: float = 1.0) -> None:
         self._busy[worker] = (task, since)
-        self._crew.send(worker, task, min(share * self._slice, self._left()))
+        self._pool.send(worker, task, min(share * self._slice, self._left()))
 
     def _next(self) -> int | None:
         """Return the next task to hand out: one that waits, or a second copy of one that lasts too long."""
         while self._waiting:
             task = self._waiting.popleft()
             if task in self._open:
-                self.found.again.update(self._given_back & {task})
+                self._found.again.update(self._given_back & {task})
                 return task
         if not self._durations:
             return None
-        limit, running = _TOO_LONG * statistics.median(self._durations), self._busy.values()
+        limit, running = max(1.0, _TOO_LONG * statistics.median(self._durations)), self._busy.values()
         copies = Counter(task for task, _ in running)
         slow = [(since, task) for task, since in running if task in self._open and copies[task] == 1]
         since, task = min(slow, default=(math.inf, -1))
-        return task if self._crew.now() - since > max(limit, 1.0) else None
+        return task if self._pool.now() - since > limit else None
