@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from tailwise._validate import integer
 from tailwise.theory._first_time import log_first_time, log_minus_one
@@ -12,10 +13,10 @@ from tailwise.theory.concentration import log_mean_deviation
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactInputs:
-    """What the theorem starts from; ``log_theta`` is ln theta."""
+class ExactAverage:
+    """The theorem's parameters and constants; ``log_theta`` is raised to (gap/2)^xi where it was smaller."""
 
-    log_theta: Decimal
+    form: str
     alpha: Decimal
     xi: Decimal
     eta: Decimal
@@ -23,14 +24,6 @@ class ExactInputs:
     gap: Decimal
     beta: Decimal
     radius: Decimal
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExactAverage:
-    """The constants of the theorem; ``log_theta`` is raised to (gap/2)^xi where it was smaller."""
-
-    inputs: ExactInputs
-    form: str
     eta_prime: Decimal
     log_theta: Decimal
     log_coefficient: Decimal
@@ -42,22 +35,31 @@ class ExactAverage:
     log_theta_prime: Decimal
 
 
-def exact_average(inputs: ExactInputs, form: str) -> ExactAverage:
+def exact_average(form: str, **parameters: Any) -> ExactAverage:
     """Evaluate the theorem in one form; "tight" is the better of the tight and the corrected formulas."""
-    found = _evaluate(inputs, form)
+    found = _evaluate(form, **parameters)
     if form == "tight":
-        other = _evaluate(inputs, "corrected")
+        other = _evaluate("corrected", **parameters)
         if other.log_theta_prime < found.log_theta_prime:
             return replace(other, form=form)
     return found
 
 
-def _evaluate(inputs: ExactInputs, form: str) -> ExactAverage:
+def _evaluate(
+    form: str,
+    *,
+    log_theta: Decimal,
+    alpha: Decimal,
+    xi: Decimal,
+    eta: Decimal,
+    arms: int,
+    gap: Decimal,
+    beta: Decimal,
+    radius: Decimal,
+) -> ExactAverage:
     """Evaluate the theorem's formulas as they stand in one form."""
-    alpha, xi, eta, arms = inputs.alpha, inputs.xi, inputs.eta, inputs.arms
-    gap, beta, radius = inputs.gap, inputs.beta, inputs.radius
     eta_prime = alpha / (xi * (1 - eta))
-    theta = max(inputs.log_theta, xi * (ln(gap) - ln(2)))
+    theta = max(log_theta, xi * (ln(gap) - ln(2)))
     coefficient = (ln(2) - ln(gap) + theta / xi) / (1 - eta)
     log_growth = log_expm1(2 * beta * radius) - ln(2 * beta)
     radius_prime = log_growth if form == "tight" else log_sum(ln(radius), log_growth)
@@ -79,8 +81,14 @@ def _evaluate(inputs: ExactInputs, form: str) -> ExactAverage:
     both = log_sum(theta, rest) if form == "tight" else ln(2) + max(theta, rest)
     small = c2 if form == "printed" else (alpha - 1) * c2
     return ExactAverage(
-        inputs=inputs,
         form=form,
+        alpha=alpha,
+        xi=xi,
+        eta=eta,
+        arms=arms,
+        gap=gap,
+        beta=beta,
+        radius=radius,
         eta_prime=eta_prime,
         log_theta=theta,
         log_coefficient=coefficient,
@@ -96,8 +104,8 @@ def _evaluate(inputs: ExactInputs, form: str) -> ExactAverage:
 @precise
 def log_average_bias(exact: ExactAverage, count: int) -> float:
     """``ln`` of part 1 of the theorem: estimator's own error plus 2 R' times the bad pulls, over n."""
-    inputs, log_n = exact.inputs, ln(integer(count, "count", low=1))
-    own = (inputs.eta - 1) * log_n + log_mean_deviation(exact.log_theta, inputs.xi, exact.form)
-    pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (inputs.alpha - 2) + 1))
-    bad = ln(2) + exact.log_radius_prime + ln(inputs.arms - 1) + pulls - log_n
+    log_n = ln(integer(count, "count", low=1))
+    own = (exact.eta - 1) * log_n + log_mean_deviation(exact.log_theta, exact.xi, exact.form)
+    pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (exact.alpha - 2) + 1))
+    bad = ln(2) + exact.log_radius_prime + ln(exact.arms - 1) + pulls - log_n
     return as_float(log_sum(own, bad))

@@ -27,11 +27,11 @@ As the proof says, theta may be raised: it is raised to (D/2)^xi where it is sma
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._exact_average import ExactAverage, ExactInputs, exact_average, log_average_bias
+from tailwise.theory._exact_average import ExactAverage, exact_average, log_average_bias
 from tailwise.theory._logs import as_float, ln, log_ceiling, precise
 from tailwise.theory.conditions import (
     check_alpha,
@@ -164,7 +164,8 @@ def average_constants(
     """
     check_alpha(alpha, xi, eta)
     bound = check_radius(radius)
-    inputs = ExactInputs(
+    exact = exact_average(
+        check_form(form),
         log_theta=Decimal(real(log_theta, "log_theta", low=0.0)),
         alpha=Decimal(float(alpha)),
         xi=Decimal(check_xi(xi)),
@@ -174,26 +175,11 @@ def average_constants(
         beta=Decimal(check_beta(beta)),
         radius=Decimal(bound),
     )
-    return as_average_constants(exact_average(inputs, check_form(form)))
-
-
-def as_average_constants(exact: ExactAverage) -> AverageConstants:
-    """Round decimals to the floats that people read."""
-    inputs = exact.inputs
+    shared = {field.name for field in fields(AverageConstants)} & vars(exact).keys() - {"form"}
     return AverageConstants(
         form=exact.form,
-        alpha=as_float(inputs.alpha),
-        xi=as_float(inputs.xi),
-        eta=as_float(inputs.eta),
-        eta_prime=as_float(exact.eta_prime),
-        xi_prime=as_float(inputs.alpha - 1),
-        log_theta=as_float(exact.log_theta),
-        log_bonus_constant=as_float(exact.log_theta / inputs.xi),
-        log_coefficient=as_float(exact.log_coefficient),
-        log_n_p=as_float(exact.log_n_p),
-        log_n_p_prime=as_float(exact.log_n_p_prime),
-        log_c1=as_float(exact.log_c1),
-        log_c2=as_float(exact.log_c2),
-        log_theta_prime=as_float(exact.log_theta_prime),
+        xi_prime=as_float(exact.alpha - 1),
+        log_bonus_constant=as_float(exact.log_theta / exact.xi),
         exact=exact,
+        **{name: as_float(getattr(exact, name)) for name in shared},
     )

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
-from tailwise.theory._exact_average import ExactInputs, exact_average
+from tailwise.theory._exact_average import exact_average
 from tailwise.theory._logs import as_float, ln, precise
 from tailwise.theory.concentration import log_theta_of_costs
 from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
@@ -44,7 +44,7 @@ _ROOT_XI = Decimal(2)  # xi_0 where the user leaves xi_H open: any value above 1
 _LARGEST_LOG = math.log(np.finfo(np.float64).max)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DepthConstants:
     """One row of a schedule: decisions at depth ``depth``; symbols carry the subscript depth + 1."""
 
@@ -134,19 +134,10 @@ class Schedule:
     @property
     def rows(self) -> tuple[DepthConstants, ...]:
         """The schedule as one row per depth."""
-        return tuple(
-            DepthConstants(
-                depth=h,
-                beta=float(self.beta[h]),
-                radius=float(self.radius[h]),
-                alpha=float(self.alpha[h]),
-                xi=float(self.xi[h]),
-                log_theta=float(self.log_theta[h]),
-                log_theta_arm=float(self.log_theta_arm[h]),
-                log_constant=float(self.log_constants[h]),
-            )
-            for h in range(self.horizon)
-        )
+        columns = (
+            self.beta, self.radius, self.alpha, self.xi, self.log_theta, self.log_theta_arm, self.log_constants,
+        )  # fmt: skip
+        return tuple(DepthConstants(h, *row) for h, row in enumerate(np.stack(columns, axis=1).tolist()))
 
 
 @precise
@@ -261,7 +252,8 @@ def schedule(
     for h in reversed(range(steps)):
         inner = radii[h + 1] if kind == "tight" else radii[h]
         arm = exact_theta_arm(thetas[-1], xis[h + 1], betas[h + 1], inner, successors, kind)
-        inputs = ExactInputs(
+        average = exact_average(
+            kind,
             log_theta=arm,
             alpha=product * xis[h + 1],
             xi=xis[h + 1],
@@ -271,9 +263,8 @@ def schedule(
             beta=betas[h],
             radius=radii[h],
         )
-        average = exact_average(inputs, kind)
         arm_thetas.append(average.log_theta)
-        thetas.append(exact_stream(average).log_theta)
+        thetas.append(exact_stream(average)["log_theta_second"])
     root = thetas.pop()
     thetas.reverse()
     arm_thetas.reverse()

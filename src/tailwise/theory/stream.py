@@ -34,17 +34,6 @@ from tailwise.theory.concentration import log_mean_deviation
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactStream:
-    """The constants of the theorem as 60-digit decimals (see :class:`StreamConstants`)."""
-
-    log_arm_bracket: Decimal
-    log_c1: Decimal
-    log_c2: Decimal
-    log_c3: Decimal
-    log_theta: Decimal
-
-
-@dataclass(frozen=True, kw_only=True)
 class StreamConstants:
     """Constants of the stream theorem; every ``log_`` field is a natural logarithm.
 
@@ -116,32 +105,26 @@ def stream_constants(average: AverageConstants) -> StreamConstants:
     >>> stream.log_theta_second > average.log_theta_prime
     True
     """
-    exact = exact_stream(average.exact)
     return StreamConstants(
         form=average.form,
         eta_second=average.eta_prime,
         xi_second=average.xi_prime,
-        log_arm_bracket=as_float(exact.log_arm_bracket),
-        log_c1=as_float(exact.log_c1),
-        log_c2=as_float(exact.log_c2),
-        log_c3=as_float(exact.log_c3),
-        log_theta_second=as_float(exact.log_theta),
+        **{name: as_float(value) for name, value in exact_stream(average.exact).items()},
     )
 
 
 @precise
-def exact_stream(average: ExactAverage) -> ExactStream:
-    """:func:`stream_constants` on decimals."""
-    inputs = average.inputs
-    power, others = inputs.alpha - 1, inputs.arms - 1
+def exact_stream(average: ExactAverage) -> dict[str, Decimal]:
+    """The logarithms of :class:`StreamConstants`, as decimals."""
+    power, others = average.alpha - 1, average.arms - 1
     four = ln(4) - (average.eta_prime * average.log_n_p if average.form == "tight" else 0)
     sums = log_sum(average.log_coefficient, four)
     repaired = average.form != "printed"
-    bracket = max(power * sums if repaired else sums, inputs.alpha * ln(2) - ln(power))
-    growth = log_second_remainder(2 * inputs.beta * inputs.radius) - ln(inputs.beta)
+    bracket = max(power * sums if repaired else sums, average.alpha * ln(2) - ln(power))
+    growth = log_second_remainder(2 * average.beta * average.radius) - ln(average.beta)
     c1 = average.log_theta_prime + power * ln(2)
     c2 = ln(others) + bracket + power * (ln(2 * others) + growth)
-    c3 = ln(4 * inputs.radius) + (1 - average.eta_prime) * log_minus_one(average.log_n_p)
+    c3 = ln(4 * average.radius) + (1 - average.eta_prime) * log_minus_one(average.log_n_p)
     small = power * c3 if repaired else c3
     theta = max(log_sum(c1, max(c2, small)), average.log_theta_prime)
-    return ExactStream(log_arm_bracket=bracket, log_c1=c1, log_c2=c2, log_c3=c3, log_theta=theta)
+    return {"log_arm_bracket": bracket, "log_c1": c1, "log_c2": c2, "log_c3": c3, "log_theta_second": theta}
