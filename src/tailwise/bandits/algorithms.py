@@ -125,7 +125,7 @@ class ErmUcb(BanditAlgorithm):
         """Make the algorithm that the theorem is about, from the theorem's constants."""
         constant = math.exp(min(constants.log_bonus_constant, 709.0))
         exponent = constants.alpha / constants.xi
-        return cls(float(constants.exact.inputs.beta), constant, constants.eta, exponent)
+        return cls(float(constants.exact.beta), constant, constants.eta, exponent)
 
     def rule(self, width: float) -> BonusIndex:
         """Return the bonus for the compiled loop."""
