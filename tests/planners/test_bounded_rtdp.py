@@ -14,7 +14,7 @@ from tailwise import BoundedRtdp, CompiledSimulator, Simulator, TabularMDP, back
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact import cost_distribution
 from tailwise.models import tabulate
-from tailwise.planners import BoundedPlan, bounded_rtdp
+from tailwise.planners import bounded_rtdp
 from tailwise.search import StopReason
 
 BETAS = (-2.0, -0.5, -1e-9, 0.0, 1e-12, 0.1, 1.0, 5.0)
@@ -487,7 +487,7 @@ def test_other_ways_to_stop():
 
 def test_a_plan_says_what_it_knows():
     plan = BoundedRtdp(domains.make("mdp-4"), 0.5, seed=0).plan()
-    assert isinstance(plan, BoundedPlan)
+    assert plan.is_bounded
     assert "take safe (proven best): ERM in [" in str(plan)
     row = plan.row("safe")
     assert row.interval == (row.lower, row.upper)

@@ -151,7 +151,7 @@ def test_same_seed_same_plan_and_it_is_a_plan_like_every_other():
     assert one.rows == two.rows == third.rows
     assert make_planner(mdp, 0.1, kind="cvar-mcts", seed=5, level=0.9).plan(iterations=900).value == one.value
     content = json.loads(json.dumps(one.to_dict()))
-    assert (content["label"], content["level"], content["threshold"]) == (one.label, 0.9, one.threshold)
+    assert (content["label"], content["aim"], content["threshold"]) == (one.label, "CVaR at level 0.9", one.threshold)
     assert one.row("right").erm == one.value == min(row.erm for row in one.rows)
     assert one.samples("right").mean() == pytest.approx(one.row("right").mean, rel=0.05)
     search = CvarMcts(mdp, 0.9, seed=5)

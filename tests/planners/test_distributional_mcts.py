@@ -22,8 +22,8 @@ def test_one_decision_is_the_law_of_its_actions():
     plan = DistributionalMcts(lottery, square, seed=0).plan(iterations=2000)
     assert plan.label == "1"  # 1.8^2 = 3.24 against 0.3 * 16 + 0.7 = 5.5
     assert plan.value == pytest.approx(3.24)
-    assert [part.tolist() for part in plan.law("1")] == [[1.8], [1.0]]
-    totals, weights = plan.law("0")
+    assert [part.tolist() for part in plan.row("1").distribution] == [[1.8], [1.0]]
+    totals, weights = plan.row("0").distribution
     assert totals.tolist() == [1.0, 4.0]
     draws = plan.row("0").visits
     assert abs(weights[1] - 0.3) < 5 * np.sqrt(0.21 / draws)
@@ -99,7 +99,7 @@ def test_a_simulator_and_a_plan_like_every_other():
     model = domains.make("american-put")
     search = make_planner(model, 0.5, kind="distributional", seed=0)
     plan = search.plan(iterations=1000)
-    totals, weights = plan.law("exercise")
+    totals, weights = plan.row("exercise").distribution
     assert -erm(-totals, 0.5, weights) == pytest.approx(plan.row("exercise").erm)
     content = json.loads(json.dumps(plan.to_dict()))
     assert (content["label"], content["sense"]) == (plan.label, "reward")

@@ -63,7 +63,7 @@ def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch)
     monkeypatch.setattr(make, "_QUICK_SWEEP", 10)  # as if the table were large
     plan = make_planner(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=1000)
     assert (plan.planner, plan.label) == ("bounded", "safe")
-    assert until.possible_loss(plan) < 1e-6
+    assert plan.possible_loss < 1e-6
     monkeypatch.setattr(make, "_FEW_STATES", 1000)
     assert make_planner(battery, 0.02, seed=0).kind == "bounded"  # few states, but as if of many outcomes
 
@@ -206,9 +206,9 @@ def test_gap_stops_once_no_action_could_be_better_by_more():
     mdp = domains.make("mdp-4")
     plan = ErmMcts(mdp, 0.5, seed=0).plan(iterations=200_000, until=until.gap(0.6))
     assert plan.stopped is StopReason.UNTIL
-    assert until.possible_loss(plan) <= 0.6
+    assert plan.possible_loss <= 0.6
     exact = make_planner(mdp, 0.5, kind="exact", seed=0).plan(iterations=10)
-    assert until.possible_loss(exact) == 0.0
+    assert exact.possible_loss == 0.0
     assert until.proven()(exact)
     assert not until.proven()(plan)
     rewards = make_planner(domains.make("mdp-4"), 0.5, kind="exact").plan(iterations=2)
@@ -217,7 +217,7 @@ def test_gap_stops_once_no_action_could_be_better_by_more():
 
 def test_an_action_never_tried_could_be_better_by_anything():
     plan = ErmMcts(domains.make("grid-mdp"), 0.5, seed=0).plan(iterations=1)
-    assert until.possible_loss(plan) == float("inf")
+    assert plan.possible_loss == float("inf")
 
 
 def test_stable_counts_iterations_since_the_last_change():

@@ -91,7 +91,7 @@ def test_acc_mcts_finds_the_optimal_risk(small, beta):
     assert utility.inverse(best_utility(small, utility, 0, 0.0, 0)) == pytest.approx(solution.value, rel=1e-12)
     assert plan.action == solution.action
     # Exploration below the root stays in the means: near, and from above but for the noise.
-    assert plan.certainty_equivalents[plan.action] == pytest.approx(solution.value, rel=0.05)
+    assert plan.chosen.certainty_equivalent == pytest.approx(solution.value, rel=0.05)
 
 
 @pytest.mark.compiled
@@ -104,8 +104,8 @@ def test_raw_and_rescaled_forms_rank_alike_with_scaled_constants():
     first, second = raw.plan(iterations=3000), rescaled.plan(iterations=3000)
     assert [row.visits for row in first.rows] == [row.visits for row in second.rows]
     assert first.certainty_equivalent == pytest.approx(second.certainty_equivalent, rel=1e-9)
-    assert first.utility.endswith("raw")
-    assert second.utility.endswith("rescaled")
+    assert first.aim.endswith("raw")
+    assert second.aim.endswith("rescaled")
 
 
 def test_advance_keeps_the_tree_the_accrued_cost_and_the_step():
@@ -145,7 +145,7 @@ def test_rewards_are_shown_as_rewards(small):
     )
     plan = AccMcts(rewards, 1.0, seed=0).plan(iterations=4000)
     assert plan.action == backward_induction(rewards, 1.0).action == 1
-    assert plan.certainty_equivalents[1] == pytest.approx(1.5)
+    assert plan.rows[1].certainty_equivalent == pytest.approx(1.5)
     seeking = NluMcts(rewards, square, seed=0).plan(iterations=4000)
     assert seeking.action == 0  # E[R^2] = 8 against 2.25, maximised
     assert seeking.rows[1].erm == pytest.approx(2.25)
@@ -338,7 +338,7 @@ def test_leaf_values_and_rollout_policies_reach_the_search_on_accrued_costs(sens
         rows = search.plan(iterations=2).rows
         assert [row.erm for row in rows] == pytest.approx([sign * 2.75**2, sign * 3.25**2], rel=1e-15)
         plan = AccMcts(Steps(sense), 0.5, seed=0, **options).plan(iterations=2)
-        assert plan.certainty_equivalents == pytest.approx([sign * 1.75, sign * 2.75], rel=1e-12)
+        assert [row.certainty_equivalent for row in plan.rows] == pytest.approx([sign * 1.75, sign * 2.75], rel=1e-12)
         neutral = ErmMcts(Steps(sense), 0.0, bonus=LogBonus(), seed=0, **options).plan(iterations=50)
         assert Uct(Steps(sense), seed=0, **options).plan(iterations=50).value == neutral.value
 

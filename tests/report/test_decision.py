@@ -178,11 +178,11 @@ def test_recording_changes_nothing():
         plain = build(mdp, 0.5, seed=3).plan(iterations=500)
         assert (recorded.rows, recorded.value, recorded.iterations) == (plain.rows, plain.value, 500)
         assert recorded.simulator_steps == plain.simulator_steps
-        way = recorded._origin.trajectory
+        way = recorded.origin.trajectory
         assert way.iterations[-1] == 500
         assert (np.diff(way.iterations) > 0).all()
         assert way.erms[-1].tolist() == [row.erm for row in plain.rows]
-        assert plain._origin.trajectory is None
+        assert plain.origin.trajectory is None
 
 
 @pytest.mark.compiled

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailwise._progress import activity
-from tailwise.cli.output import number, print_json, save_report, say, show_table, span
+from tailwise._text import number, span
+from tailwise.cli.output import print_json, save_report, say, show_table
 
 if TYPE_CHECKING:
     from tailwise.models import TabularMDP
@@ -133,7 +134,7 @@ def sample_aim(
         kept = "" if within is None else f" The budget {within:g} is {'kept' if found.is_kept else 'not kept'} on them."
         said = (
             f"Take **{literal(found.label)}**. {found.aim}: **{number(found.value)}**, 90 % interval "
-            f"{span(*found.interval, point=True)}, on {found.returns.episodes:,} fresh episodes (under what was "
+            f"{span(*found.interval)}, on {found.returns.episodes:,} fresh episodes (under what was "
             f"learned {number(found.believed)}, which is too good).{kept} {' '.join(map(literal, found.notes))} Of "
             "outcomes too rare to be drawn it knows nothing. Its actions depend on what was paid so far."
         )
@@ -146,7 +147,7 @@ def sample_aim(
         return
     say(f"Take {found.label}.", "bold")
     say(
-        f"{found.aim}: {number(found.value)}, 90 % interval {span(*found.interval, point=True)}, mean "
+        f"{found.aim}: {number(found.value)}, 90 % interval {span(*found.interval)}, mean "
         f"{number(found.mean)}, on {found.returns.episodes} fresh episodes (under what was learned "
         f"{number(found.believed)})"
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailwise._progress import followed
+from tailwise._text import number
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, show_table
+from tailwise.cli.output import print_json, show_table
 
 if TYPE_CHECKING:
     from tailwise.reproduction import ConvergenceRow

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailwise._progress import followed
+from tailwise._text import MISSING, number, span
 from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
-from tailwise.cli.output import MISSING, check_report, number, print_json, save_report, say, show_table, span
+from tailwise.cli.output import check_report, print_json, save_report, say, show_table
 from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
@@ -181,11 +182,11 @@ def _show(title: str, rows: list[tuple[_Run, Summary, Comparison]], confidence: 
             run.planner,
             MISSING if run.iterations is None else f"{run.iterations:,}",
             number(summary.erm, 5),
-            span(summary.estimates[0].low, summary.estimates[0].high, digits=4),
+            span(summary.estimates[0].low, summary.estimates[0].high, digits=4, point=False),
             number(summary.mean, 5),
             number(summary.cvar_95, 5),
             f"{versus.difference:+.3g}",
-            span(*versus.interval, digits=3),
+            span(*versus.interval, digits=3, point=False),
             f"{versus.better}/{versus.equal}/{versus.worse}",
             MISSING if run.closed_loop_erm is None else number(run.closed_loop_erm, 5),
         )

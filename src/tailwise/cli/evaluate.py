@@ -6,8 +6,9 @@ from typing import Any
 
 import typer
 
+from tailwise._text import number, span
 from tailwise.cli import options as given
-from tailwise.cli.output import check_report, number, print_json, save_report, say, show_table, span, sparkline
+from tailwise.cli.output import check_report, print_json, save_report, say, show_table, sparkline
 
 
 def register(app: typer.Typer) -> None:
@@ -80,10 +81,10 @@ def register(app: typer.Typer) -> None:
                 }
             )  # fmt: skip
         else:
-            rows = [(e.measure, number(e.value), span(e.low, e.high)) for e in summary.estimates]
+            rows = [(e.measure, number(e.value), span(e.low, e.high, point=False)) for e in summary.estimates]
             if level is not None and tail is not None:
                 ends = returns.interval("cvar", level=level, confidence=confidence, resamples=resamples)
-                rows.insert(0, (f"CVaR at {level:g}, the aim", number(tail), span(*ends)))
+                rows.insert(0, (f"CVaR at {level:g}, the aim", number(tail), span(*ends, point=False)))
             count = f"{returns.episodes} episode{'s' * (returns.episodes != 1)}"
             title = f"{kind} on {model}: {count} ({returns.sense}s)"
             show_table(("measure", "value", f"{100 * confidence:g} % interval"), rows, title=title)

@@ -7,7 +7,6 @@ not enough, each row becomes a paragraph of "column  value" lines. No cell is ev
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -22,10 +21,10 @@ from rich.text import Text
 
 from tailwise._plain import plain
 from tailwise._progress import activity
+from tailwise._text import MISSING, number
 from tailwise.errors import OptionError, require
 
 BARS = " ▁▂▃▄▅▆▇█"
-MISSING = "-"
 _WIDTH = 120  # of what is no terminal, if COLUMNS does not say otherwise
 
 
@@ -45,26 +44,6 @@ def say(text: str, style: str = "") -> None:
 def print_json(content: Any) -> None:
     """Print one JSON object, from plain values and results, on one standard output."""
     print(json.dumps(plain(content), indent=2))
-
-
-def number(value: float | None, digits: int = 6) -> str:
-    """Format a number for a table; a dash where there is none."""
-    if value is None or math.isnan(value):
-        return MISSING
-    return f"{value:.{digits}g}" if value else "0"
-
-
-def span(low: float, high: float, digits: int = 5, *, point: bool = False) -> str:
-    """Format an interval for a table; a dash where an end is missing.
-
-    An interval of samples that is a single point says nothing, unless ``point`` means that it may be one.
-    """
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return MISSING
-    if low == high and not point:
-        return "no spread"
-    ends = number(low, digits), number(high, digits)
-    return ends[0] if ends[0] == ends[1] else " .. ".join(ends)
 
 
 def show_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,18 +11,9 @@ import typer
 
 from tailwise._plain import plain
 from tailwise._progress import followed_plan
+from tailwise._text import number
 from tailwise.cli import options as given
-from tailwise.cli.output import (
-    MISSING,
-    check_report,
-    number,
-    print_json,
-    save_decision,
-    say,
-    show_table,
-    span,
-    sparkline,
-)
+from tailwise.cli.output import check_report, print_json, save_decision, say, show_table, sparkline
 
 DEFAULT_ITERATIONS = 20_000
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -127,7 +119,7 @@ def register(app: typer.Typer) -> None:
             found = found if isinstance(found, dict) else {"action": result.action}
             print_json({"model": problem.name, "seed": seed, **found, "planner": getattr(search, "kind", planner)})
         elif isinstance(result, Plan):
-            _show(problem, result, getattr(search, "kind", planner), search)
+            _show(problem, result, search)
         else:
             _show_other(result)
         for name, file in (("plan", save), ("checkpoint", checkpoint)):
@@ -137,73 +129,44 @@ def register(app: typer.Typer) -> None:
             raise typer.Exit(130)
 
 
-def _show(problem: Any, result: Any, kind: str, search: Any) -> None:
+def _show(problem: Any, result: Any, search: Any) -> None:
     from tailwise.bonuses import LogBonus, PolynomialBonus
-    from tailwise.cli.models import state_text
-    from tailwise.planners.until import possible_loss
 
-    better = "lower" if result.sense == "cost" else "higher"
-    say(
-        f"{problem.name}  horizon {problem.horizon}, discount {problem.discount:g}, step {result.step}; {result.aim}; "
-        f"numbers are {result.sense}s, {better} is better"
-    )
     for note in getattr(problem, "notes", ()):
         say(f"note: {note}", "dim")
-    say(f"Take {result.label} in state {state_text(problem, result.state)}.", "bold green")
-    is_exact, is_bounded = kind == "exact", kind == "bounded"
-    sure = getattr(result, "certainty_equivalents", ())  # of a utility: the total that is as good
-    is_proven = is_bounded and result.proven
-    measure = "as good as" if sure else "exact ERM" if is_exact else "estimate" if is_bounded else result.measure
-    interval = "ERM is in" if is_bounded else "90 % interval"
-    rows = [
-        (
-            row.label, f"{row.visits:,}", MISSING if is_exact else f"{100 * row.share:.1f} %",
-            MISSING if is_proven else number(sure[k] if sure else row.erm),
-            MISSING if is_exact or sure else span(*row.interval, point=is_bounded),
-            number(getattr(row, "probability_best", None), 2), number(row.mean), number(row.std),
-            number(row.minimum), number(row.maximum),
-        )
-        for k, row in enumerate(result.rows)
-    ]  # fmt: skip
-    best = [row.action for row in result.rows].index(result.action)
-    visits = {"exact": "episodes", "bounded": "trials"}.get(kind, "visits")
-    columns = ("action", visits, "share", measure, interval, "P(best)", "mean", "std", "min", "max")
-    show_table(
-        columns, rows, best=best, spare=("std", "min", "max", "share", visits, "mean", "P(best)", interval, measure)
+    say(
+        f"{problem.name}, horizon {problem.horizon}, discount {problem.discount:g}: in {result.state_name}, "
+        f"step {result.step}:"
     )
+    say(f"{result.headline}.", "bold green")
+    columns = result.columns
+    best = [row.action for row in result.rows].index(result.action)
+    show_table(tuple(columns), list(zip(*columns.values(), strict=True)), best=best, spare=_spare(columns))
     samples = result.samples(result.action)
     if samples.size > 1:
         quantiles = np.quantile(samples, _LEVELS)
         marks = "  ".join(f"{100 * level:g} % {number(q, 4)}" for level, q in zip(_LEVELS, quantiles, strict=True))
-        say(f"Sampled total {result.sense} after {result.label}:  {marks}")
+        say(f"Total {result.sense} after {result.label}:  {marks}")
         say(sparkline(samples))
-    trees = f" in {result.trees} trees" if result.trees > 1 else ""
-    say(
-        f"{kind}: {result.iterations:,} iterations, {result.simulator_steps:,} simulated steps, {result.nodes:,} "
-        f"nodes{trees}, {result.bytes / 1e6:.1f} MB, {result.seconds:.2f} s; {result.stopped.message}",
-        "dim",
-    )
-    if is_bounded and not is_proven:
-        loss = number(possible_loss(result), 4)
-        say(f"not proven: {result.label} has the best estimate, and another action could be better by {loss}", "yellow")
+    say(result.work, "dim")
     for note in result.notes:
         say(f"note: {note}", "yellow")
     if result.reason:
-        say(result.reason, "dim")
-    if not (is_exact or sure):
-        say(f"{interval}: {result.interval_meaning}", "dim")
-    chosen = result.row(result.action)
-    if hasattr(chosen, "unseen_erm"):
-        say(
-            f"P(best): as far as the samples tell; an outcome never seen in {chosen.draws:,} draws of {chosen.label} "
-            f"(probability up to {chosen.unseen_probability:.2g}) could make its ERM {number(chosen.unseen_erm, 5)}",
-            "dim",
-        )
+        say(f"{result.planner}: {result.reason}", "dim")
+    for said in result.how_sure:
+        say(said, "yellow" if result.is_bounded and not result.proven else "dim")
     bonus = getattr(getattr(search, "options", None), "bonus", None)
     if isinstance(bonus, (PolynomialBonus, LogBonus)):
         advice = bonus_advice(result, bonus.constant)
         if advice:
             say(advice, "yellow")
+
+
+def _spare(columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns that a narrow screen can do without, the first of them first; never the action and its value."""
+    order = ("std", "min", "max", "share", "visits", "trials", "episodes", "mean", "P(best)")
+    names = list(columns)[1:]
+    return (*(name for name in order if name in names), *(name for name in names[::-1] if name not in order))
 
 
 def _show_other(result: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from tailwise._progress import activity
+from tailwise._text import number
 from tailwise.cli import options as given
-from tailwise.cli.output import check_report, number, print_json, save_decision, say, show_table
+from tailwise.cli.output import check_report, print_json, save_decision, say, show_table
 
 
 def register(app: typer.Typer) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tailwise._text import number
 from tailwise.cli import options as given
-from tailwise.cli.output import number, print_json, say, show_table
+from tailwise.cli.output import print_json, say, show_table
 
 _FormOption = Annotated[str, typer.Option("--form", help="Which version of the formulas: printed, corrected or tight.")]
 _EtaOption = Annotated[float, typer.Option("--eta", help="Exponent eta in [1/2, 1); the rate is n^(eta - 1).")]

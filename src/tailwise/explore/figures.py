@@ -23,7 +23,7 @@ _MOST_ACTIONS = 4  # drawn; the table has them all
 def totals(plan: Plan) -> dict[str, Any] | None:
     """Draw the totals after the best action and its runner-up, if there are any."""
     parts = _parts(plan, 2)
-    beta = None if hasattr(plan, "certainty_equivalents") else plan.root_beta  # of a utility there is no ERM
+    beta = plan.root_beta if plan.is_erm else None
     xlabel = f"total {plan.sense}"
     return _figure(charts.histograms(parts, beta=beta, caption="", xlabel=xlabel)) if parts else None
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tailwise._text import MISSING, number, span
 from tailwise.explore import figures
 from tailwise.explore.session import Session, View
 from tailwise.models.simulator import model_name
-from tailwise.planners import BoundedPlan
-from tailwise.report.words import span
 from tailwise.search import Plan
 
 BETA_STEPS = 20  # of the slider, in each power of ten
@@ -51,12 +50,12 @@ def page(session: Session) -> Any:
     better = "lower" if model.sense == "cost" else "higher"
     states = range(min(_MOST_STATES, model.num_states)) if session.is_table else ()
     last = BETA_STEPS * (MOST_BETA - LEAST_BETA)
-    number = {"type": "number", "debounce": True, "step": "any"}
+    numeric = {"type": "number", "debounce": True, "step": "any"}
     controls = html.Section(
         [
             html.H2("Settings", className="hidden"),
             _field(
-                "Risk aversion: beta", "beta", dcc.Input(id="beta", value=asked.beta, **number),
+                "Risk aversion: beta", "beta", dcc.Input(id="beta", value=asked.beta, **numeric),
                 html.Label("beta, by powers of ten", htmlFor="beta-slider", className="hidden"),
                 dcc.Input(
                     id="beta-slider", type="range", min=0, max=last, step=1, debounce=0.15,
@@ -65,7 +64,7 @@ def page(session: Session) -> Any:
             ),
             _field(
                 "Iterations of each decision", "iterations",
-                dcc.Input(id="iterations", value=asked.iterations, min=1, **number),
+                dcc.Input(id="iterations", value=asked.iterations, min=1, **numeric),
                 html.Label("iterations, by powers of ten", htmlFor="iterations-slider", className="hidden"),
                 dcc.Input(
                     id="iterations-slider", type="range", min=10, max=60, step=1, debounce=0.15,
@@ -146,7 +145,7 @@ def decision(session: Session, view: View) -> Any:
     said = [html.H2(["Take ", html.Strong(label, id="action"), f" {where}"])]
     if view.status.label == "searching":
         said.append(html.P("So far; the search is under way.", className="note"))
-    is_itself = type(exact) is type(plan)
+    is_itself = getattr(plan, "is_exact", False)
     if is_itself:
         said.append(html.P("This is the exact optimum."))
     elif exact is not None:
@@ -159,7 +158,7 @@ def decision(session: Session, view: View) -> Any:
     columns = [
         "action",
         "take it",
-        "ERM is in" if isinstance(plan, BoundedPlan) else "ERM",
+        "ERM is in" if getattr(plan, "is_bounded", False) else "ERM",
         *(["exact ERM"] if sure else []),
         *sampled,
         "visits",
@@ -168,9 +167,9 @@ def decision(session: Session, view: View) -> Any:
     for k, action in enumerate(session.actions(moment.state)):
         row, name = known.get(action), session.action_text(action, moment.state)
         take = html.Button("Take", id={"type": "act", "place": h, "action": k}, **{"aria-label": f"Take {name}"})
-        exactly = [_number(getattr(sure.get(action), "erm", math.nan))] if sure else []
+        exactly = [number(getattr(sure.get(action), "erm", math.nan))] if sure else []
         worst = getattr(row, "maximum" if session.model.sense == "cost" else "minimum", math.nan)
-        seen = [_number(getattr(row, "mean", math.nan)), _number(worst)] if is_sampled else []
+        seen = [number(getattr(row, "mean", math.nan)), number(worst)] if is_sampled else []
         cells = [name, take, _risk(plan, row), *exactly, *seen, f"{getattr(row, 'visits', 0):,}"]
         rows.append((cells, action == plan.action))
     said.append(_table("Actions", columns, rows))
@@ -211,8 +210,12 @@ def frontier(session: Session, view: View) -> Any:
         use = html.Button(
             "Use", id={"type": "use", "place": 0, "action": k}, **{"aria-label": f"Use beta {point.beta:.4g}"}
         )
-        span = f"{point.low:.4g}" if point.low == point.high else f"{point.low:.4g} to {point.high:.4g}"
-        cells = [point.label, use, span, *map(_number, (point.mean, point.cvar[1], point.worst))]
+        cells = [
+            point.label,
+            use,
+            span(point.low, point.high, 4),
+            *map(number, (point.mean, point.cvar[1], point.worst)),
+        ]
         rows.append((cells, point is here))
     columns = ["first action", "use it", "beta", "mean", "mean of the worst 5 %", "worst"]
     changes = ", ".join(f"{beta:.6g}" for beta in found.switches)
@@ -230,17 +233,17 @@ def episode(session: Session, view: View) -> Any:
     for h, moment in enumerate(view.moments):
         thought = "..." if moment.plan is None else session.action_text(moment.plan.action, moment.state)
         taken = "" if moment.taken is None else session.action_text(moment.taken, moment.state)
-        cost = "" if moment.taken is None else _number(moment.cost)
+        cost = "" if moment.taken is None else number(moment.cost)
         look = html.Button("Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at step {h}"})
-        risk = _risk(moment.plan, moment.plan)
+        risk = _worth(moment.plan)
         state = session.state_text(moment.state)
-        rows.append(([str(h), look, state, thought, risk, taken, cost, _number(moment.accrued)], h == view.place))
+        rows.append(([str(h), look, state, thought, risk, taken, cost, number(moment.accrued)], h == view.place))
     unit = session.model.sense
     columns = ["step", "look at it", "state", "advised", "ERM to go", "taken", unit, f"total {unit} before"]
     text = (
         "Take an action above to go on; at an earlier step it begins another course."
         if view.total is None
-        else f"The episode is over: its total {unit} is {_number(view.total)}."
+        else f"The episode is over: its total {unit} is {number(view.total)}."
     )
     return [html.H2("The episode, step by step"), html.P(text, id="outcome"), _table("Steps", columns, rows)]
 
@@ -279,12 +282,15 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[Any]
     return html.Div(html.Table([head, body]), className="wide", tabIndex=0, **caption)
 
 
-def _risk(plan: Any, found: Any) -> str:
-    """Return the ERM of a plan or of one of its rows; of bounded RTDP what it lies in, with certainty."""
-    if isinstance(plan, BoundedPlan) and found is not None:
-        return span(plan.lower, plan.upper) if found is plan else span(*found.interval)
-    return _number(getattr(found, "value" if found is plan else "erm", math.nan))
+def _risk(plan: Any, row: Any) -> str:
+    """Return what one of a plan's rows is worth; of bounded RTDP what its risk lies in, with certainty."""
+    if row is None:
+        return MISSING
+    return span(*row.interval) if getattr(plan, "is_bounded", False) else number(getattr(row, "erm", None))
 
 
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.6g}"
+def _worth(plan: Any) -> str:
+    """Return what a plan is worth, or its bounds."""
+    if getattr(plan, "is_bounded", False):
+        return span(plan.lower, plan.upper)
+    return number(getattr(plan, "value", None))

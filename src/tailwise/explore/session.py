@@ -338,7 +338,7 @@ class Session:
 
         def note(plan: Any) -> bool:
             if isinstance(plan, Plan):
-                plan = replace(plan, _reader=None)  # which would make the search keep a copy of its tree
+                plan = replace(plan, tree=None)  # which would make the search keep a copy of its tree
             now = before + plan.iterations
             if trace and trace[-1][0] == now:
                 trace.pop()

@@ -2,45 +2,36 @@
 
 from tailwise.planners import until
 from tailwise.planners.acc_mcts import AccMcts
-from tailwise.planners.bounded_plan import BoundedPlan, BoundedRow
 from tailwise.planners.bounded_rtdp import BoundedRtdp
-from tailwise.planners.cvar_mcts import CvarMcts, CvarPlan
-from tailwise.planners.distributional_mcts import DistributionalMcts, DistributionalPlan
+from tailwise.planners.cvar_mcts import CvarMcts
+from tailwise.planners.distributional_mcts import DistributionalMcts
 from tailwise.planners.erm_mcts import ErmMcts
-from tailwise.planners.exact import ExactPlan, ExactPlanner
+from tailwise.planners.exact import ExactPlanner
 from tailwise.planners.exact_policy import ExactPolicy
 from tailwise.planners.learned import LearnedModelSearch
-from tailwise.planners.learned_totals import TotalsPlan
 from tailwise.planners.make import AutoPlanner, make_planner
 from tailwise.planners.many import plan_many
 from tailwise.planners.nlu_mcts import NluMcts
 from tailwise.planners.protocol import Decision, Planner
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
 from tailwise.planners.uct import Uct
-from tailwise.planners.utility_search import UtilityPlan, UtilitySearch
+from tailwise.planners.utility_search import UtilitySearch
 
 __all__ = [
     "AccMcts",
     "AutoPlanner",
-    "BoundedPlan",
-    "BoundedRow",
     "BoundedRtdp",
     "CvarMcts",
-    "CvarPlan",
     "Decision",
     "DistributionalMcts",
-    "DistributionalPlan",
     "ErmMcts",
-    "ExactPlan",
     "ExactPlanner",
     "ExactPolicy",
     "LearnedModelSearch",
     "NluMcts",
     "Planner",
     "PlannerKind",
-    "TotalsPlan",
     "Uct",
-    "UtilityPlan",
     "UtilitySearch",
     "find_planner",
     "list_planners",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import generator, next_double, own_words
+from tailwise.models.contract import Sense
 from tailwise.planners.bounded_kernels import (
     DISCOUNT,
     ENOUGH,
@@ -43,21 +44,27 @@ class Player:
         State and step of the decision.
     seed : int
         Of the episodes.
+    sense : "cost" or "reward"
+        What the totals are.
     """
 
-    def __init__(self, listing: Listing, nodes: Nodes, trial: Trial, handle: int, step: int, seed: int) -> None:
+    def __init__(
+        self, listing: Listing, nodes: Nodes, trial: Trial, handle: int, step: int, seed: int, sense: Sense
+    ) -> None:
+        self._sense = sense
         self._listing, self._nodes, self._trial = listing, nodes, trial
         self._handle, self._step, self._seed = handle, step, seed
         self._played: dict[int, NDArray[np.float64]] = {}
 
     def totals(self, position: int) -> NDArray[np.float64]:
-        """Return discounted total costs of 4,096 episodes that begin with an action (fewer where they are long).
+        """Return discounted totals of 4,096 episodes that begin with an action (fewer where they are long).
 
         None where ``bounds`` is a function: episodes come to states of which it was not asked.
         """
         if position not in self._played:
             self._played[position] = self._play(position)
-        return self._played[position]
+        totals = self._played[position]
+        return totals.copy() if self._sense == "cost" else 0.0 - totals
 
     def _play(self, position: int) -> NDArray[np.float64]:
         trial = copy.deepcopy(self._trial)  # scratch of its own

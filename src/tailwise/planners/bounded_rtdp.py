@@ -40,12 +40,12 @@ from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
 from tailwise.planners.bounded_estimate import estimate
 from tailwise.planners.bounded_outcomes import Listing, SimulatorListing
-from tailwise.planners.bounded_plan import BoundedPlan, in_sense, make_bounded_row
+from tailwise.planners.bounded_plan import in_sense, make_bounded_row
 from tailwise.planners.bounded_play import Player
 from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
 from tailwise.planners.registry import register_planner
 from tailwise.search.anytime import Turn, compile_notice
-from tailwise.search.plan import StopReason
+from tailwise.search.plan import Plan, StopReason
 from tailwise.search.rooted import RootedSearch
 
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ _KEPT = ("low", "high", "limits", "path", "book", "root_low", "root_high", "root
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
 
-class BoundedRtdp(RootedSearch[BoundedPlan]):
+class BoundedRtdp(RootedSearch[Plan]):
     """Certified bounds on the optimal entropic risk, and an action that is proven best.
 
     An iteration is a trial. Without a limit ``plan`` goes on until the action is proven best; a plan that was cut short
@@ -353,7 +353,7 @@ class BoundedRtdp(RootedSearch[BoundedPlan]):
 
     # ------------------------------------------------------------------ report
 
-    def _report(self, before: list[Ints], begun: float, stopped: StopReason) -> BoundedPlan:
+    def _report(self, before: list[Ints], begun: float, stopped: StopReason) -> Plan:
         (old,) = before
         trial, listing, sense = self._trial, self._binding, self.model.sense
         low, high = trial.root_low, np.maximum(trial.root_low, trial.root_high)
@@ -379,7 +379,8 @@ class BoundedRtdp(RootedSearch[BoundedPlan]):
             for k, action in enumerate(actions)
         )
         bounds = in_sense(low.min(), high.min(), sense)
-        return BoundedPlan(
+        player = Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0]) >> 1, sense)
+        return Plan(
             action=rows[best].action,
             label=rows[best].label,
             value=min(max(rows[best].erm, bounds.low), bounds.high),
@@ -396,7 +397,9 @@ class BoundedRtdp(RootedSearch[BoundedPlan]):
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",
-            _player=Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0]) >> 1),
+            totals=player.totals,
+            method="bounded RTDP",
+            unit="trials",
             lower=bounds.low,
             upper=bounds.high,
             proven=proven,

@@ -22,39 +22,11 @@ from tailwise._validate import real
 from tailwise.exact.cvar import least_cvar
 from tailwise.exact.evar import check_level
 from tailwise.exact.totals import Floats
-from tailwise.planners.learned_totals import LearnedTotals, TotalsPlan
+from tailwise.planners.learned_totals import LearnedTotals
 from tailwise.planners.registry import register_planner
 from tailwise.risk.measures import value_at_risk
+from tailwise.risk.objectives import CVaR
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class CvarPlan(TotalsPlan):
-    """What :meth:`CvarMcts.plan` found; see :class:`TotalsPlan`.
-
-    ``value`` is ``threshold + mean shortfall / tail`` after the recommended action: the CVaR of the whole total in a
-    first decision.
-
-    Attributes
-    ----------
-    level : float
-        Share of outcomes that are not the tail.
-    threshold : float
-        The b that is kept for the rest of the episode.
-    """
-
-    level: float
-    threshold: float
-
-    @property
-    def measure(self) -> str:
-        """What ``value`` and the rows' ``erm`` are."""
-        return "CVaR"
-
-    @property
-    def aim(self) -> str:
-        """The level, and the threshold that is kept, in words."""
-        return f"level {self.level:g}, threshold {self.threshold:.6g}"
 
 
 @dataclass(frozen=True)
@@ -91,8 +63,10 @@ class CvarMcts(LearnedTotals):
 
     Notes
     -----
-    Half of the episodes are sampled in compiled code, half in Python. Solving what was learned takes milliseconds where
-    accrued costs are few, and up to a second or two in the first decision where they are put on a grid.
+    A plan's ``value`` is ``threshold + mean shortfall / tail`` after the recommended action: the CVaR of the whole
+    total in a first decision. Half of the episodes are sampled in compiled code, half in Python. Solving what was
+    learned takes milliseconds where accrued costs are few, and up to a second or two in the first decision where they
+    are put on a grid.
 
     Examples
     --------
@@ -148,8 +122,8 @@ class CvarMcts(LearnedTotals):
     def _worth(self, aim: Any, totals: Floats, weights: Floats) -> float:
         return float(aim.threshold + self._sign * np.dot(weights, aim(totals)) / (1.0 - self.level))
 
-    def _plan(self, aim: Any, fields: dict[str, Any]) -> CvarPlan:
-        return CvarPlan(**fields, level=self.level, threshold=aim.threshold)
+    def _said(self, aim: Any) -> dict[str, Any]:
+        return {"objective": CVaR(self.level), "threshold": aim.threshold}
 
     def __repr__(self) -> str:
         return f"CvarMcts(level={self.level:g}, threshold={self.threshold})"

@@ -26,40 +26,19 @@ from tailwise.errors import OptionError
 from tailwise.exact.evar import check_level
 from tailwise.exact.totals import Floats
 from tailwise.planners.cvar_mcts import Shortfall, best_shortfall
-from tailwise.planners.learned_totals import Aim, LearnedTotals, TotalsPlan, equally_likely
+from tailwise.planners.learned_totals import Aim, LearnedTotals
 from tailwise.planners.protocol import takes
 from tailwise.planners.registry import register_planner
 from tailwise.risk import conditional_value_at_risk, erm
+from tailwise.risk.measures import equally_likely
+from tailwise.risk.objectives import ERM, CVaR, ExpectedUtility, Objective
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
+from tailwise.search.plan import SaidObjective
 
 _BETAS = (0.1, 0.3, 1.0, 3.0)  # over the standard deviation of the total
 _SAMPLE = 4096  # equally likely totals that stand for a law, for a measure that takes no weights
 _EXPONENT = 600.0
 _GRID = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistributionalPlan(TotalsPlan):
-    """What :meth:`DistributionalMcts.plan` found; see :class:`TotalsPlan`. ``law(action)`` is what each row is made of.
-
-    Attributes
-    ----------
-    pursued : str
-        The function of the total whose mean is made least (or largest), for the rest of the episode too.
-    """
-
-    pursued: str
-    _measure: str
-
-    @property
-    def measure(self) -> str:
-        """What ``value`` and the rows' ``erm`` are."""
-        return self._measure
-
-    @property
-    def aim(self) -> str:
-        """The function of the total that is pursued."""
-        return self.pursued
 
 
 @dataclass(frozen=True)
@@ -132,7 +111,7 @@ class DistributionalMcts(LearnedTotals):
     >>> from tailwise import DistributionalMcts, domains
     >>> search = DistributionalMcts(domains.make("mdp-4"), lambda total: total * total, seed=0)
     >>> plan = search.plan(iterations=500)
-    >>> plan.label, plan.law("risky")[0].size > 1
+    >>> plan.label, plan.row("risky").distribution[0].size > 1
     ('safe', True)
     """
 
@@ -197,9 +176,18 @@ class DistributionalMcts(LearnedTotals):
             return _asked(lambda: measure(totals, weights=weights), "the measure of a law of totals")
         return _asked(lambda: measure(equally_likely(totals, weights, _SAMPLE)), "the measure of a sample of totals")
 
-    def _plan(self, aim: Any, fields: dict[str, Any]) -> DistributionalPlan:
-        name = "utility" if self._measure is None else getattr(self._measure, "name", "measure")
-        return DistributionalPlan(**fields, pursued=str(aim), _measure=name)
+    def _said(self, aim: Any) -> dict[str, Any]:
+        return {"objective": self._objective}
+
+    @property
+    def _objective(self) -> Objective | SaidObjective:
+        if self._utility is not None:
+            return ExpectedUtility(self._utility)
+        if isinstance(self._measure, CvarOf):
+            return CVaR(self._measure.level)
+        if isinstance(self._measure, ErmOf):
+            return ERM(self._measure.beta)
+        return SaidObjective("measure", f"measure {getattr(self._measure, '__name__', 'of the total')}")
 
     def __repr__(self) -> str:
         return f"DistributionalMcts({'utility' if self._measure is None else 'measure'})"
@@ -211,7 +199,6 @@ class ErmOf:
 
     beta: float
     sign: float
-    name = "ERM"
 
     def __call__(self, totals: Floats, *, weights: Floats | None = None) -> float:
         """Return the risk."""
@@ -224,7 +211,6 @@ class CvarOf:
 
     level: float
     sign: float
-    name = "CVaR"
 
     def __call__(self, totals: Floats, *, weights: Floats | None = None) -> float:
         """Return the tail's mean."""

@@ -11,7 +11,6 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -29,28 +28,10 @@ from tailwise.models.simulator import action_label
 from tailwise.planners.exact_policy import ExactPolicy
 from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
+from tailwise.search import ActionRow
 from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Turn
-from tailwise.search.plan import ActionRow, Origin, Plan, StopReason
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExactPlan(Plan):
-    """The exact optimum of one decision: ``erm`` of each row is exact, and its interval a point.
-
-    The other columns are of the episodes that were played.
-
-    Attributes
-    ----------
-    optimal_actions : tuple
-        Every action whose risk ties with the best; ``action`` is the first of them.
-    proven : bool
-        True.
-    """
-
-    optimal_actions: tuple[Any, ...] = ()
-    proven: bool = True
-
+from tailwise.search.plan import Origin, Plan, StopReason
 
 _MOST_SAMPLES = 65_536
 _CHUNK_STEPS = 2**21  # played between two looks at the clock
@@ -164,7 +145,7 @@ class ExactPlanner(ActsByPlanning):
         threads: int = 1,
         until: Callable[[Plan], bool] | None = None,
         progress: PlanProgress = None,
-    ) -> ExactPlan:
+    ) -> Plan:
         """Look the optimal action up, and play episodes for the distributions.
 
         Parameters
@@ -178,7 +159,8 @@ class ExactPlanner(ActsByPlanning):
 
         Returns
         -------
-        ExactPlan
+        Plan
+            ``erm`` of each row is exact, and its interval a point; the other columns are of the episodes played.
         """
         number = min(_MOST_SAMPLES, integer(_MOST_SAMPLES if iterations is None else iterations, "iterations", low=1))
         allowed = math.inf if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
@@ -221,7 +203,7 @@ class ExactPlanner(ActsByPlanning):
             )
         return steps
 
-    def _report(self, totals: list[NDArray[np.float64]], steps: int, begun: float, stopped: StopReason) -> ExactPlan:
+    def _report(self, totals: list[NDArray[np.float64]], steps: int, begun: float, stopped: StopReason) -> Plan:
         table, solution, h = self._policy.table, self._policy.solution, self._step
         values, ids = solution.action_values(h)[self._root], table.actions(self._root)
         samples = tuple(np.asarray(table.signed(part)) for part in totals)
@@ -232,7 +214,7 @@ class ExactPlanner(ActsByPlanning):
         )
         best = ids.tolist().index(solution.act(self._root, h))
         tied = solution.optimal_actions(h, self._root)
-        return ExactPlan(
+        return Plan(
             action=rows[best].action,
             label=rows[best].label,
             value=float(solution.values[h, self._root]),
@@ -249,14 +231,19 @@ class ExactPlanner(ActsByPlanning):
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning="the exact risk of the action, followed by optimal ones",
-            _samples=samples,
-            _origin=Origin(
+            totals=samples,
+            method="backward induction",
+            unit="episodes",
+            lower=float(solution.values[h, self._root]),
+            upper=float(solution.values[h, self._root]),
+            proven=True,
+            origin=Origin(
                 self.model, {"beta": self.beta}, seed_text(self._rng), table=self._policy.table, root=self._root
             ),
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if action in tied),
         )
 
-    def decision(self, progress: Progress = None) -> ExactPlan:
+    def decision(self, progress: Progress = None) -> Plan:
         """Return the exact optimum of the root's decision without playing any episode.
 
         ``progress`` is as for :func:`tailwise.backward_induction`; it follows the solution, where that is found first.
@@ -274,8 +261,9 @@ class ExactPlanner(ActsByPlanning):
         is_table = isinstance(self.model, TabularMDP)
         label = table.action_name(action) if is_table else action_label(self.model, named, self._state)
         return ActionRow(
-            named, label, totals.size, totals.size / max(1, number), value, mean, std, low, high, Interval(value, value)
-        )
+            named, label, totals.size, totals.size / max(1, number), value, mean, std, low, high,
+            Interval(value, value), lower=value, upper=value,
+        )  # fmt: skip
 
 
 @kernel

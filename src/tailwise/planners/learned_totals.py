@@ -17,7 +17,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ _ROUNDS, _LATER, _SHARE = 12, 3, 16  # replicates that a first and a later plan 
 _WORK, _SOLVES = 0.025, 30  # of what an exact plan may take, and of which number of solves
 _ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
 _TIE = 1e-6  # of plans that are equal in the aim, the one of least mean
-_SAMPLES = 1024
+_METHOD = "learned model, solved for the whole total"
 _ANY = Interval(-math.inf, math.inf)
 MEANING = (
     "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
@@ -56,49 +55,14 @@ NO_RETURN = (
 Aim = Callable[[Floats], Floats]  # from totals of the whole episode, in the model's sense, to what is to be least
 
 
-@dataclass(frozen=True, kw_only=True)
-class TotalsPlan(Plan):
-    """A plan for an aim about the whole total. Numbers are in the model's own sense and count the whole episode.
-
-    ``value`` is what the plan is worth under what was learned: somewhat too good, as the best of many estimates is.
-    The rows say the same of each action (as ``erm``), with the mean, standard deviation and range of the total if the
-    best is done for the same aim afterwards; ``visits`` are an action's draws here at any step. ``beta`` led the
-    sampling; intervals are not given.
-
-    Attributes
-    ----------
-    accrued : float
-        Discounted cost (or reward) paid before the root.
-    states_recur : bool
-        Whether states come back, so that counts are shared. If not, what was learned is a tree of single samples, whose
-        value says little.
-    """
-
-    accrued: float
-    states_recur: bool
-    _laws: tuple[tuple[Floats, Floats], ...] = field(repr=False, compare=False)
-    _policy: LearnedPolicy | None = field(repr=False, compare=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_policy": None}  # it stays with the search
-
-    def law(self, action: Any) -> tuple[Floats, Floats]:
-        """Return increasing totals of the whole episode and their probabilities after an action; both may be empty."""
-        return self._laws[self.rows.index(self.row(action))]
-
-    def samples(self, action: Any) -> Floats:
-        """Return 1024 equally likely totals of the law after an action."""
-        return equally_likely(*self.law(action), _SAMPLES)
-
-    def act(self, state: Any, step: int, accrued: float = 0.0) -> Any:
-        """Return the plan's action after ``accrued`` discounted cost (or reward) since step 0, without search."""
-        if self._policy is None:
-            raise OptionError("this plan says no later actions: it was copied or loaded; they stay with its search")
-        return self._policy.act(state, step, accrued)
-
-
 class LearnedTotals(ActsByPlanning):
     """A planner for an aim about the total; its subclasses say which. One call at a time, as for every search.
+
+    Numbers of its plans count the whole episode. ``value`` is what the plan is worth under what was learned: somewhat
+    too good, as the best of many estimates is. The rows say the same of each action (as ``erm``), with the distribution
+    of the total if the best is done for the same aim afterwards; ``visits`` are an action's draws here at any step.
+    ``beta`` led the sampling; intervals are not given. ``Plan.act`` says later actions, from state, step and what was
+    paid so far.
 
     Parameters
     ----------
@@ -195,8 +159,8 @@ class LearnedTotals(ActsByPlanning):
         """Return what a law of the whole total, in the model's own sense, is worth."""
         raise NotImplementedError
 
-    def _plan(self, aim: Any, fields: dict[str, Any]) -> TotalsPlan:
-        """Return the plan with these fields."""
+    def _said(self, aim: Any) -> dict[str, Any]:
+        """Return what a plan says of its objective: fields of :class:`tailwise.Plan`."""
         raise NotImplementedError
 
     def plan(
@@ -326,20 +290,19 @@ class LearnedTotals(ActsByPlanning):
         search.note(notes)
         return len(notes)
 
-    def _report(self, found: Any) -> tuple[TotalsPlan, Aim]:
+    def _report(self, found: Any) -> tuple[Plan, Aim]:
         """Return the plan under what was learned, and its aim; ``found`` is the search's own."""
         table = learned_table(self._search)
         graph = self._graph(table.mdp)
         aim = self._kept or self._choose(graph, _SOLVES)
         chosen = self._solved(graph, aim)
-        rows, laws = [], []
+        rows: list[ActionRow] = []
         known = {int(table.mdp.action_ids[row]): row for row in range(table.mdp.action_offsets[1])}
         draws = [table.draws(known[k]) if k in known else 0 for k in range(len(found.rows))]
         for k, row in enumerate(found.rows):
             start = row.action, row.label, draws[k], draws[k] / sum(draws)
             if k not in known:
                 rows.append(ActionRow(*start, *(math.nan,) * 5, _ANY))
-                laws.append((np.empty(0), np.empty(0)))
                 continue
             totals, weights = graph.law([np.array([known[k]]), *chosen[1:]])
             totals = self._whole(totals)
@@ -349,23 +312,14 @@ class LearnedTotals(ActsByPlanning):
             std = math.sqrt(max(0.0, float(np.dot(weights, (totals - mean) ** 2))))
             low, high = float(totals[0]), float(totals[-1])
             value = self._worth(aim, totals, weights)
-            rows.append(ActionRow(*start, value, mean, std, low, high, _ANY))
-            laws.append((totals, weights))
+            rows.append(ActionRow(*start, value, mean, std, low, high, _ANY, distribution=(totals, weights)))
         first = rows[int(table.mdp.action_ids[int(chosen[0][0])])]
-        shared = {f.name: getattr(found, f.name) for f in dataclasses.fields(Plan) if f.name != "_reader"}
-        shared |= {
-            "action": first.action, "label": first.label, "value": first.erm, "rows": tuple(rows),
-            "interval_meaning": MEANING, "_samples": (),
-            "notes": () if found.states_recur else (NO_RETURN,), "accrued": self._accrued, "_laws": tuple(laws),
-            "states_recur": found.states_recur, "_policy": self._policy(table, graph, chosen),
-        }  # fmt: skip
-        return self._plan(aim, shared), aim
-
-
-def equally_likely(totals: Floats, weights: Floats, count: int) -> Floats:
-    """Return so many equally likely totals that stand for a law; none where there is none."""
-    cuts = np.searchsorted(np.cumsum(weights), (np.arange(count) + 0.5) / count)
-    return totals[np.minimum(cuts, totals.size - 1)] if totals.size else totals
+        plan = dataclasses.replace(
+            found, action=first.action, label=first.label, value=first.erm, rows=tuple(rows), method=_METHOD,
+            interval_meaning=MEANING, totals=(), notes=() if found.states_recur else (NO_RETURN,), pursued=str(aim),
+            accrued=self._accrued, policy=self._policy(table, graph, chosen), **self._said(aim),
+        )  # fmt: skip
+        return plan, aim
 
 
 def _part(seconds: float | None, of: float) -> float | None:

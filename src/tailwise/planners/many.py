@@ -100,6 +100,6 @@ def plan_many(
         plan = own.plan(**limits, seconds=seconds, progress=watch if workers > 1 else None)
         if getattr(plan, "stopped", None) == "interrupted":
             raise KeyboardInterrupt
-        return dataclasses.replace(plan, notes=(*plan.notes, *notes), _reader=None) if isinstance(plan, Plan) else plan
+        return dataclasses.replace(plan, notes=(*plan.notes, *notes), tree=None) if isinstance(plan, Plan) else plan
 
     return tuple(in_threads(one, len(roots), workers, progress, label="planning", stop=stopped.set))

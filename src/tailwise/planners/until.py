@@ -6,7 +6,6 @@ each call of ``plan``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -37,38 +36,24 @@ def is_proven(plan: Any) -> bool:
     return bool(getattr(plan, "proven", plan.stopped is StopReason.PROVEN))
 
 
-def possible_loss(plan: Plan) -> float:
-    """Return by how much another action could be better, if every ``interval`` of the plan holds; 0 if none could.
-
-    With bounds that are certain so is this; intervals from samples know only what was sampled.
-    """
-    chosen = plan.row(plan.action)
-    others = [row.interval for row in plan.rows if row is not chosen]
-    if plan.sense == "cost":
-        loss = max((chosen.interval.high - other.low for other in others), default=0.0)
-    else:
-        loss = max((other.high - chosen.interval.low for other in others), default=0.0)
-    return math.inf if math.isnan(loss) else max(0.0, loss)
-
-
 def gap(width: float) -> Condition:
     """Return the condition that no action could be better than the recommended one by more than ``width``.
 
     Parameters
     ----------
     width : float
-        Loss that is accepted, in the unit of the costs, at least 0. See :func:`possible_loss`.
+        Loss that is accepted, in the unit of the costs, at least 0. See :attr:`tailwise.Plan.possible_loss`.
 
     Examples
     --------
     >>> from tailwise import ErmMcts, domains
     >>> from tailwise.planners import until
     >>> plan = ErmMcts(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=100_000, until=until.gap(0.5))
-    >>> plan.label, until.possible_loss(plan) <= 0.5
+    >>> plan.label, plan.possible_loss <= 0.5
     ('safe', True)
     """
     accepted = real(width, "width", low=0.0)
-    return lambda plan: possible_loss(plan) <= accepted
+    return lambda plan: plan.possible_loss <= accepted
 
 
 def stable(iterations: int) -> Condition:

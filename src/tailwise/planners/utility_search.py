@@ -2,13 +2,13 @@
 
 The search runs on the accrued-cost view of the model (:mod:`tailwise.models.accrued`) with plain means
 (accumulators at beta = 0), so the numbers of a plan are *utilities*. Where the utility has an
-inverse, the plan also gives certainty equivalents: the sure total cost that is as good.
+inverse, the plan also gives certainty equivalents: the sure total cost that is as good. Unlike the ERM of a plan of
+:class:`tailwise.ErmMcts` they count what was paid before the root.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,55 +20,11 @@ from tailwise.models import TabularMDP
 from tailwise.models.accrued import AccruedTable, ExponentialUtility, Utility
 from tailwise.models.accrued_simulator import AccruedSimulator
 from tailwise.models.check import require_model
+from tailwise.risk.objectives import ExpectedUtility
 from tailwise.search import Plan, SearchOptions, StopReason, TreeSearch
 from tailwise.search.merge import RootStatistics
 
-
-@dataclass(frozen=True)
-class UtilityPlan(Plan):
-    """A plan whose values are utilities of the episode's total, the accrued part included.
-
-    Attributes
-    ----------
-    utility : str
-        The utility, and for an exponential one whether the form is raw or rescaled.
-    accrued : float
-        Discounted cost (or reward) paid before the root.
-    certainty_equivalent : float or None
-        Total cost (or reward) as good as ``value``; None where the utility has no known inverse. Unlike
-        the ERM of a plan of :class:`tailwise.ErmMcts` it counts what was paid before the root.
-    certainty_equivalents : tuple of float
-        The same for each row; empty where the utility has no known inverse.
-    """
-
-    utility: str = ""
-    accrued: float = 0.0
-    certainty_equivalent: float | None = None
-    certainty_equivalents: tuple[float, ...] = ()
-
-    @property
-    def measure(self) -> str:
-        """What ``value`` and the rows' ``erm`` are."""
-        return "utility"
-
-    @property
-    def aim(self) -> str:
-        """The utility, in words."""
-        return f"utility {self.utility}"
-
-    def __str__(self) -> str:
-        equivalent = self.certainty_equivalent
-        lines = [
-            f"take {self.label}: mean utility {self.value:.6g}, utility u(x) = {self.utility}",
-            f"{self.iterations} iterations, {self.simulator_steps} steps, {self.nodes} nodes, "
-            f"{self.seconds:.3g} s; {self.stopped.message}",
-        ]
-        if equivalent is not None:
-            lines.insert(1, f"certainty equivalent of the whole episode: {equivalent:.6g} ({self.sense}s)")
-        for k, row in enumerate(self.rows):
-            sure = f"  as good as {self.certainty_equivalents[k]:.6g}" if self.certainty_equivalents else ""
-            lines.append(f"  {row.label:>12}  visits {row.visits:>9}  utility {row.erm:.6g}{sure}")
-        return "\n".join(lines)
+_METHOD = "tree search for a utility, on accrued costs"
 
 
 def accrued_view(model: Any, utility: Utility) -> AccruedTable | AccruedSimulator:
@@ -204,19 +160,17 @@ class UtilitySearch(TreeSearch):
         UtilitySearch.__init__(search, view, SearchOptions(**options), seed=0)
         return search
 
-    def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> UtilityPlan:
+    def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
         with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval
             plan = super()._plan_of(parts, seconds, stopped)
-        fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
-        fields["accrued"] = self.accrued
-        utility = self.model.utility
+        utility, rows, sure = self.model.utility, plan.rows, None
         if isinstance(utility, ExponentialUtility):
-            fields["utility"] = str(utility)
-            fields["certainty_equivalent"] = utility.inverse(plan.value)
-            fields["certainty_equivalents"] = tuple(utility.inverse(row.erm) for row in plan.rows)
-        else:
-            fields["utility"] = str(getattr(utility, "__name__", repr(utility)))
-        return UtilityPlan(**fields)
+            sure = utility.inverse(plan.value)
+            rows = tuple(dataclasses.replace(row, certainty_equivalent=utility.inverse(row.erm)) for row in rows)
+        return dataclasses.replace(
+            plan, rows=rows, objective=ExpectedUtility(utility), method=_METHOD, accrued=self.accrued,
+            certainty_equivalent=sure,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(utility={self.model.utility!s})"

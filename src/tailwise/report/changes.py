@@ -7,16 +7,13 @@ import math
 
 import numpy as np
 
+from tailwise._text import number
 from tailwise.errors import OptionError
 from tailwise.exact import policy_intervals
 from tailwise.models import TabularMDP
-from tailwise.planners import BoundedPlan
-from tailwise.planners.exact import ExactPlan
 from tailwise.report import charts
 from tailwise.report.document import Block, Heading, Paragraph, literal
-from tailwise.report.outlook import Outlooks, erms_by_beta, is_erm, sampled_erms
-from tailwise.report.ranking import MOST_ACTIONS, ranked, value_of, worse_by
-from tailwise.report.words import number
+from tailwise.report.outlook import MOST_ACTIONS, Outlooks, erms_by_beta, places, sampled_erms
 from tailwise.search.plan import Plan
 
 _MOST_BETA_WORK = 300_000  # outcomes times steps of a table that is solved for many betas
@@ -27,20 +24,18 @@ def what_would_change(plan: Plan, found: Outlooks, table: TabularMDP | None) -> 
     if len(plan.rows) < 2:
         return []
     blocks: list[Block] = [Heading("What would change the decision")]
-    order = ranked(plan)
-    others = [k for k in order[1:] if math.isfinite(value_of(plan, k))]
-    value = value_of(plan, order[0])
-    what = "exact values (so, the model)" if isinstance(plan, ExactPlan) else "estimates"
-    if others and math.isfinite(value) and not isinstance(plan, BoundedPlan):
-        runner = plan.rows[others[0]]
-        margin = worse_by(plan, value_of(plan, others[0]), value)
+    others = [row for row in plan.ranked[1:] if math.isfinite(row.value)]
+    value = plan.chosen.value
+    what = "exact values (so, the model)" if plan.is_exact else "estimates"
+    if others and math.isfinite(value) and not plan.is_bounded:
+        margin = plan.worse_by(others[0].value, value)
         blocks.append(Paragraph(
-            f"**The estimates.** {literal(runner.label)} would be as good if the two {what} were wrong by "
+            f"**The estimates.** {literal(others[0].label)} would be as good if the two {what} were wrong by "
             f"{number(margin, 4)} altogether."
         ))  # fmt: skip
-    if not is_erm(plan) or not math.isfinite(value):
+    if not plan.is_erm or not math.isfinite(value):
         return blocks
-    order = [k for k in order if found.actions[k].law is not None or table is not None][:MOST_ACTIONS]
+    order = [k for k in places(plan) if found.actions[k].law is not None or table is not None][:MOST_ACTIONS]
     names = [plan.rows[k].label for k in order]
     reach = _reach(plan, found)
     if not reach or not names:

@@ -22,13 +22,12 @@ from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners import BoundedPlan, TotalsPlan, UtilityPlan
-from tailwise.planners.exact import ExactPlan
-from tailwise.search.plan import ActionRow, Plan
+from tailwise.search import ActionRow, Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
 _MOST_STATES = 2_000  # of a simulator that a report turns into a table
 _MOST_ATOMS = 20_000
+MOST_ACTIONS = 6  # with charts; tables have all
 EXACT = (
     "Exact: the action now, and then the policy of least ERM at this risk level, by backward induction and a forward "
     "pass over all totals."
@@ -75,9 +74,9 @@ class Outlooks:
     is_exact: bool
 
 
-def is_erm(plan: Plan) -> bool:
-    """Return whether a plan is about the ERM of what is still to come, not about another aim."""
-    return not isinstance(plan, (TotalsPlan, UtilityPlan))
+def places(plan: Plan) -> list[int]:
+    """Return the positions of the rows: the recommended one first, then by value, unknown ones last."""
+    return [plan.rows.index(row) for row in plan.ranked]
 
 
 def root_table(plan: Plan) -> TabularMDP | None:
@@ -86,8 +85,8 @@ def root_table(plan: Plan) -> TabularMDP | None:
     A simulator that lists its outcomes has one too, if it reaches few states. A plan for another aim than the
     ERM has none.
     """
-    origin = plan._origin
-    if origin is None or not is_erm(plan):
+    origin = plan.origin
+    if origin is None or not plan.is_erm:
         return None
     if isinstance(origin.model, TabularMDP):
         table, root = origin.model, int(plan.state)
@@ -138,13 +137,13 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
             pass
         else:
             return Outlooks(_zip(plan.rows, laws), EXACT, True)
-    if isinstance(plan, TotalsPlan):
-        pairs = [plan.law(row.action) for row in plan.rows]
-        learned = [CostDistribution(*pair, plan.sense) if pair[0].size else None for pair in pairs]
-        return Outlooks(_zip(plan.rows, learned), LEARNED, False)
+    pairs = [row.distribution for row in plan.rows]
+    if any(pairs):
+        known = [None if pair is None else CostDistribution(*pair, plan.sense) for pair in pairs]
+        return Outlooks(_zip(plan.rows, known), EXACT if plan.is_exact else LEARNED, plan.is_exact)
     samples = [plan.samples(row.action) for row in plan.rows]
     found = [Returns(totals, plan.sense) if totals.size > 1 else None for totals in samples]
-    source = OPTIMAL if isinstance(plan, ExactPlan) else PLAYED if isinstance(plan, BoundedPlan) else SAMPLED
+    source = OPTIMAL if plan.is_exact else PLAYED if plan.is_bounded else SAMPLED
     return Outlooks(_zip(plan.rows, found), source, False)
 
 

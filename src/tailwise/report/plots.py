@@ -14,7 +14,7 @@ from tailwise.exact import CostDistribution, Solution
 from tailwise.exact.measures import Measures
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
-from tailwise.report.outlook import is_erm, outlooks, root_table, solved
+from tailwise.report.outlook import outlooks, root_table, solved
 from tailwise.report.policies import policy_chart
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan
@@ -80,7 +80,7 @@ def convergence(plan: Plan) -> Any:
     OptionError
         If nothing was recorded.
     """
-    trajectory = None if plan._origin is None else plan._origin.trajectory
+    trajectory = None if plan.origin is None else plan.origin.trajectory
     if trajectory is None:
         raise OptionError("how this plan came about was not recorded; make it with tailwise.report.recorded_plan")
     return figure(charts.convergence([row.label for row in plan.rows], trajectory, caption=""))
@@ -166,7 +166,7 @@ def _parts(what: Totals) -> tuple[list[tuple[str, Measures]], str, float | None]
         parts = [(one.label, one.law) for one in found.actions if one.law is not None]
         if not parts:
             raise OptionError("the plan holds no totals: it was loaded, or its planner samples none")
-        return parts, what.sense, what.root_beta if is_erm(what) else None
+        return parts, what.sense, what.root_beta if what.is_erm else None
     if isinstance(what, Mapping):
         named = list(what.items())
         if not named:

@@ -115,5 +115,5 @@ def _recorded(
     trajectory = Trajectory(
         iterations_seen, chosen, erms.astype(float), visits.astype(float), lows.astype(float), highs.astype(float)
     )
-    origin = None if plan._origin is None else replace(plan._origin, trajectory=trajectory)
-    return replace(plan, iterations=done, simulator_steps=steps, seconds=used, stopped=stopped, _origin=origin)
+    origin = None if plan.origin is None else replace(plan.origin, trajectory=trajectory)
+    return replace(plan, iterations=done, simulator_steps=steps, seconds=used, stopped=stopped, origin=origin)

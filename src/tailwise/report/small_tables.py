@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._text import number, span
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.exact import Solution
 from tailwise.models import Report, TabularMDP
-from tailwise.planners import BoundedPlan
 from tailwise.report.document import Table, html_table, literal
-from tailwise.report.words import number, share, span
 from tailwise.search.plan import Plan
 
 _MOST_ROWS = 20
@@ -27,22 +26,9 @@ def html_of(result: Any) -> str:
 
 @html_of.register
 def _(plan: Plan) -> str:
-    best = next(k for k, row in enumerate(plan.rows) if row.action == plan.action)
-    order = [best, *(k for k in range(len(plan.rows)) if k != best)]
-    sure = getattr(plan, "certainty_equivalents", ())
-    is_utility = hasattr(plan, "utility")
-    is_bounded = isinstance(plan, BoundedPlan)  # of which the ERM's bounds are known, and their middle says nothing
-    first = ("ERM is in",) if is_bounded else ("as good as" if sure else "utility" if is_utility else "ERM", "interval")
-    rows = []
-    for k in order:
-        row = plan.rows[k]
-        value = [] if is_bounded else [number(sure[k] if sure else row.erm)]
-        cells = [*value, span(*row.interval), f"{row.visits:,}", share(row.share)]
-        rows.append((literal(row.label), *cells, *map(number, (row.mean, row.std, row.minimum, row.maximum))))
-    columns = ("action", *first, "visits", "share", "mean", "std", "min", "max")
-    aim = f"utility {plan.utility}" if is_utility else f"beta {plan.root_beta:g}"  # type: ignore[attr-defined]
-    work = f"{plan.iterations:,} iterations, {plan.seconds:.2g} s; {plan.stopped.message}"
-    return _shown(f"Take {plan.label}: {aim}, {plan.sense}s, step {plan.step}", columns, rows, work, *plan.notes)
+    columns, order = plan.columns, [plan.rows.index(row) for row in plan.ranked]
+    rows = [tuple(literal(cells[k]) for cells in columns.values()) for k in order]
+    return _shown(plan.headline, tuple(columns), rows, plan.work, *plan.notes)
 
 
 @html_of.register

@@ -8,21 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tailwise._text import number, span
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.evaluation import Summary as Evaluation
 from tailwise.exact.measures import Measures
 from tailwise.report import charts
 from tailwise.report.document import Block, Bullets, Document, Heading, Paragraph, Table, literal
-from tailwise.report.words import (
-    LEVEL,
-    made_with,
-    measures_table,
-    measures_words,
-    model_rows,
-    number,
-    settings_rows,
-    span,
-)
+from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
 
 _MOST_SHOWN = 6  # with charts; tables have all
 

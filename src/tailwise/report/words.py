@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
-import math
 import platform
 from collections.abc import Iterable
 from typing import Any
 
+from tailwise._text import number
 from tailwise.exact.measures import Measures
 from tailwise.report.document import Heading, Paragraph, Table, literal
 
-MISSING = "–"
 LEVEL = 0.95
-
-
-def number(value: float | None, digits: int = 5) -> str:
-    """Return a number, or a dash where there is none."""
-    if value is None or math.isnan(value):
-        return MISSING
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:.{digits}g}" if value else "0"
-
-
-def span(low: float, high: float, digits: int = 5) -> str:
-    """Return an interval, or a dash where an end is missing."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return MISSING
-    ends = number(low, digits), number(high, digits)
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
-
-
-def share(value: float) -> str:
-    """Return a probability in percent."""
-    return f"{100 * value:.3g} %" if math.isfinite(value) else MISSING
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names with commas and an "and"."""
-    every = list(names)
-    return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
 
 
 def measures_table(parts: Iterable[tuple[str, Measures]], beta: float | None, *, first: str = "action") -> Table:

@@ -174,4 +174,4 @@ def _merged(search: TreeSearch, found: Gathered, count: int) -> Plan:
         stopped = next((reason for _, reason in contents if reason is not stopped), stopped)
     plan = search._plan_of(parts, found.seconds, stopped)
     origin = Origin(search.model, search._recipe(), search._seed_text)
-    return dataclasses.replace(plan, notes=found.notes(count, "trees"), _reader=None, _origin=origin)
+    return dataclasses.replace(plan, notes=found.notes(count, "trees"), tree=None, origin=origin)

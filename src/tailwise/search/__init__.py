@@ -1,8 +1,9 @@
 """The compiled tree search: the tree, its rules, the kernel, the anytime driver, and views for people."""
 
+from tailwise.search.action_rows import ActionRow
 from tailwise.search.driver import TreeSearch
 from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
-from tailwise.search.plan import ActionRow, Plan, StopReason, load_plan
+from tailwise.search.plan import Plan, StopReason, load_plan
 from tailwise.search.rooted import RootedSearch
 from tailwise.search.rules import (
     Backup,

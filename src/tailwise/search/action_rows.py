@@ -1,19 +1,118 @@
-"""The rows of a plan, from what a search counted at its root."""
+"""The rows of a plan: what is known of each action at the root."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._plain import Result, plain
 from tailwise.models.contract import Sense
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
-from tailwise.search.plan import ActionRow
 
 _UNBOUNDED = Interval(-math.inf, math.inf)
+
+
+class Numbers(Result):
+    """Findings among which numbers may be unknown: every NaN is the same one, so that equal findings are equal."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name in ("state", "action"):  # the model's own
+                continue
+            if isinstance(value, float) and math.isnan(value):
+                object.__setattr__(self, name, math.nan)
+            elif type(value) is tuple and any(isinstance(item, float) and math.isnan(item) for item in value):
+                object.__setattr__(self, name, tuple(math.nan if item != item else item for item in value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public fields as plain values, ready for ``json.dumps``, without those that nothing filled.
+
+        Distributions stay behind. Numbers that JSON lacks (NaN, infinities) are None, arrays are lists, results
+        within are dicts.
+        """
+        found = {}
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            value = getattr(self, item.name)
+            is_empty = item.default is not dataclasses.MISSING and value is None
+            if item.repr and not is_empty and not item.name.startswith("_"):
+                found[item.name] = plain(value)
+        return found
+
+
+@dataclass(frozen=True)
+class ActionRow(Numbers):
+    """What is known of one action at the root. Costs (or rewards) are in the model's sense.
+
+    Attributes
+    ----------
+    action : object
+        The action, as the model names it.
+    label : str
+        Its name.
+    visits : int
+        How often the search took it, over the whole life of the node (``Plan.unit`` says what is counted).
+    share : float in [0, 1]
+        Its part of all visits.
+    erm : float
+        What the plan's objective is worth with this action: an ERM, unless ``Plan.measure`` says otherwise. NaN if
+        unvisited.
+    mean, std, minimum, maximum : float
+        Of the totals sampled since the last re-root, or of ``distribution``; NaN if there are none.
+    interval : Interval
+        90 % interval for what ``Plan.interval_meaning`` says; unbounded where none can be given.
+    lower, upper : float, optional
+        Bounds of the risk of the action, followed by optimal ones, that are certain.
+    draws : int, optional
+        Outcomes of the action that were drawn from the model in the root's state, at any step.
+    probability_best : float in [0, 1], optional
+        Share of the bootstrap, centred between ``erm`` and ``held_out_erm``, in which no other action was better.
+    held_out_erm : float, optional
+        ERM of the action and of the policy after it that one half of the draws would choose, by the other half of them:
+        too pessimistic, where ``erm`` is too optimistic (it believes the luck of every action that seems best). NaN
+        where it was not worked out: in a tree, or where that would take longer than the search did.
+    unseen_probability : float in [0, 1], optional
+        ``min(1, 3 / draws)``: with 95 % confidence an outcome never seen is no more likely than that.
+    unseen_erm : float, optional
+        What the action's ERM could be if there were such an outcome, as bad as the worst total seen at the root.
+    certainty_equivalent : float, optional
+        Sure total that is as good as a utility ``erm``.
+    distribution : pair of ndarray of float64, shape (k,), optional
+        Increasing totals and their probabilities, with this action and what is planned afterwards.
+    """
+
+    action: Any
+    label: str
+    visits: int
+    share: float
+    erm: float
+    mean: float
+    std: float
+    minimum: float
+    maximum: float
+    interval: Interval
+    _: KW_ONLY
+    lower: float | None = None
+    upper: float | None = None
+    draws: int | None = None
+    probability_best: float | None = None
+    held_out_erm: float | None = None
+    unseen_probability: float | None = None
+    unseen_erm: float | None = None
+    certainty_equivalent: float | None = None
+    distribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def value(self) -> float:
+        """What the action is judged by, in the unit of the totals where there is such a number."""
+        return self.erm if self.certainty_equivalent is None else self.certainty_equivalent
 
 
 def make_rows(

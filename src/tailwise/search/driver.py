@@ -376,6 +376,7 @@ class TreeSearch(RootedSearch[Plan]):
             stopped=stopped,
             interval_meaning=_NO_INTERVAL if widened else SAMPLING_INTERVAL,
             trees=len(parts),
-            _samples=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
-            _reader=reader,
+            method="tree search",
+            totals=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
+            tree=reader,
         )

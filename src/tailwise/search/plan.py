@@ -1,26 +1,32 @@
-"""What a search found: a frozen result."""
+"""What to do now: the one result of planning, frozen."""
 
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, read_record, write_record
-from tailwise._plain import Result, plain
-from tailwise._shown import Shown, report_layer
+from tailwise._plain import plain
+from tailwise._shown import report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
 from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import equally_likely
+from tailwise.risk.objectives import ERM, Objective
+from tailwise.search.action_rows import ActionRow, Numbers
+from tailwise.search.plan_words import SaysItself
 from tailwise.search.views import NodeView, TreeReader
 
+_SAMPLES = 1024  # equally likely totals that stand for a distribution
+Totals: TypeAlias = tuple[NDArray[np.float64], ...] | Callable[[int], NDArray[np.float64]]
 SAMPLING_INTERVAL = (
     "the ERM of the totals as this search sampled them, exploration included, as if they were independent; "
     "not the optimal ERM"
@@ -55,53 +61,6 @@ _MESSAGES = {
     StopReason.MAX_VISITS: "the root was visited 2,147,483,647 times, the most that can be counted",
     StopReason.INTERRUPTED: "interrupted from the keyboard",
 }
-
-
-class Numbers(Result):
-    """Findings among which numbers may be unknown: every NaN is the same one, so that equal findings are equal."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name in ("state", "action"):  # the model's own
-                continue
-            if isinstance(value, float) and math.isnan(value):
-                object.__setattr__(self, name, math.nan)
-            elif type(value) is tuple and any(isinstance(item, float) and math.isnan(item) for item in value):
-                object.__setattr__(self, name, tuple(math.nan if item != item else item for item in value))
-
-
-@dataclass(frozen=True)
-class ActionRow(Numbers):
-    """What is known of one action at the root. Costs (or rewards) are in the model's sense.
-
-    Attributes
-    ----------
-    action : object
-        The action, as the model names it.
-    label : str
-        Its name.
-    visits : int
-        How often the search took it, over the whole life of the node.
-    share : float in [0, 1]
-        Its part of all visits.
-    erm : float
-        ERM estimate of the discounted total from here on (the paper's estimator); NaN if unvisited.
-    mean, std, minimum, maximum : float
-        Of the totals sampled since the last re-root; NaN if there are none.
-    interval : Interval
-        90 % interval for what ``Plan.interval_meaning`` says; unbounded where none can be given.
-    """
-
-    action: Any
-    label: str
-    visits: int
-    share: float
-    erm: float
-    mean: float
-    std: float
-    minimum: float
-    maximum: float
-    interval: Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +114,19 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Plan(Shown, Numbers):
-    """The outcome of one call of ``plan``.
+class SaidObjective:
+    """An objective by its words alone: what a plan keeps of one that is a user's function when it is copied."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Plan(SaysItself, Numbers):
+    """The outcome of one call of ``plan``, whatever made it: an algorithm fills the fields that it can.
+
+    It says itself in words (``headline``, ``how_sure``, ``work``, ``str``), as a table (``columns``) and for JSON
+    (:meth:`to_dict`).
 
     Attributes
     ----------
@@ -165,7 +135,8 @@ class Plan(Shown, Numbers):
     label : str
         Its name.
     value : float
-        ERM of all totals sampled at the root (the paper's ``V_n``), in the model's sense.
+        What the objective is worth, in the model's sense: of a tree the ERM of all totals sampled at the root (the
+        paper's ``V_n``), of the others that of the recommended action.
     rows : tuple of ActionRow
         One per action allowed at the root, in the model's order.
     state : object
@@ -198,6 +169,35 @@ class Plan(Shown, Numbers):
         Trees that were searched side by side and are merged here; ``root`` shows the first.
     notes : tuple of str
         What the user should know of how the plan came about, as threads that were of no use.
+    objective : Objective
+        What is wanted of the total; the ERM at ``root_beta`` if not given.
+    method : str
+        How the plan was found, in words.
+    unit : str
+        What iterations and visits are: iterations, trials or episodes.
+    lower, upper : float, optional
+        Bounds of the optimal risk at the root that are certain.
+    proven : bool
+        Whether no other action is better (by more than the planner's tolerance).
+    optimal_actions : tuple
+        Of an exact plan, every action that ties with the best.
+    states_recur : bool, optional
+        Of a learned model, whether states come back often enough for what there is to try in them, so that outcomes
+        were pooled over steps; if not, a tree was searched.
+    accrued : float
+        Discounted cost (or reward) paid before the root, for an objective to which it matters.
+    pursued : str, optional
+        The function of the whole total whose mean is made least (or largest), for the rest of the episode too.
+    threshold : float, optional
+        Of a plan for the CVaR, the total that its tail is measured from.
+    certainty_equivalent : float, optional
+        Sure total cost (or reward) of the whole episode that is as good as a utility ``value``.
+    tree : TreeReader, optional
+        The tree, for ``root``.
+    policy : object, optional
+        What :meth:`act` follows.
+    origin : Origin, optional
+        The model and how it was planned; like the tree and the policy, it stays behind when a plan is copied or saved.
     """
 
     action: Any
@@ -220,9 +220,28 @@ class Plan(Shown, Numbers):
     interval_meaning: str = SAMPLING_INTERVAL
     trees: int = 1
     notes: tuple[str, ...] = ()
-    _samples: tuple[NDArray[np.float64], ...] = field(repr=False, compare=False, default=())
-    _reader: TreeReader | None = field(repr=False, compare=False, default=None)
-    _origin: Origin | None = field(repr=False, compare=False, default=None)
+    _: KW_ONLY
+    method: str = "search"
+    unit: str = "iterations"
+    objective: Objective | SaidObjective | None = field(default=None, repr=False, compare=False)
+    lower: float | None = None
+    upper: float | None = None
+    proven: bool = False
+    optimal_actions: tuple[Any, ...] = ()
+    states_recur: bool | None = None
+    accrued: float = 0.0
+    pursued: str | None = None
+    threshold: float | None = None
+    certainty_equivalent: float | None = None
+    tree: TreeReader | None = field(default=None, repr=False, compare=False)
+    policy: Any = field(default=None, repr=False, compare=False)
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    totals: Totals = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objective is None:
+            object.__setattr__(self, "objective", ERM(self.root_beta))
 
     def report(self, path: str | Path) -> Path:
         """Write the decision report: one HTML file that says what was decided, why, and what would change it.
@@ -251,16 +270,6 @@ class Plan(Shown, Numbers):
         return Path(report_layer("decision").decision_report(self).save(path))
 
     @property
-    def measure(self) -> str:
-        """What ``value`` and the rows' ``erm`` are: the ERM, unless a kind of plan has another aim."""
-        return "ERM"
-
-    @property
-    def aim(self) -> str:
-        """At which risk level, in words."""
-        return f"beta {self.root_beta:.6g}"
-
-    @property
     def root(self) -> NodeView:
         """The tree (the first of several) as it was when the plan was made: its root (see :class:`NodeView`).
 
@@ -269,12 +278,37 @@ class Plan(Shown, Numbers):
         OptionError
             If the plan came without a tree, or if the tree is larger than 256 MiB and its search has gone on since.
         """
-        if self._reader is None:
+        if self.tree is None:
             raise OptionError("this plan has no tree: it was not made by a tree search, or it was copied or loaded")
-        return NodeView(self._reader, self._reader.tree.root, self.step)
+        return NodeView(self.tree, self.tree.tree.root, self.step)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None, "_origin": None}  # a tree, and the model, stay with the search
+    def act(self, state: Any, step: int, accrued: float = 0.0) -> Any:
+        """Return what the plan does later: its action after ``accrued`` discounted cost (or reward) since step 0.
+
+        Raises
+        ------
+        OptionError
+            If the plan is for the root's decision alone.
+        """
+        if self.policy is None:
+            raise OptionError(
+                "this plan says no later actions: its planner plans each anew, or it was copied or loaded"
+            )
+        return self.policy.act(state, step, accrued)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public fields as plain values, ready for ``json.dumps``, without those that nothing filled.
+
+        ``measure`` and ``aim`` say what the numbers are. Numbers that JSON lacks (NaN, infinities) are None, arrays are
+        lists, results within are dicts.
+        """
+        return {**super().to_dict(), "measure": self.measure, "aim": self.aim}
+
+    def __getstate__(self) -> dict[str, Any]:  # the tree, the model and the policy stay with the search
+        aim: Any = self.objective
+        aim = SaidObjective(aim.name, aim.words) if _has_function(aim) else aim
+        totals = () if callable(self.totals) else self.totals
+        return {**self.__dict__, "tree": None, "policy": None, "origin": None, "objective": aim, "totals": totals}
 
     def save(self, path: str | Path) -> Path:
         """Write the plan to a file, for :func:`tailwise.load_plan`; the file is there as a whole or not at all.
@@ -321,29 +355,27 @@ class Plan(Shown, Numbers):
         raise LookupError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
     def samples(self, action: Any) -> NDArray[np.float64]:
-        """Return the latest totals sampled through ``action``: float64, shape (k,).
+        """Return totals of what may follow ``action``: float64, shape (k,), in no particular order; empty if unknown.
 
-        The last 16,384 of each tree at most, fewer where there are many actions, 64 at least; in no particular order.
+        Of a search the latest that it sampled through the action: the last 16,384 of each tree at most, fewer where
+        there are many actions, 64 at least. Of bounded RTDP up to 4,096 episodes, played at the first call, that
+        follow the action of the least risk that is certain. Of a distribution 1,024 equally likely totals.
         """
-        return self._samples[self.rows.index(self.row(action))]
-
-    def __str__(self) -> str:
-        better = "lower" if self.sense == "cost" else "higher"
-        lines = [
-            f"take {self.label}: {self.measure} {self.value:.6g} at {self.aim} ({self.sense}s, {better} is better)",
-            f"{self.iterations} iterations, {self.simulator_steps} steps, {self.nodes} nodes, {self.seconds:.3g} s; "
-            f"{self.stopped.message}",
-        ]
-        for row in self.rows:
-            lines.append(
-                f"  {row.label:>12}  visits {row.visits:>9}  {self.measure} {row.erm:.6g}  mean {row.mean:.6g}"
-            )
-        lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+        position = self.rows.index(self.row(action))
+        if callable(self.totals):
+            return self.totals(position)
+        if self.totals:
+            return self.totals[position]
+        found = self.rows[position].distribution
+        return np.empty(0) if found is None else equally_likely(*found, _SAMPLES)
 
 
-_VERSION = 1  # of the files of plans
-_OWN = (Plan, ActionRow, Interval, StopReason)
+_VERSION = 2  # of the files of plans
+_OWN = (Plan, ActionRow, Interval, Objective, SaidObjective, StopReason)
+
+
+def _has_function(objective: Any) -> bool:
+    return any(callable(value) or _has_function(value) for value in getattr(objective, "__dict__", {}).values())
 
 
 def _portable(value: Any) -> Any:
@@ -363,7 +395,7 @@ def _find_own(name: str) -> type:
 def load_plan(path: str | Path) -> Plan:
     """Read a plan that :meth:`Plan.save` wrote.
 
-    It equals the plan that was saved, of the same class, with the same table, texts, ``to_dict()`` and sampled totals.
+    It equals the plan that was saved, with the same table, texts, ``to_dict()`` and sampled totals.
     It has no tree (``root`` raises), and plays no episodes anew (``samples`` of bounded RTDP are empty).
 
     Parameters

@@ -211,7 +211,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             if keeper is not None:
                 keeper.save()
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
-            object.__setattr__(plan, "_origin", Origin(self.model, self._recipe(), self._seed_text))  # it is new
+            object.__setattr__(plan, "origin", Origin(self.model, self._recipe(), self._seed_text))  # it is new
             return dataclasses.replace(plan, notes=notes) if notes else plan
 
     def _done_since(self, before: NDArray[np.int64]) -> int:

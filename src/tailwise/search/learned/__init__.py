@@ -2,7 +2,5 @@
 
 from tailwise.search.learned.driver import LearnedSearch
 from tailwise.search.learned.options import LearnedKeywords, LearnedOptions
-from tailwise.search.learned.plan import LearnedPlan
-from tailwise.search.learned.rows import LearnedRow
 
-__all__ = ["LearnedKeywords", "LearnedOptions", "LearnedPlan", "LearnedRow", "LearnedSearch"]
+__all__ = ["LearnedKeywords", "LearnedOptions", "LearnedSearch"]

@@ -24,9 +24,8 @@ from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.learned import kernels, posterior, store
 from tailwise.search.learned.backups import BLOCK
 from tailwise.search.learned.options import LearnedOptions, compile_rules
-from tailwise.search.learned.plan import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, LearnedPlan
-from tailwise.search.learned.rows import TIE, make_rows, sampling_errors
-from tailwise.search.plan import StopReason
+from tailwise.search.learned.rows import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, TIE, make_rows, sampling_errors
+from tailwise.search.plan import Plan, StopReason
 from tailwise.search.rooted import RootedSearch
 
 _UNLIMITED = 2**62
@@ -39,7 +38,7 @@ _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the sc
 _compiled_kinds: set[type] = set()
 
 
-class LearnedSearch(RootedSearch[LearnedPlan]):
+class LearnedSearch(RootedSearch[Plan]):
     """A learned-model search of a model, rooted at a state and a step; see :class:`tailwise.LearnedModelSearch`.
 
     An iteration is an episode, from the root to the end or to a new state. ``advance`` keeps all that was learned, and
@@ -337,7 +336,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         equal = np.flatnonzero(judged <= least + TIE * max(1.0, abs(least)))
         return int(equal[0] if equal.size == 1 else self._report_rng().choice(equal))
 
-    def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> LearnedPlan:
+    def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
         values, taken, records = self._root_values()
         if not np.isfinite(values).any():
             self._refuse(stopped)
@@ -369,7 +368,7 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
         )
         best = self._recommended(middle, taken, possible)
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
-        return LearnedPlan(
+        return Plan(
             action=rows[best].action,
             label=rows[best].label,
             value=rows[best].erm,
@@ -385,7 +384,8 @@ class LearnedSearch(RootedSearch[LearnedPlan]):
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
-            _samples=latest,
+            method="learned-model search",
+            totals=latest,
             interval_meaning=meaning,
             states_recur=not tree,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,36 +12,20 @@ from numpy.typing import NDArray
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
-from tailwise.search.plan import ActionRow
+from tailwise.search.action_rows import ActionRow
 
 TIE = 1e-9  # of a value: estimates that close count as equal
 
 
-@dataclass(frozen=True)
-class LearnedRow(ActionRow):
-    """What is known of one action at the root; ``interval`` is one for what ``LearnedPlan.interval_meaning`` says.
-
-    Attributes
-    ----------
-    held_out_erm : float
-        ERM of the action and of the policy after it that one half of the draws would choose, by the other half of them:
-        too pessimistic, where ``erm`` is too optimistic (it believes the luck of every action that seems best). NaN
-        where it was not worked out: in a tree, or where that would take longer than the search did.
-    draws : int
-        Outcomes of the action that were drawn from the model in the root's state, at any step.
-    probability_best : float in [0, 1]
-        Share of the bootstrap, centred between ``erm`` and ``held_out_erm``, in which no other action was better.
-    unseen_probability : float in [0, 1]
-        ``min(1, 3 / draws)``: with 95 % confidence an outcome never seen is no more likely than that.
-    unseen_erm : float
-        What the action's ERM could be if there were such an outcome, as bad as the worst total seen at the root.
-    """
-
-    held_out_erm: float
-    draws: int
-    probability_best: float
-    unseen_probability: float
-    unseen_erm: float
+BOOTSTRAP = (
+    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, its worse end at "
+    "least as bad as held_out_erm: as if every outcome had been seen and drawn independently"
+)
+ROOT_BOOTSTRAP = (
+    "the ERM after the action, from the Bayesian bootstrap of the outcomes at the root alone: as if every outcome had "
+    "been seen, and the values of the states that follow were right"
+)
+SAMPLED = "the ERM of the totals as they were sampled, exploration included, as if they were independent"
 
 
 def sampling_errors(
@@ -84,7 +67,7 @@ def make_rows(
     worst: float,
     beta: float,
     sign: float,
-) -> tuple[LearnedRow, ...]:
+) -> tuple[ActionRow, ...]:
     """Assemble the rows from inner costs; arrays have shape (A,), ``possible`` and ``held_out`` (B, A), moments (A, 4).
 
     ``sign`` is -1 for a model with rewards, ``worst`` the greatest total seen; there are intervals where ``sure``.
@@ -112,10 +95,11 @@ def make_rows(
             mean, least_seen, most_seen = 0.0 - mean, 0.0 - most_seen, 0.0 - least_seen
             interval = Interval(0.0 - interval.high, 0.0 - interval.low)
         rows.append(
-            LearnedRow(
+            ActionRow(
                 action, label, int(visits[k]), int(visits[k]) / total_visits if total_visits else 0.0,
                 0.0 + sign * erm if known[k] else math.nan, mean, std, least_seen, most_seen, interval,
-                0.0 + sign * float(judged[k]), int(draws[k]), float(best[k]), chance, 0.0 + sign * unseen,
+                draws=int(draws[k]), probability_best=float(best[k]), held_out_erm=0.0 + sign * float(judged[k]),
+                unseen_probability=chance, unseen_erm=0.0 + sign * unseen,
             )
         )  # fmt: skip
     return tuple(rows)

@@ -1,0 +1,265 @@
+"""What a plan says of itself: in words, and as the columns of a table. Whoever shows a plan shows this."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tailwise._shown import Shown
+from tailwise._text import MISSING, listed, number, share, span
+from tailwise.models.contract import Sense
+from tailwise.search.action_rows import ActionRow
+
+_MOST_ROWS = 16  # of a text; tables have all
+
+
+class SaysItself(Shown):
+    """The words of a plan, which has the attributes that are declared here."""
+
+    if TYPE_CHECKING:
+        action: Any
+        label: str
+        value: float
+        rows: tuple[ActionRow, ...]
+        sense: Sense
+        root_beta: float
+        objective: Any
+        method: str
+        unit: str
+        iterations: int
+        simulator_steps: int
+        nodes: int
+        bytes: int
+        seconds: float
+        stopped: Any
+        state: Any
+        tree: Any
+        origin: Any
+        trees: int
+        interval_meaning: str
+        lower: float | None
+        upper: float | None
+        proven: bool
+        optimal_actions: tuple[Any, ...]
+        certainty_equivalent: float | None
+        states_recur: bool | None
+        pursued: str | None
+        notes: tuple[str, ...]
+
+    @property
+    def measure(self) -> str:
+        """What ``value`` and the rows' ``erm`` are: ERM, CVaR, utility, ..."""
+        return str(self.objective.name)
+
+    @property
+    def aim(self) -> str:
+        """What is wanted of the total, in words."""
+        return str(self.objective.words)
+
+    @property
+    def is_erm(self) -> bool:
+        """Whether the plan is about the ERM of what is still to come, not about another aim or the whole total."""
+        return self.measure == "ERM" and self.pursued is None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rows' values are exact."""
+        return bool(self.optimal_actions)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether what is known are bounds of the risk, which are certain."""
+        return self.lower is not None and not self.is_exact
+
+    @property
+    def chosen(self) -> ActionRow:
+        """Row of the recommended action."""
+        return next(row for row in self.rows if row.action == self.action)
+
+    @property
+    def probability_best(self) -> float | None:
+        """Probability that the recommended action is best, as far as the samples can tell; None where none is given."""
+        return self.chosen.probability_best
+
+    def worse_by(self, value: float, other: float) -> float:
+        """Return by how much ``value`` is worse than ``other``."""
+        return value - other if self.sense == "cost" else other - value
+
+    @property
+    def ranked(self) -> tuple[ActionRow, ...]:
+        """The rows: the recommended action's first, then by value, those without one last."""
+
+        def key(row: ActionRow) -> tuple[bool, bool, float]:
+            is_unknown = math.isnan(row.value)
+            return row is not self.chosen, is_unknown, 0.0 if is_unknown else self.worse_by(row.value, 0.0)
+
+        return tuple(sorted(self.rows, key=key))
+
+    @property
+    def possible_loss(self) -> float:
+        """By how much another action could be better, if every row's ``interval`` holds; 0 if none could.
+
+        With bounds that are certain so is this; intervals from samples know only what was sampled.
+        """
+        chosen = self.chosen
+        others = [row.interval for row in self.rows if row is not chosen]
+        if self.sense == "cost":
+            loss = max((chosen.interval.high - other.low for other in others), default=0.0)
+        else:
+            loss = max((other.high - chosen.interval.low for other in others), default=0.0)
+        return math.inf if math.isnan(loss) else max(0.0, loss)
+
+    @property
+    def state_name(self) -> str:
+        """The root's state, as the model names it."""
+        if self.tree is not None and self.is_erm:
+            return str(self.tree.binding.state_name(self.state))
+        name = None if self.origin is None else getattr(self.origin.model, "state_name", None)
+        return str(self.state) if name is None else str(name(self.state))
+
+    @property
+    def headline(self) -> str:
+        """The decision in one line."""
+        better = "lower" if self.sense == "cost" else "higher"
+        proof = "" if self.is_exact or not (self.proven or self.is_bounded) else "not proven"
+        proof = f" ({'proven best' if self.proven else proof})" if proof else ""
+        worth = f"in {span(self.lower, self.upper)}" if self.is_bounded else number(self.value)
+        if self.certainty_equivalent is not None:
+            worth += f", as good as a sure total of {number(self.certainty_equivalent)}"
+        return f"take {self.label}{proof}: {self.aim} is {worth} ({self.sense}s, {better} is better)"
+
+    @property
+    def in_words(self) -> tuple[str, ...]:
+        """What the decision is judged by, and how the next best action compares, in sentences."""
+        ahead, unit = f"all that may come after {self.label}", self.sense
+        if self.is_erm and self.root_beta == 0.0:
+            said = f"It is judged by its mean: beta is 0, so that risk does not count. That is {number(self.value)}."
+        elif self.is_erm and self.is_bounded and self.lower != self.upper:
+            said = (
+                f"Counting risk at beta {self.root_beta:g}, {ahead}, and then the best actions, is as good as a sure "
+                f"{unit} in {span(*self.chosen.interval)}, with certainty."
+            )
+        elif self.is_erm:
+            said = (
+                f"Counting risk at beta {self.root_beta:g}, {ahead} is as good as a sure {unit} of "
+                f"{number(self.value)}."
+            )
+        else:
+            learned = " under what was learned" if self.states_recur is not None else ""
+            value = self.value if self.certainty_equivalent is None else self.certainty_equivalent
+            worth = f"is {number(value)}" if self.certainty_equivalent is None else f"is as good as {number(value)}"
+            said = f"It is judged by the {self.aim} of the whole episode's total, which {worth}{learned}."
+        return said, self._runner_up()
+
+    def _runner_up(self) -> str:
+        others = [row for row in self.ranked[1:] if not math.isnan(row.value)]
+        if not others:
+            return "There is no other action." if len(self.rows) == 1 else "No other action was tried."
+        if self.is_bounded:
+            loss = self.possible_loss
+            return f"Another action could be better by {number(loss, 4)} at most." if loss else "No other is better."
+        margin = self.worse_by(others[0].value, self.chosen.value)
+        if not math.isfinite(margin):
+            return f"The next best, {others[0].label}, is out of the question: its {self.sense} is without bound."
+        if margin > 0.0:
+            return f"The next best is {others[0].label}, which is worse by {number(margin, 4)}."
+        if margin == 0.0:
+            return f"{others[0].label} is as good."
+        return (
+            f"The estimate of {others[0].label} is better by {number(-margin, 4)}, but the planner's rule is another."
+        )
+
+    @property
+    def work(self) -> str:
+        """What it took, and why it ended."""
+        trees = f" in {self.trees} trees" if self.trees > 1 else ""
+        return (
+            f"{self.method}: {self.iterations:,} {self.unit}, {self.simulator_steps:,} simulated steps, "
+            f"{self.nodes:,} nodes{trees}, {self.bytes / 1e6:.1f} MB, {self.seconds:.2f} s; {self.stopped.message}"
+        )
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The rows as a table of texts, by heading, in the model's order of the actions; empty columns are left out."""
+        exact, bounded = self.is_exact, self.is_bounded
+        value = "exact " * exact + self.measure
+        if self.certainty_equivalent is not None:
+            value = "as good as"
+        elif bounded:
+            value = "estimate"
+        has_interval = not exact and self.certainty_equivalent is None
+        cells: dict[str, Callable[[ActionRow], str]] = {
+            value: lambda row: MISSING if bounded and self.proven else number(row.value),
+            f"{self.measure} is in" if bounded else "90 % interval": lambda row: (
+                span(*row.interval) if has_interval and (bounded or row.interval.low < row.interval.high) else MISSING
+            ),
+            "P(best)": lambda row: number(row.probability_best, 2),
+            "visits" if self.unit == "iterations" else self.unit: lambda row: f"{row.visits:,}",
+            "share": lambda row: MISSING if exact else share(row.share),
+            "mean": lambda row: number(row.mean),
+            "std": lambda row: number(row.std),
+            "min": lambda row: number(row.minimum),
+            "max": lambda row: number(row.maximum),
+        }
+        columns = {"action": tuple(row.label for row in self.rows)}
+        for name, said in cells.items():
+            texts = tuple(said(row) for row in self.rows)
+            if any(text != MISSING for text in texts):
+                columns[name] = texts
+        return columns
+
+    @property
+    def how_sure(self) -> tuple[str, ...]:
+        """How sure the decision is, in sentences, as far as its planner can tell."""
+        if self.is_exact:
+            tied = [row.label for row in self.rows if row.action in self.optimal_actions]
+            more = f" {len(tied)} actions are equally good: {listed(tied)}." if len(tied) > 1 else ""
+            return (f"The {self.measure} of each action is exact; nothing of it was sampled.{more}",)
+        if self.is_bounded:
+            loss = f"could be worse than the best by {number(self.possible_loss, 3)} at most"
+            proof = "is proven best" if self.proven else f"has the best estimate, is not proven best, and {loss}"
+            limits = span(self.lower, self.upper)
+            return (f"{self.label} {proof}: the optimal {self.measure} is in {limits} with certainty.",)
+        row, meaning = self.chosen, f"The intervals are for {self.interval_meaning}."
+        if row.probability_best is not None:
+            change = "raise" if self.sense == "cost" else "lower"
+            said = (
+                f"{row.label} is best with probability {share(row.probability_best)}, as far as the samples can tell. "
+                f"An outcome never seen in {row.draws:,} draws may have a probability of up to "
+                f"{row.unseen_probability:.2g}; the worst total seen, met so often, would {change} its {self.measure} "
+                f"to {number(row.unseen_erm)}."
+            )
+            return said, meaning
+        if self.states_recur is not None:
+            luck = "somewhat too good" if self.states_recur else "far too good, since hardly a state came back"
+            return (f"The values are those of the model that was learned, and {luck}. No intervals are given.",)
+        if self.certainty_equivalent is not None or self.measure == "expected utility":
+            return ("The values are means of sampled utilities.",)
+        return self._overlap(row), meaning
+
+    def _overlap(self, chosen: ActionRow) -> str:
+        close = []
+        for row in self.rows:
+            bad, good = chosen.interval, row.interval
+            apart = bad.high < good.low if self.sense == "cost" else bad.low > good.high
+            if row is not chosen and not apart:
+                close.append(row.label)
+        if not close:
+            return "The 90 % interval of the recommended action is apart from all others."
+        return f"The 90 % interval of the recommended action overlaps that of {listed(close)}: search on to be surer."
+
+    def __str__(self) -> str:
+        columns = self.columns
+        most = _MOST_ROWS if len(self.rows) > _MOST_ROWS else len(self.rows)
+        ranked = [self.rows.index(row) for row in self.ranked[:most]]
+        shown = ranked if most < len(self.rows) else range(most)
+        table = [[name, *(cells[k] for k in shown)] for name, cells in columns.items()]
+        widths = [max(map(len, column)) for column in table]
+        lines = [self.headline]
+        for cells in zip(*table, strict=True):
+            lines.append("  " + "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+        if most < len(self.rows):
+            lines.append(f"  and {len(self.rows) - most:,} more")
+        lines += [self.work, *self.how_sure[:1], *(f"note: {note}" for note in self.notes[:4])]
+        return "\n".join(lines)
