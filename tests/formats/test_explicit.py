@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import tarfile
 
 import numpy as np
@@ -169,7 +170,7 @@ def test_sums_may_miss_by_rounding_only(tmp_path):
 # ------------------------------------------------------------------------------------------------------------- UMB
 
 
-def umb(tmp_path, name="model.umb", mode="w", *, index=None, **members):
+def umb(tmp_path, name="model.umb", mode="w", *, index=None, reward=None, **members):
     """A coin that is tossed until it comes up heads, written by hand from the format's description."""
     system = {
         "time": "discrete", "#players": 1, "#states": 2, "#initial-states": 1, "#choices": 3, "#choice-actions": 2,
@@ -181,7 +182,7 @@ def umb(tmp_path, name="model.umb", mode="w", *, index=None, **members):
         "format-version": 1, "format-revision": 0, "transition-system": system,
         "annotations": {
             "aps": {"heads": {"applies-to": ["states"], "type": {"type": "bool", "size": 1}}},
-            "rewards": {"r0": {"alias": "tosses", "applies-to": ["choices", "branches"]}},
+            "rewards": {"r0": {"alias": "tosses", "applies-to": ["choices", "branches"]} | (reward or {})},
         },
         "valuations": {"states": {"unique": True, "classes": [{"variables": [*variables, {"padding": 4}]}]}},
     }  # fmt: skip
@@ -224,6 +225,44 @@ def test_a_umb_archive_is_read_without_storm(tmp_path, monkeypatch, mode):
     assert backward_induction(heads, 0.0).value == pytest.approx(1 - 0.75**3, rel=1e-14)
 
 
+def packed(kind, *values):
+    """Numbers as the format packs them: whole ones of some size, or fractions of two."""
+    if kind["type"] == "rational":
+        return b"".join(struct.pack("<qQ", *value) for value in values)
+    letter = {"int": "bhiq", "uint": "BHIQ"}[kind["type"]][{8: 0, 16: 1, 32: 2, 64: 3}[kind["size"]]]
+    return struct.pack(f"<{len(values)}{letter}", *values)
+
+
+@pytest.mark.parametrize(
+    "kind", [{"type": "int", "size": 64}, {"type": "int", "size": 16}, {"type": "uint", "size": 8}]
+)
+def test_whole_rewards_of_umb_archives_are_whole(tmp_path, kind):
+    low = 3 if kind["type"] == "uint" else -3
+    members = {
+        "annotations/rewards/r0/choices/values.bin": packed(kind, 13, 5, low),
+        "annotations/rewards/r0/branches/values.bin": packed(kind, 0, 2, 0, 0),
+    }
+    mdp = load(umb(tmp_path, reward={"type": kind}, **members), horizon=3)
+    assert [o.cost for o in mdp.outcomes(0, 0)] == [13.0, 15.0]
+    assert (mdp.outcomes(0, 1)[0].cost, mdp.outcomes(1, 1)[0].cost) == (5.0, low)
+
+
+def test_fractions_in_umb_archives(tmp_path):
+    kind = {"type": "rational", "size": 128}
+    members = {
+        "branch-to-probability.bin": packed(kind, (3, 4), (1, 4), (1, 1), (1, 1)),
+        "annotations/rewards/r0/choices/values.bin": packed(kind, (-1, 3), (0, 1), (7, 2)),
+        "annotations/rewards/r0/branches/values.bin": packed(kind, (0, 1), (0, 1), (0, 1), (0, 1)),
+    }
+    path = umb(tmp_path, index={"branch-probability-type": kind}, reward={"type": kind}, **members)
+    mdp = load(path, horizon=3)
+    assert [(o.probability, o.cost) for o in mdp.outcomes(0, 0)] == [(0.75, -1 / 3), (0.25, -1 / 3)]
+    assert mdp.outcomes(1, 1)[0].cost == 3.5
+    members["branch-to-probability.bin"] = packed(kind, (3, 4), (1, 0), (1, 1), (1, 1))
+    with pytest.raises(FormatError, match=r"branch-to-probability.bin: it holds a fraction with the denominator 0"):
+        load(umb(tmp_path, index={"branch-probability-type": kind}, reward={"type": kind}, **members))
+
+
 HOSTILE = [
     ({"state-to-choices.bin": None}, "member state-to-choices.bin: it is missing"),
     ({"branch-to-target.bin": np.array([0, 1, 0, 7], dtype="<u8").tobytes()}, "it names state 7 of 2"),
@@ -238,7 +277,9 @@ HOSTILE = [
     ({"index": {"time": "stochastic"}}, "stochastic time"),
     ({"index": {"#states": 2**60}}, "#states is 1152921504606846976"),
     ({"index": {"#branches": 10**9}}, "#branches is 1000000000; expected one of 1 to"),
-    ({"index": {"branch-probability-type": {"type": "rational", "size": 128}}}, "export it with doubles"),
+    ({"index": {"branch-probability-type": {"type": "double-interval", "size": 128}}}, "export it with doubles"),
+    ({"reward": {"type": {"type": "int", "size": 24}}}, "numbers of type 'int' and 24 bits in .*choices/values.bin"),
+    ({"reward": {"type": {"type": "int", "size": 32}}}, "choices/values.bin: it has 24 bytes; expected 12"),
 ]
 
 

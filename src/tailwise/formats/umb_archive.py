@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import lzma
+import operator
 import tarfile
 import zlib
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
-from tailwise.formats.explicit_model import MOST_NAMES, Bools, ExplicitModel, Ints, Rewards
+from tailwise.formats.explicit_model import MOST_NAMES, Bools, ExplicitModel, Floats, Ints, Rewards
 
 _VERSION = 1
 
@@ -67,18 +68,14 @@ class _Reader:
         if system.get("time", "discrete") != "discrete" or system.get("#players", 1) > 1:
             kind = f"{system.get('time')} time, {system.get('#players')} players"
             self._fail("index.json", f"{kind}; expected discrete time, and one player at most")
-        if "branch-probability-type" in system and system["branch-probability-type"] != {"type": "double", "size": 64}:
-            self._fail(
-                "index.json", f"probabilities of type {system['branch-probability-type']}; export it with doubles"
-            )
         states, choices, branches = (self._count(name) for name in ("#states", "#choices", "#branches"))
         choice_offsets = self._offsets("state-to-choices.bin", states, choices)
         branch_offsets = self._offsets("choice-to-branches.bin", choices, branches)
         targets = self._array("branch-to-target.bin", "<u8", branches)
         if branches and int(targets.max()) >= states:
             self._fail("branch-to-target.bin", f"it names state {targets.max()} of {states}")
-        name = "branch-to-probability.bin"
-        chances = self._array(name, "<f8", branches) if name in self._members else np.ones(branches)
+        name, kind = "branch-to-probability.bin", system.get("branch-probability-type")
+        chances = self._numbers(name, kind, branches) if name in self._members else np.ones(branches)
         action_names, actions = self._actions(choices)
         initial = np.flatnonzero(self._bits("state-is-initial.bin", states))
         labels = {"init": self._bits("state-is-initial.bin", states)} if initial.size else {}
@@ -90,7 +87,7 @@ class _Reader:
         rewards = {}
         for key, entry in notes.get("rewards", {}).items():
             parts = {
-                part: self._array(f"annotations/rewards/{key}/{part}/values.bin", "<f8", sizes[part])
+                part: self._numbers(f"annotations/rewards/{key}/{part}/values.bin", entry.get("type"), sizes[part])
                 for part in entry["applies-to"]
             }
             rewards[entry.get("alias", "" if key == "default" else key)] = Rewards(**parts)
@@ -117,11 +114,26 @@ class _Reader:
             self._fail(name, "it is missing")
         return file.read()
 
-    def _array(self, name: str, kind: str, count: int) -> NDArray[Any]:
+    def _array(self, name: str, kind: Any, count: int) -> NDArray[Any]:
         content, size = self._bytes(name), count * np.dtype(kind).itemsize
         if len(content) != size:
             self._fail(name, f"it has {len(content)} bytes; expected {size}")
         return np.frombuffer(content, dtype=kind)
+
+    def _numbers(self, name: str, described: Any, count: int) -> Floats:
+        """Read numbers of the type that the index describes: doubles, whole numbers, or pairs of them (rationals)."""
+        kind, size = ("double", None) if described is None else (described["type"], described.get("size"))
+        size = size or (128 if kind == "rational" else 64)
+        if kind == "rational" and size in (16, 32, 64, 128):
+            half = size // 16
+            pairs = self._array(name, np.dtype([("above", f"<i{half}"), ("below", f"<u{half}")]), count)
+            if (pairs["below"] == 0).any():
+                self._fail(name, "it holds a fraction with the denominator 0")
+            return np.array(list(map(operator.truediv, pairs["above"].tolist(), pairs["below"].tolist())), dtype=float)
+        letters = {"double": "f", "int": "i", "uint": "u"}
+        if kind not in letters or size not in ((64,) if kind == "double" else (8, 16, 32, 64)):
+            self._fail("index.json", f"numbers of type {kind!r} and {size} bits in {name}; export it with doubles")
+        return self._array(name, f"<{letters[kind]}{size // 8}", count).astype(np.float64)
 
     def _bits(self, name: str, count: int) -> Bools:
         content = np.frombuffer(self._bytes(name), dtype=np.uint8)
