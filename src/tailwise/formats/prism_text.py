@@ -6,6 +6,7 @@ it. Storm wants it first: it is put there, on the first line, so that Storm's li
 
 from __future__ import annotations
 
+import graphlib
 import re
 from pathlib import Path
 
@@ -20,6 +21,9 @@ _CASSANDRA = re.compile(r"^\s*(discount|values|states|actions|observations)\s*:"
 _SKIPPED = re.compile(r'//[^\n]*|"[^"\n]*"')
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\sA-Za-z0-9_]")
 _BY_ZERO = re.compile(r"/\s*0(?:\.0*)?(?![\w.])")
+_BY_NUMBER = re.compile(r"/\s*(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]\d+)?(?![\w.^])|\bmod\s*\([^(),]*,\s*[1-9]\d*\s*\)")
+_DIVISION = re.compile(r"/|%|\^|\b(?:mod|pow|log)\b")
+_CONSTANT = re.compile(r"\bconst\b\s*(?:(?:int|double|bool|rate|prob)\b\s*)?([A-Za-z_]\w*)\s*(?:=([^;]*))?;")
 _BODIES = {
     "module": "endmodule", "rewards": "endrewards", "init": "endinit", "system": "endsystem",
     "observables": "endobservables", "player": "endplayer", "invariant": "endinvariant",
@@ -46,7 +50,7 @@ def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
         end the whole process).
     """
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    plain = _SKIPPED.sub(lambda match: " " * len(match[0]), text)
+    plain = _plain(text)
     for number, line in enumerate(plain.splitlines(), 1):
         if _BY_ZERO.search(line):
             raise FormatError(f"{path}, line {number}: it divides by 0")
@@ -55,14 +59,51 @@ def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
             f"{path}, line 1: it is Cassandra's .POMDP format, which is not read; list the transitions as CSV "
             "(idstatefrom,idaction,idstateto,probability,reward), or write it as a PRISM program (pomdp)"
         )
-    found = _model_type(plain)
+    if "\0" in text:
+        raise FormatError(f"{path}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: it is not a text file")
+    text = _in_order(text, path)
+    found = _model_type(_plain(text))
     if found is None:
         return f"mdp {text}", ("it names no model type: read as an MDP, as PRISM does; write dtmc or mdp in line 1",)
     start, word = found
-    if not plain[:start].strip() and _TYPES[word] == word:
+    if not _plain(text)[:start].strip() and _TYPES[word] == word:
         return text, ()
     rest = text[:start] + " " * len(word) + text[start + len(word) :]
     return f"{_TYPES[word]} {rest}", (f"its model type, {word}, is read as if it stood first",)
+
+
+def division(text: str) -> int | None:
+    """Return the first line of a program or an expression that divides by what is no number, if there is one."""
+    plain = _BY_NUMBER.sub(lambda match: " " * len(match[0]), _plain(text))
+    found = _DIVISION.search(plain)
+    return None if found is None else plain.count("\n", 0, found.start()) + 1
+
+
+def _plain(text: str) -> str:
+    """Return the text with blanks for comments and names in quotes."""
+    return _SKIPPED.sub(lambda match: " " * len(match[0]), text)
+
+
+def _in_order(text: str, path: Path) -> str:
+    """Constants in an order in which each is declared before it is used; other lines keep their numbers."""
+    found = list(_CONSTANT.finditer(_plain(text)))
+    names = [match[1] for match in found]
+    needs = [set(re.findall(r"[A-Za-z_]\w*", match[2] or "")) & set(names) for match in found]
+    if all(need <= set(names[:k]) for k, need in enumerate(needs)) or len(set(names)) < len(names):
+        return text
+    try:
+        order = list(graphlib.TopologicalSorter(dict(zip(names, needs, strict=True))).static_order())
+    except graphlib.CycleError as error:
+        chain = " -> ".join(error.args[1])
+        first = next(match for match in found if match[1] == error.args[1][0])
+        line = text.count("\n", 0, first.start()) + 1
+        raise FormatError(f"{path}, line {line}: constants that are defined by each other: {chain}") from None
+    statements = {match[1]: " ".join(_SKIPPED.sub("", text[match.start() : match.end()]).split()) for match in found}
+    for match in reversed(found):
+        blank = re.sub(r"[^\n]", " ", match[0])
+        is_first = match is found[0]
+        text = text[: match.start()] + ("\0" if is_first else "") + blank + text[match.end() :]
+    return text.replace("\0", " ".join(statements[name] for name in order), 1)
 
 
 def undeclared_name(text: str, line: int, column: int) -> str:

@@ -12,7 +12,7 @@ from tailwise.errors import OptionError
 from tailwise.formats.list_options import check_common, names
 from tailwise.formats.spec import value_of
 
-_CONSTANT = re.compile(r"true|false|-?[0-9]+/[0-9]+|-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_CONSTANT = re.compile(r"true|false|-?[0-9]+/0*[1-9][0-9]*|-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, kw_only=True)

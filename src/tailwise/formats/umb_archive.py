@@ -74,8 +74,8 @@ class _Reader:
         targets = self._array("branch-to-target.bin", "<u8", branches)
         if branches and int(targets.max()) >= states:
             self._fail("branch-to-target.bin", f"it names state {targets.max()} of {states}")
-        name, kind = "branch-to-probability.bin", system.get("branch-probability-type")
-        chances = self._numbers(name, kind, branches) if name in self._members else np.ones(branches)
+        name, described = "branch-to-probability.bin", system.get("branch-probability-type")
+        chances = self._numbers(name, described, branches) if name in self._members else np.ones(branches)
         action_names, actions = self._actions(choices)
         initial = np.flatnonzero(self._bits("state-is-initial.bin", states))
         labels = {"init": self._bits("state-is-initial.bin", states)} if initial.size else {}
@@ -122,8 +122,8 @@ class _Reader:
 
     def _numbers(self, name: str, described: Any, count: int) -> Floats:
         """Read numbers of the type that the index describes: doubles, whole numbers, or pairs of them (rationals)."""
-        kind, size = ("double", None) if described is None else (described["type"], described.get("size"))
-        size = size or (128 if kind == "rational" else 64)
+        kind: str = "double" if described is None else described["type"]
+        size: Any = (described or {}).get("size", 128 if kind == "rational" else 64)
         if kind == "rational" and size in (16, 32, 64, 128):
             half = size // 16
             pairs = self._array(name, np.dtype([("above", f"<i{half}"), ("below", f"<u{half}")]), count)
