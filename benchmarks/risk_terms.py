@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tailwise import backward_induction, cvar_planning, evar_planning, load
 from tailwise.evaluation.risk_frontier import policy_law
-from tailwise.exact import CostDistribution
+from tailwise.exact import ReturnDistribution
 
 LEVEL, HORIZON = 0.9, 12
 
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
             "neutral": (neutral, ""),
             f"ERM, beta {beta:.3g}": (policy_law(mdp, backward_induction(mdp, beta)), ""),
             "EVaR": (policy_law(mdp, evar), f"{evar.gap:.2g}"),
-            "CVaR": (CostDistribution(cvar.totals, cvar.probabilities, mdp.sense, cvar.tolerance), f"{cvar.gap:.2g}"),
+            "CVaR": (ReturnDistribution(cvar.totals, cvar.probabilities, mdp.sense, cvar.tolerance), f"{cvar.gap:.2g}"),
         }
         rows = {name: (law.mean, law.erm(beta), law.evar(LEVEL), law.cvar(LEVEL)) for name, (law, _) in laws.items()}
         for column, (name, gap) in enumerate(

@@ -10,7 +10,7 @@ from small_tables import random_table
 from tailwise.domains import make
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import evaluate, sampling_interval
-from tailwise.exact import CostDistribution, action_frequencies, backward_induction, cost_distribution, policy_risk
+from tailwise.exact import ReturnDistribution, action_frequencies, backward_induction, cost_distribution, policy_risk
 from tailwise.exact.return_distribution import grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts
@@ -167,7 +167,7 @@ def test_frequencies_of_recorded_decisions():
 def test_totals_that_differ_in_rounding_alone_are_one_atom_to_the_test():
     """0.1 + 0.2 and 0.3 are neighbouring doubles: no room for a cut between them."""
     near = np.array([0.3, 0.1 + 0.2, 1.0])
-    law = CostDistribution(near.copy(), np.array([0.25, 0.25, 0.5]))
+    law = ReturnDistribution(near.copy(), np.array([0.25, 0.25, 0.5]))
     for sample in (near[[0, 0, 2, 2]], near[[1, 1, 2, 2]]):
         assert law.kolmogorov_smirnov(sample)[0] == 0.0
     assert law.kolmogorov_smirnov(near[[2, 2, 2, 2]])[0] == 0.5

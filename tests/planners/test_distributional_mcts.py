@@ -22,8 +22,8 @@ def test_one_decision_is_the_law_of_its_actions():
     plan = DistributionalMcts(lottery, square, seed=0).plan(iterations=2000)
     assert plan.label == "1"  # 1.8^2 = 3.24 against 0.3 * 16 + 0.7 = 5.5
     assert plan.value == pytest.approx(3.24)
-    assert [part.tolist() for part in plan.row("1").distribution] == [[1.8], [1.0]]
-    totals, weights = plan.row("0").distribution
+    assert [part.tolist() for part in plan.row("1").distribution.weighted()] == [[1.8], [1.0]]
+    totals, weights = plan.row("0").distribution.weighted()
     assert totals.tolist() == [1.0, 4.0]
     draws = plan.row("0").visits
     assert abs(weights[1] - 0.3) < 5 * np.sqrt(0.21 / draws)
@@ -71,7 +71,7 @@ def test_a_measure_at_the_root():
     tail = search.plan(iterations=400)
     assert (mean.label, tail.label) == ("0", "1")
     assert tail.value == pytest.approx(1.8)
-    assert search.plan(iterations=50).aim == tail.aim
+    assert search.plan(iterations=50).pursued == tail.pursued
 
 
 @pytest.mark.compiled
@@ -81,7 +81,7 @@ def test_it_reaches_the_entropic_optimum(name, beta):
     search = make_planner(mdp, beta, kind="distributional", seed=0)
     assert isinstance(search, Planner)
     plan = search.plan(iterations=2000)
-    assert (plan.label, plan.measure, plan.aim) == ("safe", "ERM", f"exp({beta:g} x)")
+    assert (plan.label, plan.aim, plan.pursued) == ("safe", f"ERM at beta {beta:g}", f"exp({beta:g} x)")
     optimum = backward_induction(mdp, beta).value
     assert plan.value == pytest.approx(optimum, rel=0.02)
     found = evaluate(mdp, search, episodes=5, iterations=100, seed=0)  # closed loop
@@ -89,7 +89,7 @@ def test_it_reaches_the_entropic_optimum(name, beta):
     search.advance(plan.action, 1)
     assert (search.step, search.state, search.accrued) == (1, 1, 0.0)
     later = search.plan(iterations=20)
-    assert later.aim == plan.aim
+    assert later.pursued == plan.pursued
     search.reset(2, 19, accrued=5.0)
     assert search.plan(iterations=10).value == pytest.approx(5.0 + 0.9**19 * 0.05)
 
@@ -99,7 +99,7 @@ def test_a_simulator_and_a_plan_like_every_other():
     model = domains.make("american-put")
     search = make_planner(model, 0.5, kind="distributional", seed=0)
     plan = search.plan(iterations=1000)
-    totals, weights = plan.row("exercise").distribution
+    totals, weights = plan.row("exercise").distribution.weighted()
     assert -erm(-totals, 0.5, weights) == pytest.approx(plan.row("exercise").erm)
     content = json.loads(json.dumps(plan.to_dict()))
     assert (content["label"], content["sense"]) == (plan.label, "reward")

@@ -37,7 +37,7 @@ def solve_aim(
     """
     from tailwise.evaluation.risk_frontier import policy_law
     from tailwise.exact import (
-        CostDistribution,
+        ReturnDistribution,
         TotalPlan,
         backward_induction,
         constrained_planning,
@@ -61,7 +61,7 @@ def solve_aim(
         plan = (cvar_planning if aim == "cvar" else exceedance_planning)(mdp, amount, progress=True)
     with activity("laying out the totals"):
         if isinstance(plan, TotalPlan):
-            law = CostDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
+            law = ReturnDistribution(plan.totals, plan.probabilities, mdp.sense, plan.tolerance)
         else:
             law = policy_law(mdp, plan)
         neutral = policy_law(mdp, backward_induction(mdp, 0.0))

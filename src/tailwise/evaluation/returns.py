@@ -14,8 +14,8 @@ from tailwise._random import Seed
 from tailwise._shown import Shown
 from tailwise._validate import integer
 from tailwise.evaluation.bootstrap import bootstrap_interval
-from tailwise.exact.measures import Floats, Measures
 from tailwise.models.contract import Sense
+from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.intervals import Interval
 
 MEASURES = ("erm", "mean", "std", "cvar", "quantile")
@@ -150,7 +150,8 @@ class Returns(Shown, Measures):
         costs.setflags(write=False)
         object.__setattr__(self, "costs", costs)
 
-    def _atoms(self) -> tuple[Floats, None]:
+    def weighted(self) -> tuple[Floats, None]:
+        """Return the totals, all equally likely, and None."""
         return self.costs, None
 
     @property

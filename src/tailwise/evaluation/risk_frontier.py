@@ -23,12 +23,12 @@ from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
 from tailwise.exact import PolicyInterval, backward_induction, policy_intervals
-from tailwise.exact.measures import Measures
-from tailwise.exact.return_distribution import CostDistribution, cost_distribution, grid_distribution
+from tailwise.exact.return_distribution import cost_distribution, grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.contract import Sense
 from tailwise.planners import make_planner
+from tailwise.risk.distribution import Measures, ReturnDistribution
 
 LEVELS = (0.9, 0.95, 0.99)
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
@@ -48,7 +48,7 @@ class FrontierPoint:
         First action id, from the start; None where it was searched.
     label : str
         Name of the first action.
-    law : CostDistribution or Returns
+    law : ReturnDistribution or Returns
         The plan's total: mean, std, erm, var, cvar, evar, exceedance and more.
     mean, std, erm, worst : float
         Mean and standard deviation of the total, its ERM at ``beta``, and the worst total.
@@ -188,7 +188,7 @@ def frontier(
     return Frontier(_compared(found, model.sense), model.sense, limit, False, False)
 
 
-def policy_law(mdp: TabularMDP, policy: Any) -> CostDistribution:
+def policy_law(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
     """Return the law of a policy's total: exact, with close totals merged, or on a grid where they are still many."""
     low, high = total_bounds(mdp)
     for share, most in ((0.0, 1_000_000), (1e-6, 200_000), (1e-5, 100_000), (1e-4, 100_000)):
@@ -264,11 +264,11 @@ def _largest_beta(mdp: TabularMDP, threads: int) -> float:
     return beta
 
 
-def _same(point: FrontierPoint, law: CostDistribution, label: str) -> bool:
+def _same(point: FrontierPoint, law: ReturnDistribution, label: str) -> bool:
     """Whether a policy does what the point's does: the same first action and the same law."""
     known = point.law
     return (
-        isinstance(known, CostDistribution)
+        isinstance(known, ReturnDistribution)
         and point.label == label
         and known.costs.size == law.costs.size
         and np.allclose(known.costs, law.costs, rtol=1e-12, atol=1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 from tailwise._random import Seed, generator
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.exact.measures import Measures
+from tailwise.risk.distribution import Measures
 from tailwise.risk.intervals import Interval
 from tailwise.risk.rows import row_erms
 
@@ -27,7 +27,7 @@ def sampling_interval(
 
     Parameters
     ----------
-    distribution : CostDistribution, ConditionalReturns or Returns
+    distribution : ReturnDistribution, ConditionalReturns or Returns
         Distribution of the total of one: exact, or estimated (a sample is taken for its own distribution).
     beta : float
         Finite risk level.
@@ -64,7 +64,7 @@ def sampling_interval(
     level = real(beta, "beta")
     size, number = integer(episodes, "episodes", low=1), integer(draws, "draws", low=100)
     wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
-    totals, weights = distribution._atoms()
+    totals, weights = distribution.weighted()
     costs = np.asarray(distribution._signed(totals))
     if not np.isfinite(costs).all():
         raise OptionError("there are infinite totals; their empirical ERM has no sampling distribution")

@@ -7,15 +7,16 @@ from tailwise.exact.evar import EvarSolution, evar_planning
 from tailwise.exact.nested_cvar import NestedCvarSolution, nested_cvar_planning
 from tailwise.exact.policy_intervals import PolicyInterval, policy_intervals
 from tailwise.exact.policy_risk import action_frequencies, policy_risk
-from tailwise.exact.return_distribution import CostDistribution, cost_distribution
+from tailwise.exact.return_distribution import cost_distribution
 from tailwise.exact.truncation import truncate
+from tailwise.risk.distribution import ReturnDistribution
 
 __all__ = [
     "ConstrainedPlan",
-    "CostDistribution",
     "EvarSolution",
     "NestedCvarSolution",
     "PolicyInterval",
+    "ReturnDistribution",
     "Solution",
     "TotalPlan",
     "action_frequencies",

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import real
-from tailwise.exact.measures import Floats
 from tailwise.exact.policies import policy_chances
 from tailwise.models import TabularMDP
+from tailwise.risk.distribution import Floats
 from tailwise.risk.entropic import weighted_erm
 
 

@@ -8,8 +8,6 @@ pairs can grow exponentially with the horizon (it does when costs are in general
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,85 +17,11 @@ from tailwise._ranges import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import GridTotals
-from tailwise.exact.measures import Floats, Measures
 from tailwise.exact.policies import policy_chances, policy_rows
 from tailwise.models import TabularMDP
-from tailwise.models.contract import Sense
+from tailwise.risk.distribution import Floats, ReturnDistribution
 
 MAX_ATOMS = 5_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class CostDistribution(Measures):
-    """A discrete law of the total, in the model's own sense.
-
-    Attributes
-    ----------
-    costs : ndarray of float64, shape (k,)
-        Distinct totals, increasing; rewards where the model has rewards.
-    probabilities : ndarray of float64, shape (k,)
-        Their probabilities, all positive, which sum to 1.
-    sense : "cost" or "reward"
-        What the totals are.
-    tolerance : float
-        No total was moved by more than this; 0 if only equal ones were merged.
-    """
-
-    costs: Floats
-    probabilities: Floats
-    sense: Sense = "cost"
-    tolerance: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.costs.setflags(write=False)
-        self.probabilities.setflags(write=False)
-
-    def _atoms(self) -> tuple[Floats, Floats]:
-        return self.costs, self.probabilities
-
-    @property
-    def atoms(self) -> int:
-        """Number of distinct totals."""
-        return int(self.costs.size)
-
-    def cdf(self, points: Any) -> Any:
-        """Return ``P(X <= x)`` at each of ``points``."""
-        running = np.concatenate(([0.0], np.cumsum(self.probabilities)))
-        return running[np.searchsorted(self.costs, np.asarray(points, dtype=np.float64), side="right")]
-
-    def kolmogorov_smirnov(self, sample: Any) -> tuple[float, float]:
-        """Test whether ``sample`` may have been drawn from this law.
-
-        Parameters
-        ----------
-        sample : array_like of float, shape (n,)
-            Independent totals.
-
-        Returns
-        -------
-        statistic : float
-            Largest distance between the two distribution functions.
-        p_value : float
-            Asymptotic; for a law with atoms the test is conservative (it rejects the truth less often
-            than the level says).
-        """
-        from scipy.special import kolmogorov
-
-        values = np.sort(np.asarray(sample, dtype=np.float64).reshape(-1))
-        if not values.size:
-            raise OptionError("sample is empty; the test needs at least one total")
-        # Totals that differ in rounding alone are one atom: compare just above an atom that no other is close to.
-        scale = max(1.0, float(np.abs(self.costs).max()))
-        apart = np.flatnonzero(np.diff(self.costs) > 2e-9 * scale)
-        cuts = np.append(self.costs[apart] + 1e-9 * scale, math.inf)
-        points = np.concatenate((cuts, values + 1e-9 * scale))
-        exact = np.concatenate((np.cumsum(self.probabilities)[apart], [1.0], self.cdf(points[cuts.size :])))
-        empirical = np.searchsorted(values, points, side="right") / values.size
-        largest = float(np.abs(empirical - exact).max())
-        return largest, float(kolmogorov(largest * math.sqrt(values.size)))
-
-    def __repr__(self) -> str:
-        return f"CostDistribution(atoms={self.atoms}, mean={self.mean:.6g}, std={self.std:.6g}, {self.sense}s)"
 
 
 def cost_distribution(
@@ -106,7 +30,7 @@ def cost_distribution(
     *,
     tolerance: float = 0.0,
     max_atoms: int = MAX_ATOMS,
-) -> CostDistribution:
+) -> ReturnDistribution:
     """Return the exact law of the discounted total of a fixed policy.
 
     Parameters
@@ -122,7 +46,7 @@ def cost_distribution(
 
     Returns
     -------
-    CostDistribution
+    ReturnDistribution
 
     Raises
     ------
@@ -164,10 +88,10 @@ def cost_distribution(
     masses = masses / masses.sum()
     if mdp.sense == "reward":
         totals, masses = 0.0 - totals[::-1], masses[::-1]
-    return CostDistribution(np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, float(tolerance))
+    return ReturnDistribution(np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, float(tolerance))
 
 
-def grid_distribution(mdp: TabularMDP, policy: Any) -> CostDistribution:
+def grid_distribution(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
     """Return the law of a policy's total on a fine grid, where there are too many totals to list.
 
     Its mean is exact, its CVaR and ERM are never understated (:mod:`tailwise.exact.grid_totals`); no total was moved
@@ -185,7 +109,7 @@ def grid_distribution(mdp: TabularMDP, policy: Any) -> CostDistribution:
     totals, masses = grid.law(chosen)
     if mdp.sense == "reward":
         totals, masses = 0.0 - totals[::-1], masses[::-1]
-    return CostDistribution(np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, grid.tolerance)
+    return ReturnDistribution(np.ascontiguousarray(totals), np.ascontiguousarray(masses), mdp.sense, grid.tolerance)
 
 
 def _advance(

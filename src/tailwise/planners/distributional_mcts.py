@@ -30,7 +30,7 @@ from tailwise.planners.learned_totals import Aim, LearnedTotals
 from tailwise.planners.protocol import takes
 from tailwise.planners.registry import register_planner
 from tailwise.risk import conditional_value_at_risk, erm
-from tailwise.risk.measures import equally_likely
+from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.objectives import ERM, CVaR, ExpectedUtility, Objective
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
 from tailwise.search.plan import SaidObjective
@@ -111,7 +111,7 @@ class DistributionalMcts(LearnedTotals):
     >>> from tailwise import DistributionalMcts, domains
     >>> search = DistributionalMcts(domains.make("mdp-4"), lambda total: total * total, seed=0)
     >>> plan = search.plan(iterations=500)
-    >>> plan.label, plan.row("risky").distribution[0].size > 1
+    >>> plan.label, plan.row("risky").distribution.atoms > 1
     ('safe', True)
     """
 
@@ -174,7 +174,10 @@ class DistributionalMcts(LearnedTotals):
         measure = self._measure
         if takes(measure, "weights"):
             return _asked(lambda: measure(totals, weights=weights), "the measure of a law of totals")
-        return _asked(lambda: measure(equally_likely(totals, weights, _SAMPLE)), "the measure of a sample of totals")
+        return _asked(
+            lambda: measure(ReturnDistribution(totals, weights).equally_likely(_SAMPLE)),
+            "the measure of a sample of totals",
+        )
 
     def _said(self, aim: Any) -> dict[str, Any]:
         return {"objective": self._objective}

@@ -30,6 +30,7 @@ from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models import TabularMDP
 from tailwise.planners.learned_table import LearnedPolicy, LearnedTable, draw_outcome, learned_table, terminal_costs
 from tailwise.planners.utility_search import accrued_view
+from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.acting import ActsByPlanning
@@ -312,7 +313,8 @@ class LearnedTotals(ActsByPlanning):
             std = math.sqrt(max(0.0, float(np.dot(weights, (totals - mean) ** 2))))
             low, high = float(totals[0]), float(totals[-1])
             value = self._worth(aim, totals, weights)
-            rows.append(ActionRow(*start, value, mean, std, low, high, _ANY, distribution=(totals, weights)))
+            found_law = ReturnDistribution(totals, weights, self.model.sense)
+            rows.append(ActionRow(*start, value, mean, std, low, high, _ANY, distribution=found_law))
         first = rows[int(table.mdp.action_ids[int(chosen[0][0])])]
         plan = dataclasses.replace(
             found, action=first.action, label=first.label, value=first.erm, rows=tuple(rows), method=_METHOD,

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tailwise.evaluation import Frontier
-from tailwise.exact.measures import Floats, Measures
 from tailwise.report.document import Chart
 from tailwise.report.page import label
 from tailwise.report.paper_plots import COLOURS
+from tailwise.risk.distribution import Floats, Measures
 from tailwise.search.plan import Trajectory
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -34,7 +34,7 @@ def histograms(
     Parameters
     ----------
     parts : sequence of (str, Measures)
-        Names and totals (Returns or CostDistribution).
+        Names and totals (Returns or ReturnDistribution).
     beta : float or None
         Risk level of the ERM lines; None for none.
     level : float, default 0.95
@@ -229,14 +229,14 @@ def intervals(
 
 
 def _chances(law: Measures, edges: Floats) -> Floats:
-    totals, weights = law._atoms()
+    totals, weights = law.weighted()
     counts, _ = np.histogram(totals, bins=edges, weights=weights)
     return np.asarray(counts / counts.sum(), dtype=np.float64)
 
 
 def _exceedance(law: Measures, end: float) -> tuple[Floats, Floats]:
     """Return at most some hundred points (total, probability of worse), in order of the total, from ``end`` on."""
-    totals, weights = law._atoms()
+    totals, weights = law.weighted()
     values, places = np.unique(totals, return_inverse=True)
     chances = np.bincount(places, weights=weights) / (totals.size if weights is None else weights.sum())
     if law.sense == "cost":

@@ -9,7 +9,6 @@ import numpy as np
 from tailwise._text import number
 from tailwise.errors import OptionError
 from tailwise.exact import Solution
-from tailwise.exact.measures import Measures
 from tailwise.models import TabularMDP
 from tailwise.report import charts, trees
 from tailwise.report.changes import what_would_change
@@ -17,6 +16,7 @@ from tailwise.report.document import Block, Document, Heading, Paragraph, Table,
 from tailwise.report.outlook import MOST_ACTIONS, Outlooks, outlooks, places, root_table, solved
 from tailwise.report.policies import policy_chart
 from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
+from tailwise.risk.distribution import Measures
 from tailwise.search.plan import Plan
 
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
-from tailwise.exact import CostDistribution, Solution, backward_induction, cost_distribution
-from tailwise.exact.measures import Floats, Measures
+from tailwise.exact import ReturnDistribution, Solution, backward_induction, cost_distribution
 from tailwise.exact.return_distribution import grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
+from tailwise.risk.distribution import Floats, Measures
 from tailwise.search import ActionRow, Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
@@ -55,7 +55,7 @@ class Outlook:
     label : str
         Name of the action.
     law : Measures or None
-        Its exact law (CostDistribution) or a sample of it (Returns); None where there is nothing to show.
+        Its exact law (ReturnDistribution) or a sample of it (Returns); None where there is nothing to show.
     erm : float
         The planner's estimate.
     """
@@ -137,9 +137,8 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
             pass
         else:
             return Outlooks(_zip(plan.rows, laws), EXACT, True)
-    pairs = [row.distribution for row in plan.rows]
-    if any(pairs):
-        known = [None if pair is None else CostDistribution(*pair, plan.sense) for pair in pairs]
+    known = [row.distribution for row in plan.rows]
+    if any(known):
         return Outlooks(_zip(plan.rows, known), EXACT if plan.is_exact else LEARNED, plan.is_exact)
     samples = [plan.samples(row.action) for row in plan.rows]
     found = [Returns(totals, plan.sense) if totals.size > 1 else None for totals in samples]
@@ -147,7 +146,7 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
     return Outlooks(_zip(plan.rows, found), source, False)
 
 
-def law_after(table: TabularMDP, solution: Solution, action: int) -> CostDistribution:
+def law_after(table: TabularMDP, solution: Solution, action: int) -> ReturnDistribution:
     """Return the law of the total, exact to its tolerance: ``action`` (an id) first, then the solution's policy."""
     policy = solution.policy.copy()
     policy[0, table.start] = action

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from tailwise.errors import OptionError, require
 from tailwise.evaluation import Frontier, Returns
-from tailwise.exact import CostDistribution, Solution
-from tailwise.exact.measures import Measures
+from tailwise.exact import ReturnDistribution, Solution
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
 from tailwise.report.outlook import outlooks, root_table, solved
 from tailwise.report.policies import policy_chart
+from tailwise.risk.distribution import Measures
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan
 
@@ -30,7 +30,7 @@ def distribution(what: Totals, *, beta: float | None = None, level: float = 0.95
 
     Parameters
     ----------
-    what : Plan, Returns, CostDistribution, or mapping of str to these last two
+    what : Plan, Returns, ReturnDistribution, or mapping of str to these last two
         Of a plan on a small table: the exact laws; else what its planner sampled.
     beta : float, optional
         Risk level of the ERM lines; of a plan its own.
@@ -172,6 +172,6 @@ def _parts(what: Totals) -> tuple[list[tuple[str, Measures]], str, float | None]
         if not named:
             raise OptionError("there is nothing to draw: the mapping is empty")
         return named, named[0][1].sense, None
-    if isinstance(what, (Returns, CostDistribution)):
+    if isinstance(what, (Returns, ReturnDistribution)):
         return [(getattr(what, "label", "") or "total", what)], what.sense, None
-    raise OptionError(f"a distribution is drawn of a Plan, Returns or CostDistribution, not of {type(what).__name__}")
+    raise OptionError(f"a distribution is drawn of a Plan, Returns or ReturnDistribution, not of {type(what).__name__}")

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.exact import Solution
-from tailwise.exact.measures import Floats
 from tailwise.models import TabularMDP
 from tailwise.report.document import Chart
 from tailwise.report.page import label
 from tailwise.report.paper_plots import COLOURS
 from tailwise.report.trees import VIRIDIS
+from tailwise.risk.distribution import Floats
 
 _MOST_STATES, _MOST_CELLS = 60, 40
 _PAIR = re.compile(r"\(?\s*(-?\d+)\s*,\s*(-?\d+)\s*\)?")

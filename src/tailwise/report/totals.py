@@ -11,10 +11,10 @@ from typing import Any
 from tailwise._text import number, span
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.evaluation import Summary as Evaluation
-from tailwise.exact.measures import Measures
 from tailwise.report import charts
 from tailwise.report.document import Block, Bullets, Document, Heading, Paragraph, Table, literal
 from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
+from tailwise.risk.distribution import Measures
 
 _MOST_SHOWN = 6  # with charts; tables have all
 
@@ -216,7 +216,7 @@ def plans_report(
     ----------
     title, said : str
         What was decided, in words; names in them must be ``literal``.
-    plans : sequence of (str, CostDistribution or Returns)
+    plans : sequence of (str, ReturnDistribution or Returns)
         Names, and exact laws or fresh episodes.
     model, settings
         As for :func:`evaluation_report`.

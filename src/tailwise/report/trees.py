@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tailwise.exact import Solution
-from tailwise.exact.measures import Floats
 from tailwise.models import TabularMDP
 from tailwise.report.document import Chart
 from tailwise.report.page import label
+from tailwise.risk.distribution import Floats
 from tailwise.search import NodeView
 
 MOST_PARTS = 1_200

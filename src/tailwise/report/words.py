@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tailwise._text import number
-from tailwise.exact.measures import Measures
 from tailwise.report.document import Heading, Paragraph, Table, literal
+from tailwise.risk.distribution import Measures
 
 LEVEL = 0.95
 

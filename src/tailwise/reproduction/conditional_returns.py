@@ -27,10 +27,10 @@ from tailwise.evaluation.closed_loop import Player
 from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
-from tailwise.exact.measures import Floats, Measures
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.planners import Planner
+from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.intervals import Interval
 from tailwise.search.acting import DEFAULT_ITERATIONS
@@ -86,7 +86,8 @@ class ConditionalReturns(Measures):
         """Number of episodes n."""
         return self.returns.episodes
 
-    def _atoms(self) -> tuple[Floats, Floats]:
+    def weighted(self) -> tuple[Floats, Floats]:
+        """Return the totals and their weights, which sum to 1."""
         return self.costs, self.weights / self.episodes
 
     def conditional_erms(self, beta: float) -> Floats:

@@ -12,12 +12,12 @@ from tailwise import domains
 from tailwise._plain import Result, plain
 from tailwise.evaluation import Returns, sampling_interval
 from tailwise.exact import backward_induction, cost_distribution
-from tailwise.exact.measures import Measures
 from tailwise.reproduction.conditional_returns import ConditionalReturns
 from tailwise.reproduction.experiments import TABLE_ITERATIONS, Experiment, Settings, list_experiments
 from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.variants import VARIANTS, Variant
+from tailwise.risk.distribution import Measures
 from tailwise.risk.intervals import Interval
 
 RESAMPLES = 25_000  # the paper's

@@ -1,6 +1,7 @@
 """What risk is: the entropic risk measure, its accumulator, and other measures of samples."""
 
 from tailwise.risk.accumulator import EntropicAccumulator
+from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import erm, oce_objective, oce_utility
 from tailwise.risk.intervals import Interval, erm_interval
 from tailwise.risk.measures import (
@@ -35,6 +36,7 @@ __all__ = [
     "Interval",
     "NestedCVaR",
     "Objective",
+    "ReturnDistribution",
     "WorstCase",
     "as_objective",
     "conditional_value_at_risk",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tailwise._validate import real
 from tailwise.risk.entropic import clean, weighted_erm
@@ -150,9 +150,3 @@ def exceedance(samples: ArrayLike, threshold: float, weights: ArrayLike | None =
     finite = np.where(np.isinf(costs), limit, costs)
     above = costs > limit + 1e-11 * np.maximum(abs(limit), np.abs(finite))
     return min(1.0, math.fsum(shares[above]))
-
-
-def equally_likely(totals: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return so many equally likely totals that stand for a distribution; none where there is none."""
-    cuts = np.searchsorted(np.cumsum(weights), (np.arange(count) + 0.5) / count)
-    return totals[np.minimum(cuts, totals.size - 1)] if totals.size else totals

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._plain import Result, plain
 from tailwise.models.contract import Sense
+from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
 
@@ -82,8 +83,8 @@ class ActionRow(Numbers):
         What the action's ERM could be if there were such an outcome, as bad as the worst total seen at the root.
     certainty_equivalent : float, optional
         Sure total that is as good as a utility ``erm``.
-    distribution : pair of ndarray of float64, shape (k,), optional
-        Increasing totals and their probabilities, with this action and what is planned afterwards.
+    distribution : ReturnDistribution, optional
+        Of the total, with this action and what is planned afterwards.
     """
 
     action: Any
@@ -105,9 +106,7 @@ class ActionRow(Numbers):
     unseen_probability: float | None = None
     unseen_erm: float | None = None
     certainty_equivalent: float | None = None
-    distribution: tuple[NDArray[np.float64], NDArray[np.float64]] | None = field(
-        default=None, repr=False, compare=False
-    )
+    distribution: ReturnDistribution | None = field(default=None, repr=False, compare=False)
 
     @property
     def value(self) -> float:

@@ -18,8 +18,8 @@ from tailwise._shown import report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
+from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.intervals import Interval
-from tailwise.risk.measures import equally_likely
 from tailwise.risk.objectives import ERM, Objective
 from tailwise.search.action_rows import ActionRow, Numbers
 from tailwise.search.plan_words import SaysItself
@@ -367,11 +367,11 @@ class Plan(SaysItself, Numbers):
         if self.totals:
             return self.totals[position]
         found = self.rows[position].distribution
-        return np.empty(0) if found is None else equally_likely(*found, _SAMPLES)
+        return np.empty(0) if found is None else found.equally_likely(_SAMPLES)
 
 
 _VERSION = 2  # of the files of plans
-_OWN = (Plan, ActionRow, Interval, Objective, SaidObjective, StopReason)
+_OWN = (Plan, ActionRow, Interval, ReturnDistribution, Objective, SaidObjective, StopReason)
 
 
 def _has_function(objective: Any) -> bool:

@@ -127,7 +127,7 @@ class SaysItself(Shown):
         worth = f"in {span(self.lower, self.upper)}" if self.is_bounded else number(self.value)
         if self.certainty_equivalent is not None:
             worth += f", as good as a sure total of {number(self.certainty_equivalent)}"
-        return f"take {self.label}{proof}: {self.aim} is {worth} ({self.sense}s, {better} is better)"
+        return f"Take {self.label}{proof}: {self.aim} is {worth} ({self.sense}s, {better} is better)"
 
     @property
     def in_words(self) -> tuple[str, ...]:

@@ -1,0 +1,176 @@
+"""Distributions of the total, and the measures that they share with samples of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._validate import real
+from tailwise.errors import OptionError
+from tailwise.risk.entropic import erm
+from tailwise.risk.measures import conditional_value_at_risk, entropic_value_at_risk, value_at_risk
+from tailwise.risk.objectives import Exceedance, Objective, as_objective
+
+Floats = NDArray[np.float64]
+
+
+class Measures:
+    """Risk measures of totals in the model's own sense, for subclasses that give ``weighted``.
+
+    For costs the upper tail is the bad one; for rewards it is the lower, and every measure is that of the
+    negated rewards, negated back.
+    """
+
+    sense: Literal["cost", "reward"]
+
+    def weighted(self) -> tuple[Floats, Floats | None]:
+        """Return totals, and their weights: None where all are equally likely."""
+        raise NotImplementedError
+
+    def _signed(self, values: Any) -> Any:
+        return values if self.sense == "cost" else 0.0 - values
+
+    def erm(self, beta: float) -> float:
+        """Return the entropic risk at ``beta`` (1/cost); for rewards ``-ERM(-X)``."""
+        totals, weights = self.weighted()
+        return float(self._signed(erm(self._signed(totals), beta, weights)))
+
+    def cvar(self, level: float) -> float:
+        """Return the mean of the worst ``1 - level`` of the totals, ``level`` in [0, 1]."""
+        totals, weights = self.weighted()
+        return float(self._signed(conditional_value_at_risk(self._signed(totals), level, weights)))
+
+    def var(self, level: float) -> float:
+        """Return the value at risk: the least cost x with ``P(X <= x) >= level``, of negated rewards, negated back."""
+        totals, weights = self.weighted()
+        return float(self._signed(value_at_risk(self._signed(totals), level, weights)))
+
+    def evar(self, level: float) -> float:
+        """Return the entropic value at risk, the least of ``ERM_beta - ln(1 - level) / beta``; ``level`` in [0, 1]."""
+        totals, weights = self.weighted()
+        return float(self._signed(entropic_value_at_risk(self._signed(totals), level, weights)))
+
+    def exceedance(self, total: float) -> float:
+        """Return the probability of a total worse than ``total``: above it for costs, below it for rewards.
+
+        A total that differs in its last digits alone (by 1e-11, relative) is not worse: 0.1 + 0.2 does not exceed 0.3.
+        """
+        totals, weights = self.weighted()
+        return Exceedance(total).of(totals, weights, sense=self.sense)
+
+    def risk(self, objective: Objective | float) -> float:
+        """Return any objective of the totals, as ``ERM(0.5)`` or ``CVaR(0.95)``; a number is ``ERM(number)``."""
+        totals, weights = self.weighted()
+        return as_objective(objective).of(totals, weights, sense=self.sense)
+
+    def quantile(self, level: float) -> float:
+        """Return the least total x with ``P(X <= x) >= level``, ``level`` in [0, 1]."""
+        totals, weights = self.weighted()
+        return value_at_risk(totals, real(level, "level", low=0.0, high=1.0), weights)
+
+    @property
+    def mean(self) -> float:
+        """Mean total."""
+        totals, weights = self.weighted()
+        return erm(totals, 0.0, weights)
+
+    @property
+    def minimum(self) -> float:
+        """Least total."""
+        return float(self.weighted()[0].min())
+
+    @property
+    def maximum(self) -> float:
+        """Largest total."""
+        return float(self.weighted()[0].max())
+
+    @property
+    def std(self) -> float:
+        """Standard deviation: with n - 1 for a sample (NaN for a single one), exact for a distribution."""
+        totals, weights = self.weighted()
+        if weights is not None:
+            return math.sqrt(max(0.0, float(np.dot(weights, (totals - self.mean) ** 2))))
+        return float(np.std(totals, ddof=1)) if totals.size > 1 else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnDistribution(Measures):
+    """A discrete distribution of the total, in the model's own sense.
+
+    Attributes
+    ----------
+    costs : ndarray of float64, shape (k,)
+        Distinct totals, increasing; rewards where the model has rewards.
+    probabilities : ndarray of float64, shape (k,)
+        Their probabilities, all positive, which sum to 1.
+    sense : "cost" or "reward"
+        What the totals are.
+    tolerance : float
+        No total was moved by more than this; 0 if only equal ones were merged.
+    """
+
+    costs: Floats
+    probabilities: Floats
+    sense: Literal["cost", "reward"] = "cost"
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.costs.setflags(write=False)
+        self.probabilities.setflags(write=False)
+
+    def weighted(self) -> tuple[Floats, Floats]:
+        """Return totals and their probabilities."""
+        return self.costs, self.probabilities
+
+    @property
+    def atoms(self) -> int:
+        """Number of distinct totals."""
+        return int(self.costs.size)
+
+    def equally_likely(self, count: int) -> Floats:
+        """Return so many equally likely totals that stand for the distribution."""
+        cuts = np.searchsorted(np.cumsum(self.probabilities), (np.arange(count) + 0.5) / count)
+        return self.costs[np.minimum(cuts, self.costs.size - 1)]
+
+    def cdf(self, points: Any) -> Any:
+        """Return ``P(X <= x)`` at each of ``points``."""
+        running = np.concatenate(([0.0], np.cumsum(self.probabilities)))
+        return running[np.searchsorted(self.costs, np.asarray(points, dtype=np.float64), side="right")]
+
+    def kolmogorov_smirnov(self, sample: Any) -> tuple[float, float]:
+        """Test whether ``sample`` may have been drawn from this law.
+
+        Parameters
+        ----------
+        sample : array_like of float, shape (n,)
+            Independent totals.
+
+        Returns
+        -------
+        statistic : float
+            Largest distance between the two distribution functions.
+        p_value : float
+            Asymptotic; for a law with atoms the test is conservative (it rejects the truth less often
+            than the level says).
+        """
+        from scipy.special import kolmogorov
+
+        values = np.sort(np.asarray(sample, dtype=np.float64).reshape(-1))
+        if not values.size:
+            raise OptionError("sample is empty; the test needs at least one total")
+        # Totals that differ in rounding alone are one atom: compare just above an atom that no other is close to.
+        scale = max(1.0, float(np.abs(self.costs).max()))
+        apart = np.flatnonzero(np.diff(self.costs) > 2e-9 * scale)
+        cuts = np.append(self.costs[apart] + 1e-9 * scale, math.inf)
+        points = np.concatenate((cuts, values + 1e-9 * scale))
+        exact = np.concatenate((np.cumsum(self.probabilities)[apart], [1.0], self.cdf(points[cuts.size :])))
+        empirical = np.searchsorted(values, points, side="right") / values.size
+        largest = float(np.abs(empirical - exact).max())
+        return largest, float(kolmogorov(largest * math.sqrt(values.size)))
+
+    def __repr__(self) -> str:
+        return f"ReturnDistribution(atoms={self.atoms}, mean={self.mean:.6g}, std={self.std:.6g}, {self.sense}s)"
