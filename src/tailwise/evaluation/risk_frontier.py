@@ -23,9 +23,9 @@ from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
 from tailwise.exact import PolicyInterval, backward_induction, policy_intervals
+from tailwise.exact.relevant import relevant_bounds, worst_case
 from tailwise.exact.return_distribution import cost_distribution, grid_distribution
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import total_bounds
 from tailwise.models.contract import Sense
 from tailwise.planners import make_planner
 from tailwise.risk.distribution import Measures, ReturnDistribution
@@ -190,7 +190,7 @@ def frontier(
 
 def policy_law(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
     """Return the law of a policy's total: exact, with close totals merged, or on a grid where they are still many."""
-    low, high = total_bounds(mdp)
+    low, high = relevant_bounds(mdp)
     for share, most in ((0.0, 1_000_000), (1e-6, 200_000), (1e-5, 100_000), (1e-4, 100_000)):
         try:
             return cost_distribution(mdp, policy, tolerance=share * (high - low), max_atoms=most)
@@ -250,14 +250,14 @@ def _exact_points(
 
 def _largest_beta(mdp: TabularMDP, threads: int) -> float:
     """Return a beta at which the optimal risk has come within 1 % of its way to the worst case."""
-    low, high = total_bounds(mdp)
+    low, high = relevant_bounds(mdp)
     if high <= low:
         return 1.0
 
     def optimum(beta: float) -> float:
         return backward_induction(mdp, beta, threads=threads).value
 
-    neutral, worst = optimum(0.0), optimum(1e6 / (high - low))
+    neutral, worst = optimum(0.0), float(mdp.signed(worst_case(mdp)[0][0, mdp.start]))
     beta = 1.0 / (high - low)
     while abs(optimum(beta) - neutral) < 0.99 * abs(worst - neutral):
         beta *= 2.0
@@ -271,7 +271,7 @@ def _same(point: FrontierPoint, law: ReturnDistribution, label: str) -> bool:
         isinstance(known, ReturnDistribution)
         and point.label == label
         and known.costs.size == law.costs.size
-        and np.allclose(known.costs, law.costs, rtol=1e-12, atol=1e-12)
+        and np.allclose(known.costs, law.costs, rtol=1e-12, atol=1e-15 * float(np.abs(law.costs).max()))
         and np.allclose(known.probabilities, law.probabilities, rtol=1e-9, atol=1e-15)
     )
 
@@ -329,7 +329,8 @@ def _compared(points: list[FrontierPoint], sense: Sense) -> tuple[FrontierPoint,
     """Add what the tail costs, and who is dominated."""
     sign = 1.0 if sense == "cost" else -1.0
     costs = [(sign * point.mean, sign * point.cvar[1]) for point in points]
-    slack = 1e-9 * max((abs(x) for pair in costs for x in pair), default=1.0)
+    spans = [max(part) - min(part) for part in zip(*costs, strict=True)]
+    slack = max(1e-12 * abs(x) for pair in costs for x in pair) + 1e-9 * min(spans)
     compared = []
     for k, (mean, tail) in enumerate(costs):
         dominated = any(

@@ -33,7 +33,7 @@ from tailwise.models import TabularMDP
 
 Floats = NDArray[np.float64]
 
-TIE_TOLERANCE = 1e-11
+TIE_TOLERANCE = 1e-11  # of the size of the values compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Solution(Shown):
         self._check(h)
         values = np.array(self.mdp.signed(self.values[h + 1]))
         flat, spare = np.empty(self.mdp.num_rows), np.empty(self.mdp.num_states)
-        _Sweeps(self.mdp, self.beta)(h, values, flat, spare, np.empty(spare.size, np.int32))
+        Sweeps(self.mdp, self.beta)(h, values, flat, spare, np.empty(spare.size, np.int32))
         full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
         full[self.mdp.row_states, self.mdp.action_ids] = flat
         return np.asarray(self.mdp.signed(full))
@@ -88,9 +88,10 @@ class Solution(Shown):
         self._check(h, state)
         row = self.mdp.signed(self.action_values(h)[state])
         best = row.min()
-        return (
-            np.flatnonzero(row <= best + tolerance * max(1.0, abs(best))) if best < math.inf else np.empty(0, np.int64)
-        )
+        if best == math.inf:
+            return np.empty(0, np.int64)
+        chosen = row[self.policy[h, state]]  # it ties by the sizes of what was added up
+        return np.flatnonzero(row <= max(best + tolerance * abs(best), chosen))
 
     def act(self, state: int, h: int) -> int:
         """Return the optimal action id in ``state`` at step ``h``."""
@@ -158,7 +159,7 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
     none = np.empty(0)
     follow = followed(progress, "solving", horizon)
     with ThreadPoolExecutor(number) if number > 1 else nullcontext() as pool, follow as tick:
-        sweep = _Sweeps(mdp, level, pool, number)
+        sweep = Sweeps(mdp, level, pool, number)
         for h in range(horizon - 1, -1, -1):
             sweep(h, values[h + 1], none, values[h], policy[h])
             if tick is not None:
@@ -170,7 +171,7 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
     return Solution(mdp, level, values, policy)
 
 
-class _Sweeps:
+class Sweeps:
     """The sweeps over one table at one risk level, by one thread or by several."""
 
     def __init__(self, mdp: TabularMDP, beta: float, pool: ThreadPoolExecutor | None = None, threads: int = 1) -> None:
@@ -184,6 +185,9 @@ class _Sweeps:
         edges = np.searchsorted(before, np.linspace(0, before[-1], threads + 1)[1:-1])
         self._parts = list(itertools.pairwise((0, *edges.tolist(), mdp.num_states)))
         self._transformed = np.empty(mdp.num_states)
+        losses = (mdp.losses, mdp.step_losses, mdp.terminal_losses)
+        may_cancel = min(part.min(initial=0.0) for part in losses) < 0.0 < max(part.max(initial=0.0) for part in losses)
+        self._sizes = np.abs(mdp.terminal_losses) if may_cancel else np.empty(0)
 
     def __call__(self, h: int, values: Floats, q_out: Floats, v_out: Floats, policy_out: NDArray[np.int32]) -> None:
         """Turn V_{h+1} (losses) into V_h, the policy of step h, and Q_h unless its array is empty."""
@@ -191,14 +195,17 @@ class _Sweeps:
         level = beta * mdp.discount
         step_loss = mdp.step_losses[h] if mdp.step_losses.size else mdp.step_losses.reshape(-1)
         future = sweep_kernels.future_of(values, self._transformed, level)
+        sizes = np.empty(self._sizes.size)
 
         def transform(part: tuple[int, int]) -> None:
             sweep_kernels.transform(future, level, *part)
 
         def sweep(part: tuple[int, int]) -> None:
             sweep_kernels.sweep(
-                rows, future, step_loss, beta, mdp.discount, TIE_TOLERANCE, *part, q_out, v_out, policy_out
-            )
+                rows, future, self._sizes, step_loss, beta, mdp.discount, TIE_TOLERANCE, *part, q_out, v_out, sizes,
+                policy_out,
+            )  # fmt: skip
 
         for step in (transform, sweep):
             list(self._map(step, self._parts))
+        self._sizes = sizes

@@ -27,7 +27,7 @@ from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.exact.backward_induction import backward_induction
-from tailwise.exact.cvar import TotalPlan, least_cvar, plan_of
+from tailwise.exact.cvar import ROUNDING, TotalPlan, least_cvar, plan_of
 from tailwise.exact.evar import check_level, check_table
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
@@ -157,7 +157,7 @@ def _as_followed(
         risk = (
             erm(totals, beta, weights) if beta is not None else conditional_value_at_risk(totals, level or 0.0, weights)
         )
-        if risk <= most + 1e-9 * max(float(np.ptp(totals)), abs(most)):
+        if risk <= most + slack_of(most, max(0.0, most - float(totals[0]))):
             break
         missed = OptionError(
             f"no plan was found that keeps to the budget {float(mdp.signed(most)):.9g} as it is followed: "
@@ -182,10 +182,10 @@ def _within(
     """Find the plan on totals that are laid out, for a budget as an inner cost."""
     graph: Any = counted.graph
     mdp: TabularMDP = graph.mdp
-    range_ = float(np.ptp(graph.all_totals()))
-    off = graph.understated + graph.overstated(level=level, beta=beta)
-    slack = 1e-9 * max(range_, abs(most))
-    allowed = max(1e-3 * range_, off) if tolerance is None else real(tolerance, "tolerance", low=0.0)
+    over = graph.overstated(level=level, beta=beta)
+    room = max(0.0, most - float(graph.all_totals()[0]))  # no plan within the budget has a mean outside it
+    slack = slack_of(most, room)
+    allowed = max(1e-3 * room, over) if tolerance is None else real(tolerance, "tolerance", low=0.0)
     if beta is not None:
         risk_level = real(beta, "beta", low=0.0, low_open=True)
 
@@ -199,6 +199,7 @@ def _within(
                 math.expm1(min(risk_level * slack, _EXPONENT)),
             )  # fmt: skip
 
+        safest: TotalPlan | None = None
         name = f"ERM at beta {risk_level:g}"
         least_risk = float(mdp.signed(backward_induction(mdp, risk_level).value))
     else:
@@ -212,23 +213,34 @@ def _within(
             return _cvar_dual(counted, tail_level, within, risk, slack, allowed, limit)
 
         name = f"CVaR at {tail_level:g}"
-        least_risk = float(mdp.signed(least_cvar(graph, tail_level, tick=counted.tell).value))
-    under, over = graph.understated, off - graph.understated
+        safest = least_cvar(graph, tail_level, tick=counted.tell)
+        least_risk = float(mdp.signed(safest.value))
     neutral_mean, neutral = counted.minimise(lambda x: x)
     found: _Found | None
-    if risk(neutral) <= most - under:
+    if risk(neutral) <= most:
         found = _Found(neutral_mean, 0.0, neutral_mean, neutral)
     else:
-        found = solve(most - under) if least_risk + under <= most + slack else None
+        found = solve(most) if least_risk <= most + slack else None
+    if found is not None and found.chosen is None and safest is not None:  # nothing but the least risk is within it
+        mean = float(np.dot(mdp.signed(safest.totals), safest.probabilities))
+        known = found.bound if found.bound < math.inf else neutral_mean
+        found = _Found(known, found.multiplier, mean, safest.chosen)
     if found is None or found.chosen is None:
         word, kept = "least" if mdp.sense == "cost" else "largest", float(mdp.signed(most))
         raise OptionError(
             f"no plan was found that keeps the {name} to {kept:g}: the {word} that any plan can have is "
-            f"{float(mdp.signed(least_risk)):.9g}" + (f", known to {under + over:.2g}" if under + over else "")
+            f"{float(mdp.signed(least_risk)):.9g}" + (f", known to {over:.2g}" if over else "")
         )
-    bound = found.bound if under + over == 0.0 else solve(most + over).bound - 2.0 * under
-    plan = plan_of(graph, found.chosen, found.mean, max(0.0, found.mean - bound), most, counted.solves)
+    bound = found.bound if over == 0.0 else solve(most + over).bound
+    gap = max(0.0, found.mean - bound)
+    gap = 0.0 if gap <= ROUNDING * abs(found.mean) else gap
+    plan = plan_of(graph, found.chosen, found.mean, gap, most, counted.solves)
     return ConstrainedPlan(**vars(plan), risk=float(mdp.signed(risk(found.chosen))), multiplier=found.multiplier)
+
+
+def slack_of(budget: float, room: float) -> float:
+    """Return how much a risk may be over a budget from rounding; ``room`` is from the least total to the budget."""
+    return 1e-12 * abs(budget) + 1e-9 * room
 
 
 class _Counted:
@@ -288,7 +300,7 @@ def _dual(
         if (mean, over) in seen or least >= met - 1e-3 * slack:
             return _Found(least, multiplier, *best)
         seen.add((mean, over))
-        if over > 0.0:
+        if over > near:
             outside_mean, outside = mean, over
         else:
             inside_mean, inside = mean, over
@@ -321,7 +333,7 @@ def _cvar_dual(
             part = solve(start, stop)
             heapq.heappush(intervals, (part.bound, start, stop, part.multiplier))
             best = min(best, part, key=lambda found: found.mean)
-        if high - low <= 1e-12 * max(1.0, abs(high)):
+        if high - low <= 1e-12 * max(abs(low), abs(high)):
             break
     exact = solve(intervals[0][1], intervals[0][1]) if best.chosen is None else best
     best = min(best, exact, key=lambda found: found.mean)

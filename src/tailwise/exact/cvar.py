@@ -22,6 +22,7 @@ may contradict the plan: static CVaR is not consistent over time.
 from __future__ import annotations
 
 import heapq
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,12 +32,14 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, StateError
 from tailwise.exact.evar import check_level, check_table
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
-from tailwise.risk.measures import conditional_value_at_risk
+from tailwise.risk.measures import conditional_value_at_risk, exceedance
+
+ROUNDING = 1e-12  # of the values compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,8 @@ class TotalPlan:
     def act(self, state: int, h: int, accrued: float) -> int:
         """Return the action id in ``state`` at step ``h`` after ``accrued`` discounted cost (or reward)."""
         mdp = self.graph.mdp
+        if not 0 <= h < mdp.horizon:
+            raise StateError(f"step {h!r} is outside 0..{mdp.horizon - 1}")
         return self.graph.action(self.chosen, state, h, float(mdp.signed(accrued)))
 
 
@@ -163,10 +168,8 @@ def least_cvar(
     """Return the plan of least CVaR on totals that are laid out already; see :func:`cvar_planning`."""
     tail = 1.0 - level
     points = graph.all_totals()
-    range_ = float(points[-1] - points[0])
-    off = graph.understated + graph.overstated(level=level)
-    default = max(1e-6 * range_, off)  # closer than the totals are known is of no use
-    allowed = default if tolerance is None else real(tolerance, "tolerance", low=0.0)
+    off = graph.overstated(level=level)
+    given = None if tolerance is None else real(tolerance, "tolerance", low=0.0)
     least: dict[int, float] = {}
 
     def solve(index: int) -> tuple[float, int, Any]:
@@ -189,7 +192,10 @@ def least_cvar(
     if last:
         best = min(best, solve(last), key=operator.itemgetter(0))
         intervals = [bounded(0, last)]
-    while intervals and best[0] - intervals[0][0] > allowed and len(least) < limit:
+    while intervals and len(least) < limit:
+        # Closer than the totals are known is of no use. The scale is what the best plan can cost over the least.
+        if best[0] - intervals[0][0] <= (max(1e-6 * (best[0] - float(points[0])), off) if given is None else given):
+            break
         _, i, j = intervals[0]
         if j == i + 1:
             break  # the least bound is reached
@@ -200,7 +206,7 @@ def least_cvar(
         heapq.heappush(intervals, bounded(i, middle))
         heapq.heappush(intervals, bounded(middle, j))
     gap = max(0.0, best[0] - intervals[0][0]) if intervals else 0.0
-    gap = 0.0 if gap <= 1e-12 * range_ else gap  # rounding
+    gap = 0.0 if gap <= ROUNDING * abs(best[0]) else gap
     return plan_of(graph, best[2], best[0], gap + off, float(points[best[1]]), len(least))
 
 
@@ -254,9 +260,7 @@ def exceedance_planning(
     share = real(work, "work", low=0.0, low_open=True)
     with followed(progress, "solving for the probability", None) as tick:
         graph: Any = reach_totals(mdp, tolerance=merge, work=share)
-        points = graph.all_totals()
-        largest = float(np.abs(points).max())
-        slack = max(1e-9 * float(np.ptp(points)), 1e-11 * max(abs(limit), largest))  # rounding: such totals are equal
+        points, slack = graph.all_totals(), graph.slack(limit)
         if points[0] - graph.tolerance > limit + slack:
             word, bound = ("least", "below") if mdp.sense == "cost" else ("largest", "above")
             end = float(mdp.signed(points[0]))
@@ -264,19 +268,35 @@ def exceedance_planning(
                 f"budget {budget:g} is {bound} the {word} total that any plan can have, {end:g}: "
                 "it is missed with certainty"
             )
-        moved, doubt = graph.displaced
-        least, chosen = graph.minimise(lambda totals: (totals > limit + slack - moved).astype(np.float64))
-        if tick is not None:
-            tick(1)
-        value, gap = min(1.0, least + doubt), 0.0
-        if moved > 0.0:
-            surely = graph.minimise(lambda totals: (totals > limit + slack + moved).astype(np.float64))[0]
-            gap = value - max(0.0, surely - doubt)
-            if tick is not None:
-                tick(2)
-        if value - gap >= 1.0 - 2.0 * doubt - 1e-12:
+        plan = least_exceedance(graph, limit, slack, tick)
+        if plan.value - plan.gap >= 1.0 - 1e-8:
             raise OptionError(f"no plan's total can be within the budget {budget:g}: it is missed with certainty")
-        return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False)
+        return plan
+
+
+def least_exceedance(graph: Any, limit: float, slack: float, tick: Callable[[float], None] | None) -> TotalPlan:
+    """Return the plan of least probability of a total above ``limit``, an inner cost, by ``slack``; and a bound."""
+
+    def above(moved: float) -> Callable[[Floats], Floats]:
+        return lambda totals: (totals > limit + slack + moved).astype(np.float64)
+
+    if isinstance(graph, GridTotals):
+        value, chosen = graph.minimise_upward(above(0.0))
+        moved, doubt = graph.displaced
+        bound = max(0.0, graph.minimise(above(moved))[0] - doubt)
+        law = graph.followed(chosen)
+        totals, weights = graph.law(chosen) if law is None else law
+    else:
+        bound, chosen = graph.minimise(above(0.0))
+        law = totals, weights = graph.law(chosen)
+        value = math.fsum(weights[totals > limit + slack])
+    if tick is not None:
+        tick(1)
+    if law is not None:
+        value = min(1.0, exceedance(totals, limit, weights)) if isinstance(graph, GridTotals) else value
+    gap = max(0.0, value - bound)
+    gap = 0.0 if gap <= ROUNDING * value else gap
+    return plan_of(graph, chosen, value, gap, limit, 1, is_signed=False, law=(totals, weights))
 
 
 def plan_of(

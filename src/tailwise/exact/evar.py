@@ -12,7 +12,8 @@ betas, dense enough for a guarantee. Here, since V* does not fall as beta grows,
     g >= V*(a) + L / b   on [a, b]
 
 between any two betas that were solved, and only the interval with the least bound is split, until no interval can
-hide anything better than the tolerance. The bound at 0 is ``V*(0) + L / b``, the one at infinity ``V*(a)``.
+hide anything better than the tolerance. The bound at 0 is ``V*(0) + L / b``, the one at infinity ``V*(a)``; the plan of
+the least worst total stands for an infinite beta, and bounds g from above.
 
 An EVaR-optimal plan is one for the whole episode. Planning again for EVaR at a later step would choose another beta,
 and can lead elsewhere; the policy returned here keeps to its own.
@@ -32,8 +33,10 @@ from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.backward_induction import Solution, backward_induction
+from tailwise.exact.relevant import low_total, relevant_bounds, worst_case
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import total_bounds
+
+_ROUNDING = 1e-12  # of the values compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,8 @@ def evar_planning(
     level : float in (0, 1)
         Share of outcomes that are not the tail: 0.95 for the worst 5 %.
     tolerance : float, optional
-        Largest gap that is allowed, > 0, in the unit of the costs; 1e-4 of the range of the totals if not given.
+        Largest gap that is allowed, > 0, in the unit of the costs; if not given, 1e-4 of what the best plan's EVaR is
+        above the least total that there can be.
     max_solves : int, default 20,000
         Stop there, with the gap that is left.
     threads : int, default 1
@@ -130,31 +134,33 @@ def evar_planning(
     """
     check_table(mdp, "evar_planning")
     penalty = -math.log1p(-check_level(level))
-    low, high = total_bounds(mdp)
-    spread = high - low
-    allowed = 1e-4 * spread if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=True)
+    allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=True)
     limit = integer(max_solves, "max_solves", low=4)
+    low, high = relevant_bounds(mdp)
+    sure, safest = worst_case(mdp)
     neutral = backward_induction(mdp, 0.0, threads=threads)
-    sign = 1.0 if mdp.sense == "cost" else -1.0
-    values = {0.0: sign * neutral.value}
-    best = (values[0.0] + math.inf, 0.0)
-    if spread <= 0.0:
+    values = {0.0: float(mdp.signed(neutral.value))}
+    least, best = float(low_total(mdp)), (float(sure[0, mdp.start]), math.inf)
+    if high <= low:
         return EvarSolution(level, neutral.value, 0.0, 0.0, neutral, 1)
 
     def solve(beta: float) -> None:
         nonlocal best
-        values[beta] = sign * backward_induction(mdp, beta, threads=threads).value
+        values[beta] = float(mdp.signed(backward_induction(mdp, beta, threads=threads).value))
         best = min(best, (values[beta] + penalty / beta, beta))
 
     def bounded(a: float, b: float) -> tuple[float, float, float]:
         return values[a] + (penalty / b if b < math.inf else 0.0), a, b
 
-    first = max(penalty, 1.0) / spread
+    first = max(penalty, 1.0) / (high - low)
     solve(first)
     intervals = [bounded(0.0, first), bounded(first, math.inf)]
     heapq.heapify(intervals)
     with followed(progress, "solving for each beta", None) as tick:
-        while best[0] - intervals[0][0] > allowed and len(values) < limit:
+        while len(values) < limit:
+            gap = best[0] - intervals[0][0]
+            if gap <= (max(1e-4 * (best[0] - least), _ROUNDING * abs(best[0])) if allowed is None else allowed):
+                break
             _, a, b = heapq.heappop(intervals)
             if a == 0.0:
                 middle = b / 2.0
@@ -168,7 +174,11 @@ def evar_planning(
             if tick is not None:
                 tick(len(values))
     gap = max(0.0, best[0] - intervals[0][0])
-    solution = backward_induction(mdp, best[1], threads=threads)
+    gap = 0.0 if gap <= _ROUNDING * abs(best[0]) else gap
+    if best[1] == math.inf:
+        solution = Solution(mdp, math.inf, np.asarray(mdp.signed(sure)), safest)
+    else:
+        solution = backward_induction(mdp, best[1], threads=threads)
     return EvarSolution(level, float(mdp.signed(best[0])), gap, best[1], solution, len(values))
 
 

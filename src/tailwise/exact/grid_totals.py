@@ -12,6 +12,11 @@ mean 0 whatever came before and within one spacing w. Hence for every policy
 So the optimum on the grid bounds that of the table from both sides, up to these. The plan that has the value of
 the grid rounds what was paid to one of the two points at random; :meth:`GridTotals.action` takes the nearest, which the
 bound on the optimum does not depend on.
+
+A bound for a plan *as it is followed* comes from rounding every cost up (:meth:`GridTotals.minimise_upward`). Let V be
+the least mean of an increasing function of the total in that model; V grows with what was paid. A plan that acts on
+what was paid, rounded up once, pays c at x and is then at ``ceil(x + c) <= ceil(x) + ceil(c)``: by induction its mean
+in the table is at most V.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._ranges import ranges
 from tailwise.errors import StateError
+from tailwise.exact.relevant import relevant
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 
@@ -47,6 +53,10 @@ class Layer(NamedTuple):
     low: Ints  # (n,)
     first: Ints  # (n + 1,): where the points of each begin
     place: Ints  # (S,): index of a state in ``states``
+
+
+class Upward(list[NDArray[np.int32]]):
+    """Choices that are read at the point above what was paid, not at the nearest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,22 +81,24 @@ class GridTotals:
     ends: tuple[int, int]
 
     @classmethod
-    def over(cls, mdp: TabularMDP, *, work: float = WORK) -> GridTotals:
+    def over(cls, mdp: TabularMDP, *, work: float = WORK, every_action: bool = False) -> GridTotals:
         """Lay the grid as fine as room and ``work``, in outcomes of points to look at in a sweep, allow."""
         mdp.require_sound()
+        mdp = mdp if every_action else relevant(mdp)
         low, high = total_bounds(mdp)
-        coarse = cls.spaced(mdp, (high - low) / 1024.0 or 1.0)
+        coarse = cls.spaced(mdp, (high - low) / 1024.0 or 1.0, every_action=True)
         points = sum(int(layer.first[-1]) for layer in coarse.layers)
         looks = sum(
             int((np.diff(layer.first) * _outcomes(mdp)[layer.states]).sum()) for layer in coarse.layers[: mdp.horizon]
         )
         total = coarse.ends[1] - coarse.ends[0] + 1
         finer = min(work / looks, _ROOM / points, _POINTS[1] / total)
-        return cls.spaced(mdp, coarse.spacing / max(finer, _POINTS[0] / total))
+        return cls.spaced(mdp, coarse.spacing / max(finer, _POINTS[0] / total), every_action=True)
 
     @classmethod
-    def spaced(cls, mdp: TabularMDP, spacing: float) -> GridTotals:
+    def spaced(cls, mdp: TabularMDP, spacing: float, *, every_action: bool = False) -> GridTotals:
         """Lay a grid of a given spacing."""
+        mdp = mdp if every_action else relevant(mdp)
         states, low, high = np.array([mdp.start]), np.zeros(1, np.int64), np.zeros(1, np.int64)
         layers, least, most = [], [], []
         for h in range(mdp.horizon + 1):
@@ -118,11 +130,6 @@ class GridTotals:
         """No total is off by more than this."""
         return (self.mdp.horizon + 1) * self.spacing
 
-    @property
-    def understated(self) -> float:
-        """By how much the CVaR or ERM of a policy may be understated: not at all."""
-        return 0.0
-
     def overstated(self, *, level: float | None = None, beta: float | None = None) -> float:
         """By how much the CVaR at a level, or the ERM at a beta, of a policy may be overstated."""
         steps = self.mdp.horizon + 1
@@ -145,16 +152,28 @@ class GridTotals:
         """Return the least mean of a function of the total, and the table's row to take at each point of each step."""
         points = self.all_totals()
         worth = np.asarray(function(points), dtype=np.float64)
-        unit = tie_unit(worth)
-        worth = worth / unit
-        values: Floats = np.interp(self._final(), points, worth)
+        return self._swept(worth, np.interp(self._final(), points, worth), is_upward=False)
+
+    def minimise_upward(self, function: Callable[[Floats], Floats]) -> tuple[float, Upward]:
+        """Return a bound on the mean of an increasing function under the choices, as they are followed, and these."""
+        worth = np.asarray(function(self.all_totals()), dtype=np.float64)
+        least, chosen = self._swept(worth, np.asarray(function(self._final()), np.float64), is_upward=True)
+        return least, Upward(chosen)
+
+    def slack(self, total: float) -> float:
+        """Return how far the totals lie above ``total`` that are equal to it but for rounding."""
+        return 1e-11 * abs(total) + _EQUAL * self.spacing
+
+    def _swept(self, worth: Floats, values: Floats, *, is_upward: bool) -> tuple[float, list[NDArray[np.int32]]]:
+        """Sweep back from what the totals are worth, and the points of the last step."""
         chosen = []
         for h in range(self.mdp.horizon - 1, -1, -1):
             here = self.layers[h]
             rows = np.empty(here.first[-1], np.int32)
-            values = sweep_back(*self._table(h), here, self.layers[h + 1], worth, self.ends[0], values, rows)
+            table = self._table(h, is_upward=is_upward)
+            values = sweep_back(*table, here, self.layers[h + 1], worth, self.ends[0], values, rows)
             chosen.append(rows)
-        return unit * float(values[0]), chosen[::-1]
+        return float(values[0]), chosen[::-1]
 
     def law(self, chosen: list[NDArray[np.int32]]) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
@@ -181,7 +200,10 @@ class GridTotals:
         layer = self.layers[h]
         index = layer.place[states]
         first, width = layer.first[index], layer.first[index + 1] - layer.first[index]
-        points = np.rint(accrued / self.spacing).astype(np.int64) - layer.low[index]
+        place = (
+            np.ceil(accrued / self.spacing - _EQUAL) if isinstance(chosen, Upward) else np.rint(accrued / self.spacing)
+        )
+        points = place.astype(np.int64) - layer.low[index]
         return np.asarray(chosen[h][first + np.clip(points, 0, width - 1)])
 
     def followed(self, chosen: list[NDArray[np.int32]], *, max_pairs: int = 200_000) -> tuple[Floats, Floats] | None:
@@ -223,10 +245,14 @@ class GridTotals:
     def _moves(self) -> list[tuple[Ints, Floats]]:
         return [_moved(self.mdp, h, self.spacing) for h in range(self.mdp.horizon)]
 
-    def _table(self, h: int) -> tuple[Ints, Ints, Floats, NDArray[np.int32], Ints, Floats, NDArray[np.bool_]]:
+    def _table(
+        self, h: int, *, is_upward: bool = False
+    ) -> tuple[Ints, Ints, Floats, NDArray[np.int32], Ints, Floats, NDArray[np.bool_]]:
         """Return the table's arrays, with each outcome's shift on the grid: whole points, and the part beyond."""
         mdp = self.mdp
         whole, part = self._moves[h]
+        if is_upward:
+            whole, part = whole + (part > _EQUAL), np.zeros_like(part)
         return mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done
 
 
@@ -238,11 +264,6 @@ def _one_of_each(states: Ints, accrued: Floats, mass: Floats, width: float) -> t
     first = np.flatnonzero(new)
     weights: Floats = np.bincount(np.cumsum(new) - 1, mass, first.size).astype(np.float64)
     return states[first], accrued[first], weights
-
-
-def tie_unit(worth: Floats) -> float:
-    """Return what to divide a function of the total by: actions tie to 1e-12, which must be little beside its range."""
-    return min(1.0, float(np.ptp(worth))) or 1.0
 
 
 def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:
@@ -294,7 +315,7 @@ def sweep_back(
                     mean[k] += near * source[shift + k] + far * source[shift + k + 1]
             for k in range(width):
                 old = before[start + k]
-                if old == np.inf or mean[k] < old - 1e-12 * max(1.0, abs(old)):
+                if old == np.inf or mean[k] < old - 1e-12 * abs(old):
                     before[start + k] = mean[k]
                     chosen[start + k] = row
     return before

@@ -5,8 +5,10 @@ r"""Nested (iterated) CVaR: a CVaR of what follows, taken again at every step, e
 
 This is another objective than the CVaR of the total (:mod:`tailwise.exact.cvar`). It is consistent over time: the
 plan depends on state and step alone, and planning again later finds the same. The price is that a tail of tails is hard
-to read, and grows pessimistic with the horizon: it is at least the static CVaR and at most the worst case. What other
-risk-averse planners offer as "risk-averse dynamic programming" is often this.
+to read. Of one plan it is at least the mean and at most the worst case, and grows with the horizon. It is often above
+the static CVaR, but not always: if .1 of the outcomes cost 5, and .01 of the others 100, it is 10 at level .9 (of the
+others alone), and the CVaR of the total 13.55 (of both together). What other risk-averse planners offer as "risk-averse
+dynamic programming" is often this.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._jit import kernel
 from tailwise._progress import Progress, followed
 from tailwise.errors import StateError
 from tailwise.exact.backward_induction import TIE_TOLERANCE
@@ -108,36 +111,42 @@ def nested_cvar_planning(mdp: TabularMDP, level: float, *, progress: Progress = 
     deciding = np.flatnonzero(np.diff(mdp.action_offsets))
     starts = mdp.action_offsets[deciding]
     owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
+    risks, parts = np.empty(mdp.num_rows), np.empty(mdp.num_rows)
+    sizes = np.abs(mdp.terminal_losses)
     with followed(progress, "solving", horizon) as tick:
         for h in range(horizon - 1, -1, -1):
             later = np.where(mdp.done, 0.0, mdp.discount * values[h + 1, mdp.next_states])
             totals = mdp.losses + later
             if mdp.step_losses.size:
                 totals = totals + mdp.step_losses[h, owners]
-            risks = _tail_means(totals, mdp.probabilities, owners, mdp.outcome_offsets[:-1], tail)
+            added = np.abs(totals - later) + np.where(mdp.done, 0.0, mdp.discount * sizes[mdp.next_states])
+            order = np.lexsort((-totals, owners))  # rows stay together, the worst outcome of each first
+            _tail_means(totals[order], mdp.probabilities[order], added[order], mdp.outcome_offsets, tail, risks, parts)
             best = np.minimum.reduceat(risks, starts)
             values[h, deciding] = best
-            finite = np.where(np.isfinite(best), best, 0.0)
-            close = risks <= np.repeat(
-                best + TIE_TOLERANCE * np.maximum(1.0, np.abs(finite)), np.diff(np.append(starts, risks.size))
-            )
-            first = np.flatnonzero(close)
+            widths = np.diff(np.append(starts, risks.size))
+            at = np.flatnonzero(risks == np.repeat(best, widths))
+            most = parts[at[np.searchsorted(at, starts)]]
+            sizes = np.zeros(mdp.num_states)
+            sizes[deciding] = np.where(np.isfinite(best), np.maximum(most, np.abs(best)), 0.0)
+            first = np.flatnonzero(risks <= np.repeat(best + TIE_TOLERANCE * sizes[deciding], widths))
             policy[h, deciding] = mdp.action_ids[first[np.searchsorted(first, starts)]]
             if tick is not None:
                 tick(horizon - h)
     return NestedCvarSolution(mdp, level, np.asarray(mdp.signed(values)), policy)
 
 
-def _tail_means(
-    totals: Floats, probabilities: Floats, owners: NDArray[np.int64], starts: NDArray[np.int64], tail: float
-) -> Floats:
-    """Return the mean of the worst ``tail`` of each row's outcomes."""
-    order = np.lexsort((-totals, owners))  # rows stay together, the worst outcome of each first
-    weights = probabilities[order]
-    running = np.cumsum(weights)
-    before = running - weights
-    before = before - np.repeat(before[starts], np.diff(np.append(starts, totals.size)))
-    taken = np.clip(tail - before, 0.0, weights)
-    worst = totals[order]
-    parts = np.where(taken > 0.0, taken * np.where(taken > 0.0, worst, 0.0), 0.0)
-    return np.asarray(np.add.reduceat(parts, starts) / np.add.reduceat(taken, starts))
+@kernel
+def _tail_means(totals, probabilities, sizes, offsets, tail, risks, parts):  # type: ignore[no-untyped-def]
+    """Write the mean of the worst ``tail`` of each row's outcomes, worst first, and the size of what it adds up."""
+    for row in range(risks.size):
+        left, taken, total, size = tail, 0.0, 0.0, 0.0
+        for k in range(offsets[row], offsets[row + 1]):
+            part = min(left, probabilities[k])
+            if part <= 0.0:
+                break
+            total += part * totals[k]
+            size += part * sizes[k]
+            taken += part
+            left -= part
+        risks[row], parts[row] = total / taken, size / taken

@@ -187,9 +187,8 @@ def _is_certified(mdp: TabularMDP, left: _Point, right: _Point) -> bool:
         q_right = sign * right.solution.action_values(h)[states]
         v_left = sign * left.solution.values[h, states][:, np.newaxis]
         close = 10.0 * TIE_TOLERANCE
-        tied = (np.abs(q_left - v_left) <= close * np.maximum(1.0, np.abs(v_left))) & (
-            np.abs(q_right - v_right) <= close * np.maximum(1.0, np.abs(v_right))
-        )
+        sizes = [np.maximum(np.abs(v), abs(one.solution.value)) for v, one in ((v_left, left), (v_right, right))]
+        tied = (np.abs(q_left - v_left) <= close * sizes[0]) & (np.abs(q_right - v_right) <= close * sizes[1])
         if (open_ & ~tied).any():
             return False
     return True

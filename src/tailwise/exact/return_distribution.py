@@ -104,7 +104,7 @@ def grid_distribution(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
     policy : Solution, object with ``act(state, h)``, or array_like
         Action ids of shape (S,) or (H, S).
     """
-    grid, rows = GridTotals.over(mdp), policy_rows(mdp, policy).astype(np.int32)
+    grid, rows = GridTotals.over(mdp, every_action=True), policy_rows(mdp, policy).astype(np.int32)
     chosen = [np.repeat(rows[h][layer.states], np.diff(layer.first)) for h, layer in enumerate(grid.layers[:-1])]
     totals, masses = grid.law(chosen)
     if mdp.sense == "reward":

@@ -11,9 +11,13 @@ so one transform per next *state* and one sparse product per row suffice. The tr
     far     exp(b (V - m))             else: relative precision of a sum of positive terms
 
 with m the value that makes every exponent <= 0. A row whose sum underflows in the far
-form, or whose loss differs between outcomes, is done on its own with its own shift. An infinite value (no action is
+form, whose loss differs between outcomes, or whose risk is small beside m (it would be known only to m's rounding) is
+done on its own with its own shift. An infinite value (no action is
 allowed there, or on the way) makes every row that can lead to it infinite, whatever the sign of b. This is
 :func:`tailwise.risk.rows.mixture_erms`, with its cut-offs, over sparse rows and without temporary arrays.
+
+Ties are told by the size of a state's value, or, where losses of both signs may cancel, by the mean size of what was
+added up in it, which is swept along.
 
 Each state is done from V_{h+1} alone: parts of the states can be swept at once, with the same result.
 """
@@ -32,6 +36,7 @@ from tailwise.risk import oce
 PLAIN, NEAR, FAR = 0, 1, 2
 _UNDERFLOW = 1e-280
 _BLOCK = 128  # states
+_SMALL = 1e-4  # of the shift: a risk below it is done on its own
 
 
 _term, _risk = inlined(oce.shifted_term), inlined(oce.shifted_risk)
@@ -117,17 +122,20 @@ def _fill_risks(rows, future, beta, discount, base, out):  # type: ignore[no-unt
         for outcome in range(np.uint64(offsets[k]), np.uint64(offsets[k + 1])):
             total += rows.probabilities[outcome] * future.transformed[rows.next_states[outcome]]
         out[k] = total
+    small = _SMALL * abs(shift)
     if future.mode == PLAIN:
         for k in range(out.size):
-            out[k] = losses[k] + discount * (shift + out[k])
+            risk = shift + out[k]
+            out[k] = math.nan if abs(risk) < small else losses[k] + discount * risk
     elif future.mode == NEAR:
         for k in range(out.size):
-            is_lost = out[k] == math.inf
-            out[k] = math.nan if is_lost else losses[k] + discount * (shift + math.log1p(level * out[k]) / level)
+            risk = math.nan if out[k] == math.inf else shift + math.log1p(level * out[k]) / level
+            out[k] = math.nan if abs(risk) < small else losses[k] + discount * risk
     else:
         for k in range(out.size):
             is_lost = out[k] < _UNDERFLOW or out[k] == math.inf
-            out[k] = math.nan if is_lost else losses[k] + discount * (shift + math.log(out[k]) / level)
+            risk = math.nan if is_lost else shift + math.log(out[k]) / level
+            out[k] = math.nan if abs(risk) < small else losses[k] + discount * risk
     for k in range(out.size):
         if math.isnan(out[k]):  # on its own; so also what can lead to an infinite value
             out[k] = _row_erm(offsets[k], offsets[k + 1], rows, future.values, discount, beta)
@@ -135,12 +143,25 @@ def _fill_risks(rows, future, beta, discount, base, out):  # type: ignore[no-unt
 
 @kernel
 def sweep(  # type: ignore[no-untyped-def]
-    rows, future, step_loss, beta, discount, tolerance, first_state, last_state, q_out, v_out, policy_out
+    rows,
+    future,
+    sizes,
+    step_loss,
+    beta,
+    discount,
+    tolerance,
+    first_state,
+    last_state,
+    q_out,
+    v_out,
+    size_out,
+    policy_out,
 ):
     """One step of backward induction over the states ``first_state`` to ``last_state``.
 
-    ``step_loss`` (R,) or empty; ``beta`` is beta_h. Writes ``q_out`` (R,) unless it is empty, ``v_out`` (S,)
-    and ``policy_out`` (S,): the first action id whose Q is within ``tolerance`` of the best, -1 if none is allowed.
+    ``step_loss`` (R,) or empty; ``beta`` is beta_h. Writes ``q_out`` (R,) unless it is empty, ``v_out`` (S,), unless
+    ``sizes`` is empty ``size_out`` (S,), and ``policy_out`` (S,): the first action id whose Q is within ``tolerance``
+    of the best, relative to its size, -1 if none is allowed.
     The rows of some states are done together: loops that do one thing each run faster.
     """
     rows, future = borrowed(rows), borrowed(future)
@@ -158,11 +179,22 @@ def sweep(  # type: ignore[no-untyped-def]
             q_out[base:end] = risks
         for s in range(block, block_end):
             first, last = rows.action_offsets[s] - base, rows.action_offsets[s + 1] - base
-            best = math.inf
+            best, at = math.inf, first
             for k in range(first, last):
+                at = k if risks[k] < best else at
                 best = min(best, risks[k])
             v_out[s] = best
-            limit = best + tolerance * max(1.0, abs(best))
+            size = abs(best)
+            if sizes.size:
+                size_out[s] = 0.0
+            if sizes.size and best < math.inf:
+                added = 0.0 if step_loss.size == 0 else abs(step_loss[base + at])
+                for k in range(rows.outcome_offsets[base + at], rows.outcome_offsets[base + at + 1]):
+                    later = 0.0 if rows.done[k] else discount * sizes[rows.next_states[k]]
+                    added += rows.probabilities[k] * (abs(rows.losses[k]) + later)
+                size = max(size, added)
+                size_out[s] = size
+            limit = best + tolerance * size
             chosen = last
             for k in range(last - 1, first - 1, -1):  # no branch to predict
                 chosen = k if risks[k] <= limit else chosen

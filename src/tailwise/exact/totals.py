@@ -4,11 +4,9 @@ What matters for a function of the total is the pair (state, accrued discounted 
 sends every pair through every action to its outcomes; pairs that are equal are one. On the graph that results, the
 least mean of *any* function of the total takes one pass backward, and a policy's law one pass forward.
 
-Equal means: to 1e-12 of the range, since sums in another order differ in their last digits. There can still be too
-many pairs: their number grows exponentially with the horizon where costs are in general position. Then they are put
-on a grid (:mod:`tailwise.exact.grid_totals`). Or accrued costs that are close are merged, so that no total moves by
-more than a tolerance; the risk of every policy under every measure that is monotone and translation-invariant then
-moves by at most as much, and so does the optimum.
+Equal means: but for the rounding of the sums that led there, which is told from the sizes of what was added. There can
+still be too many pairs: their number grows exponentially with the horizon where costs are in general position. Then
+they are put on a grid (:mod:`tailwise.exact.grid_totals`).
 
 Costs here are inner ones: minimised, whatever the model's sense.
 """
@@ -25,15 +23,15 @@ from numpy.typing import NDArray
 from tailwise._ranges import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
-from tailwise.exact.grid_totals import WORK, GridTotals, tie_unit
+from tailwise.exact.grid_totals import WORK, GridTotals
+from tailwise.exact.relevant import relevant
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import total_bounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_OUTCOMES = 1_000_000
-_EQUAL = 1e-12
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)  # of the size of a sum, per term
 _TIE = 1e-12
 
 
@@ -51,11 +49,12 @@ class Step(NamedTuple):
     probabilities: Floats  # (m,)
     children: Ints  # (m,)
     ended: Floats  # (e,): totals of the episodes that are done
+    ended_sizes: Floats  # (e,): sum of what was added, without signs
 
 
 @dataclass(frozen=True, eq=False)
 class ReachableTotals:
-    """A table unfolded over (state, accrued cost).
+    """A table unfolded over (state, accrued cost), without actions that no plan needs.
 
     Attributes
     ----------
@@ -63,38 +62,25 @@ class ReachableTotals:
         The table.
     steps : tuple of Step
         One per decision.
-    final : ndarray of float64
-        Totals of the pairs at the horizon.
-    tolerance : float
-        No total was moved by more than this.
+    final, final_sizes : ndarray of float64
+        Totals of the pairs at the horizon, and the sum of what was added, without signs.
     """
 
     mdp: TabularMDP
     steps: tuple[Step, ...]
     final: Floats
-    tolerance: float
+    final_sizes: Floats
+
+    tolerance = 0.0  # no total is moved
 
     @classmethod
-    def unfold(cls, mdp: TabularMDP, *, tolerance: float = 0.0, max_outcomes: int = MAX_OUTCOMES) -> ReachableTotals:
-        """Unfold a table.
-
-        Parameters
-        ----------
-        mdp : TabularMDP
-            The table.
-        tolerance : float, optional
-            Merge accrued costs so far that no total moves by more than this, >= 0.
-        max_outcomes : int, default 1,000,000
-            Most outcomes, over all pairs and actions.
-
-        Raises
-        ------
-        OptionError
-            If there are more.
-        """
+    def unfold(
+        cls, mdp: TabularMDP, *, max_outcomes: int = MAX_OUTCOMES, every_action: bool = False
+    ) -> ReachableTotals:
+        """Unfold a table; ``OptionError`` where there are over ``max_outcomes``, over all pairs and actions."""
         mdp.require_sound()
-        moved = real(tolerance, "tolerance", low=0.0)
-        return _unfold(mdp, moved, integer(max_outcomes, "max_outcomes", low=mdp.horizon))
+        table = mdp if every_action else relevant(mdp)
+        return _unfold(table, integer(max_outcomes, "max_outcomes", low=mdp.horizon))
 
     @property
     def pairs(self) -> int:
@@ -105,6 +91,18 @@ class ReachableTotals:
         """Return every total that some policy can reach, increasing."""
         return np.unique(np.concatenate([self.final, *(step.ended for step in self.steps)]))
 
+    def slack(self, total: float) -> float:
+        """Return how far the totals lie above ``total`` that are equal to it but for rounding."""
+        totals = np.concatenate([self.final, *(step.ended for step in self.steps)])
+        sizes = np.concatenate([self.final_sizes, *(step.ended_sizes for step in self.steps)])
+        off = np.abs(totals - total)
+        same = off <= np.maximum(1e-11 * max(abs(total), 1e-3 * _smallest(sizes)), self._rounding * sizes)
+        return float(off[same].max(initial=0.0))
+
+    @property
+    def _rounding(self) -> float:
+        return _ROUNDING * (self.mdp.horizon + 8)
+
     def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, tuple[Ints, ...]]:
         """Return the least mean of a function of the total, and the table's row to take in each pair of each step.
 
@@ -114,18 +112,25 @@ class ReachableTotals:
             From an array of total costs to an array of numbers.
         """
         worth = [function(self.final), *(function(step.ended) for step in self.steps)]
-        unit = tie_unit(np.concatenate(worth))
-        values = worth[0] / unit
+        is_signed = any((part < 0.0).any() for part in worth)  # then sums may cancel, and ties are told by their sizes
+        values = worth[0]
+        sizes = np.abs(values) if is_signed else values
         chosen: list[Ints] = []
         for step, ended in zip(reversed(self.steps), reversed(worth), strict=False):
-            values = np.concatenate((values, ended / unit))
+            values = np.concatenate((values, ended))
             rows = np.add.reduceat(step.probabilities * values[step.children], step.branches)
             values = np.minimum.reduceat(rows, step.choices)
             widths = np.diff(np.append(step.choices, rows.size))
-            good = rows <= np.repeat(values + _TIE * np.maximum(1.0, np.abs(values)), widths)
-            first = np.flatnonzero(good)
-            chosen.append(first[np.searchsorted(first, step.choices)])  # the first that ties
-        return unit * float(values[0]), tuple(reversed(chosen))
+            if is_signed:
+                sizes = np.concatenate((sizes, np.abs(ended)))
+                row_sizes = np.add.reduceat(step.probabilities * sizes[step.children], step.branches)
+                best = np.flatnonzero(rows == np.repeat(values, widths))
+                sizes = row_sizes[best[np.searchsorted(best, step.choices)]]
+            else:
+                sizes = values
+            good = np.flatnonzero(rows <= np.repeat(values + _TIE * sizes, widths))
+            chosen.append(good[np.searchsorted(good, step.choices)])  # the first that ties
+        return float(values[0]), tuple(reversed(chosen))
 
     def law(self, chosen: tuple[Ints, ...]) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
@@ -149,22 +154,12 @@ class ReachableTotals:
         kept = weights > 0
         return values[kept], weights[kept] / weights.sum()
 
-    @property
-    def understated(self) -> float:
-        """By how much a risk may be understated."""
-        return self.tolerance
-
     def overstated(self, *, level: float | None = None, beta: float | None = None) -> float:
-        """By how much a risk may be overstated, whichever measure it is."""
-        return self.tolerance
+        """By how much a risk may be overstated, whichever measure it is: not at all."""
+        return 0.0
 
-    @property
-    def displaced(self) -> tuple[float, float]:
-        """A distance, and with what probability a total is off by more: never."""
-        return self.tolerance, 0.0
-
-    def action(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
-        """Return the action id in the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
+    def rows_at(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
+        """Return the table's row to take in the pair nearest to (state, accrued); ``accrued`` is an inner cost."""
         step = self.steps[h]
         low, high = np.searchsorted(step.states, [state, state + 1])
         if low == high:
@@ -172,27 +167,41 @@ class ReachableTotals:
         near = int(low + np.searchsorted(step.accrued[low:high], accrued))
         options = [index for index in (near - 1, near) if low <= index < high]
         index = min(options, key=lambda one: abs(step.accrued[one] - accrued))
-        return int(self.mdp.action_ids[step.rows[chosen[h][index]]])
+        return int(step.rows[chosen[h][index]])
+
+    def action(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
+        """Return the action id in the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
+        return int(self.mdp.action_ids[self.rows_at(chosen, state, h, accrued)])
 
 
-def reach_totals(mdp: TabularMDP, *, tolerance: float | None = None, work: float = 1.0) -> ReachableTotals | GridTotals:
-    """List all totals, merged within a tolerance if there is one; or put them on a grid where there are too many.
+def _smallest(sizes: Floats) -> float:
+    """Return the median of sizes: what a total usually is made of."""
+    return float(np.median(sizes))
 
-    ``work`` is a share of the usual work, for tables that are estimates themselves.
+
+def reach_totals(
+    mdp: TabularMDP, *, tolerance: float | None = None, work: float = 1.0, every_action: bool = False
+) -> ReachableTotals | GridTotals:
+    """List all totals; or put them on a grid, so fine that none moves by more than a tolerance, or as fine as can be.
+
+    ``work`` is a share of the usual work, for tables that are estimates themselves. ``every_action`` keeps those that
+    no plan needs.
     """
-    if tolerance is not None:
-        return ReachableTotals.unfold(mdp, tolerance=tolerance)
+    if tolerance is not None and real(tolerance, "merge", low=0.0) > 0.0:
+        return GridTotals.spaced(mdp, tolerance / (mdp.horizon + 1))
     try:
-        return ReachableTotals.unfold(mdp, max_outcomes=max(mdp.horizon, int(work * MAX_OUTCOMES)))
+        return ReachableTotals.unfold(
+            mdp, max_outcomes=max(mdp.horizon, int(work * MAX_OUTCOMES)), every_action=every_action
+        )
     except OptionError:
-        return GridTotals.over(mdp, work=work * WORK)
+        if tolerance is not None:
+            raise
+        return GridTotals.over(mdp, work=work * WORK, every_action=every_action)
 
 
-def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
+def _unfold(mdp: TabularMDP, limit: int) -> ReachableTotals:
     """Unfold step by step."""
-    low, high = total_bounds(mdp)
-    width = max(2.0 * tolerance / (mdp.horizon + 1), _EQUAL * (max(high - low, abs(low), abs(high)) or 1.0))
-    states, accrued, factor, count = np.array([mdp.start]), np.zeros(1), 1.0, 0
+    states, accrued, sizes, factor, count = np.array([mdp.start]), np.zeros(1), np.zeros(1), 1.0, 0
     steps: list[Step] = []
     for h in range(mdp.horizon):
         choices, pairs, rows = ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
@@ -200,35 +209,41 @@ def _unfold(mdp: TabularMDP, tolerance: float, limit: int) -> ReachableTotals:
         count += outcomes.size
         if count > limit:
             raise OptionError(
-                f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; give a larger "
-                f"tolerance than {tolerance:g}, or raise max_outcomes="
+                f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; raise "
+                "max_outcomes=, or lay the totals out on a grid"
             )
         costs = mdp.losses[outcomes]
         if mdp.step_losses.size:
             costs = costs + mdp.step_losses[h, rows[owners]]
-        paid = accrued[pairs[owners]] + factor * costs
+        costs = factor * costs
+        paid, added = accrued[pairs[owners]] + costs, sizes[pairs[owners]] + np.abs(costs)
         done, targets = mdp.done[outcomes], mdp.next_states[outcomes].astype(np.int64)
-        states_after, accrued_after, going = _merged(targets[~done], paid[~done], width)
-        _, ended, over = _merged(0 * targets[done], paid[done], width)
+        share = _ROUNDING * (h + 8)
+        states_after, accrued_after, sizes_after, going = _merged(targets[~done], paid[~done], added[~done], share)
+        _, ended, ended_sizes, over = _merged(0 * targets[done], paid[done], added[done], share)
         children = np.empty(outcomes.size, np.int64)
         children[~done], children[done] = going, states_after.size + over
-        steps.append(Step(states, accrued, choices, rows, branches, mdp.probabilities[outcomes], children, ended))
-        states, accrued = states_after, accrued_after
+        steps.append(
+            Step(states, accrued, choices, rows, branches, mdp.probabilities[outcomes], children, ended, ended_sizes)
+        )
+        states, accrued, sizes = states_after, accrued_after, sizes_after
         factor *= mdp.discount
         if not states.size:
             break
-    return ReachableTotals(mdp, tuple(steps), accrued + factor * mdp.terminal_losses[states], tolerance)
+    ends = factor * mdp.terminal_losses[states]
+    return ReachableTotals(mdp, tuple(steps), accrued + ends, sizes + np.abs(ends))
 
 
-def _merged(states: Ints, accrued: Floats, width: float) -> tuple[Ints, Floats, Ints]:
-    """Return the distinct pairs, sorted, and the index of each pair as given; those in one cell lie in its middle."""
+def _merged(states: Ints, accrued: Floats, sizes: Floats, share: float) -> tuple[Ints, Floats, Floats, Ints]:
+    """Return the distinct pairs, sorted, and the index of each as given; equal to ``share`` of their sizes is one."""
     if not states.size:
-        return states, accrued, states
+        return states, accrued, sizes, states
     order = np.lexsort((accrued, states))
-    states, accrued = states[order], accrued[order]
-    new = np.append(True, (np.diff(states) != 0) | (np.diff(np.floor(accrued / width)) != 0))
+    states, accrued, sizes = states[order], accrued[order], sizes[order]
+    apart = np.diff(accrued) > share * np.maximum(sizes[1:], sizes[:-1])
+    new = np.append(True, (np.diff(states) != 0) | apart)
     first = np.flatnonzero(new)
     last = np.append(first[1:], order.size) - 1
     inverse = np.empty_like(order)
     inverse[order] = np.cumsum(new) - 1
-    return states[first], (accrued[first] + accrued[last]) / 2.0, inverse
+    return states[first], (accrued[first] + accrued[last]) / 2.0, np.maximum.reduceat(sizes, first), inverse

@@ -239,7 +239,7 @@ class LearnedTotals(ActsByPlanning):
         return dataclasses.replace(plan, iterations=done, simulator_steps=steps), stopped
 
     def _graph(self, mdp: TabularMDP, work: float = _WORK) -> Any:
-        return reach_totals(mdp, work=work)
+        return reach_totals(mdp, work=work, every_action=True)
 
     def _solved(self, graph: Any, aim: Aim) -> Any:
         """Return the choices of the plan of least mean of ``aim``."""

@@ -16,9 +16,9 @@ import numpy as np
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
 from tailwise.exact import ReturnDistribution, Solution, backward_induction, cost_distribution
+from tailwise.exact.relevant import relevant_bounds
 from tailwise.exact.return_distribution import grid_distribution
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import total_bounds
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
 from tailwise.risk.distribution import Floats, Measures
@@ -150,7 +150,7 @@ def law_after(table: TabularMDP, solution: Solution, action: int) -> ReturnDistr
     """Return the law of the total, exact to its tolerance: ``action`` (an id) first, then the solution's policy."""
     policy = solution.policy.copy()
     policy[0, table.start] = action
-    low, high = total_bounds(table)
+    low, high = relevant_bounds(table)
     for share in (0.0, 1e-6, 1e-4):
         try:
             return cost_distribution(table, policy, tolerance=share * (high - low), max_atoms=_MOST_ATOMS)

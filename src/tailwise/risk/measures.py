@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tailwise._validate import real
-from tailwise.risk.entropic import clean, weighted_erm
+from tailwise.risk.entropic import Floats, clean, weighted_erm
 
 
 def value_at_risk(samples: ArrayLike, level: float, weights: ArrayLike | None = None) -> float:
@@ -43,11 +43,23 @@ def value_at_risk(samples: ArrayLike, level: float, weights: ArrayLike | None = 
     """
     costs, shares = clean(samples, weights)
     confidence = real(level, "level", low=0.0, high=1.0)
+    wanted = confidence * (1.0 - 4.0 * float(np.finfo(np.float64).eps))  # a level as 0.95 is rounded itself
     order = np.argsort(costs, kind="stable")
-    cumulative = np.cumsum(shares[order])
-    # Rounding in the sum must not push a quantile that is met exactly to the next atom.
-    index = int(np.searchsorted(cumulative, confidence - 1e-12 * costs.size**0.5 / max(costs.size, 1)))
-    return float(costs[order[min(index, costs.size - 1)]])
+    if weights is None:
+        index = math.ceil(wanted * costs.size) - 1
+    else:
+        index = int(np.searchsorted(_running_sum(shares[order]), wanted))
+    return float(costs[order[min(max(index, 0), costs.size - 1)]])
+
+
+def _running_sum(shares: Floats) -> NDArray[np.longdouble]:
+    """Return the running sum, to the last digits of a double: in parts, so that rounding does not build up."""
+    size = 1024
+    parts = np.zeros((-(-shares.size // size), size), np.longdouble)
+    parts.ravel()[: shares.size] = shares
+    within = np.cumsum(parts, axis=1)
+    before = np.append(0.0, np.cumsum(within[:-1, -1]))
+    return np.asarray((within + before[:, np.newaxis]).ravel()[: shares.size])
 
 
 def conditional_value_at_risk(samples: ArrayLike, level: float, weights: ArrayLike | None = None) -> float:
