@@ -1,15 +1,17 @@
 """Copies of Python objects in which every random generator is a fresh one.
 
 An environment is copied as ``pickle`` would, in memory: slots, deques, containers of any depth and size, pandas
-objects and closures are all reached. Two things differ. A random generator, wherever it sits, is never copied but
-made anew, to be seeded by whoever uses the copy: a copy of its state would show the planner the future. And
-functions, classes and modules are kept by reference. The bytes leave the states of generators out, so equal bytes
-mean equal states.
+objects and closures are all reached. Three things differ. A random generator, wherever it sits, is never copied but
+made anew, to be seeded by whoever uses the copy: a copy of its state would show the planner the future. Functions,
+classes and modules are kept by reference. And what is an ``EzPickle``, which pickle would make anew by its
+constructor, is copied with the attributes that it has now. The bytes leave the states of generators out, so equal
+bytes mean equal states.
 """
 
 from __future__ import annotations
 
 import copy
+import copyreg
 import io
 import pickle
 import random
@@ -85,6 +87,8 @@ class _Freezer(pickle.Pickler):
             return _function, (value.__code__, names, *kept, value.__closure__)
         if isinstance(value, types.CellType):
             return _cell, (value.cell_contents,)
+        if _is_made_anew(value):
+            return copyreg.__newobj__, (type(value),), dict(vars(value)), None, None, _set_attributes  # type: ignore[attr-defined]
         return self._by_reference(value) if isinstance(value, _BY_REFERENCE) else NotImplemented
 
     def _by_reference(self, value: Any) -> Any:
@@ -116,9 +120,17 @@ class _Thawer(pickle.Unpickler):
     def _cell(self, contents: Any) -> Any:
         return types.CellType(contents)
 
+    def _set_attributes(self, made: Any, attributes: dict[str, Any]) -> None:
+        vars(made).update(attributes)
+
+
+def _is_made_anew(value: Any) -> bool:
+    """Whether a value is pickled by Gymnasium's ``EzPickle``: as its constructor once made it."""
+    return getattr(getattr(type(value), "__setstate__", None), "__qualname__", "") == "EzPickle.__setstate__"
+
 
 def _held() -> None:
-    """What is kept by reference. This function and the next three are names in the bytes, for ``_Thawer``."""
+    """What is kept by reference. This function and the next four are names in the bytes, for ``_Thawer``."""
 
 
 def _fresh() -> None:
@@ -133,11 +145,15 @@ def _cell() -> None:
     """A variable that closures share."""
 
 
+def _set_attributes() -> None:
+    """The attributes of what pickle would make anew."""
+
+
 def _skip(*parts: Any) -> None:
     """What is walked through and never read back."""
 
 
-_MARKS = (_held, _fresh, _function, _cell)
+_MARKS = (_held, _fresh, _function, _cell, _set_attributes)
 
 
 class _Finder(pickle.Pickler):
@@ -161,6 +177,8 @@ class _Finder(pickle.Pickler):
             return _skip, (dict(value.gi_frame.f_locals) if value.gi_frame else (),)
         if isinstance(value, _BY_REFERENCE):
             return _skip, ()
+        if _is_made_anew(value):
+            return _skip, (dict(vars(value)),)
         try:
             return value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         except Exception:  # it cannot be pickled, so there is no looking into it

@@ -9,6 +9,7 @@ from typing import Any
 from tailwise.errors import ModelError
 from tailwise.models.copying import Copier
 from tailwise.models.gymnasium_actions import FiniteActions
+from tailwise.models.gymnasium_changes import find_change
 from tailwise.models.gymnasium_foresight import Foresight, find_foresight
 from tailwise.models.gymnasium_machine import Machine, UnsuitableError, lift_limits, strip
 from tailwise.models.gymnasium_saving import Attributes, Copies, OwnFunctions, Replay, Way
@@ -16,6 +17,8 @@ from tailwise.models.gymnasium_table import make_environment
 from tailwise.models.gymnasium_trial import find_fault
 from tailwise.models.mujoco_saving import MujocoData, MujocoState
 from tailwise.models.simulator import short
+
+_CHANGED = "what was changed after it was made"
 
 
 def find_way(
@@ -32,6 +35,10 @@ def find_way(
     for source, made in _private_environments(env, is_users):
         try:
             machine = Machine(lift_limits(made()), actions)
+            change = find_change(strip(env), machine) if is_users else ""
+            if change:
+                reasons.append(f"{source}: {_CHANGED} is lost: {change}")
+                continue
             machine.reset(0)
             machine.has_generators = bool(machine.generators)
             ways = _ways(machine, own)
@@ -50,9 +57,10 @@ def find_way(
                 return machine, way, told
             reasons.append(f"{kind} ({source}): {fault}")
     listed = "\n  ".join(dict.fromkeys(reasons))
+    fix = f"; {_CHANGED} belongs into its constructor, or its __deepcopy__ must keep it" if _CHANGED in listed else ""
     raise ModelError(
         f"{name} cannot be planned on: no way to save and restore it works.\n  {listed}\n"
-        "Give your own save= and restore=, or write the problem as a Simulator"
+        f"Give your own save= and restore=, or write the problem as a Simulator{fix}"
     )
 
 

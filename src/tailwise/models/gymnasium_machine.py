@@ -44,6 +44,7 @@ class Machine:
         self.is_masked = True
         self.truncates = False
         self.refusal = ""
+        self.varying: set[tuple[int, str]] = set()  # attributes that are known to change, by their layer
 
     @property
     def core(self) -> Any:
@@ -172,10 +173,32 @@ def strip(env: Any) -> Any:
     return next(each for each in wrappers(env) if each is env.unwrapped or type(each).__name__ not in _HARMLESS)
 
 
+class TimeLimit(NamedTuple):
+    """A limit that some wrapper sets: on steps of its own, of which a decision may take several."""
+
+    limit: int
+    taken: int
+
+    @property
+    def left(self) -> int:
+        """How many more it allows."""
+        return self.limit - self.taken if self.taken < self.limit else self.limit
+
+
+def time_limits(env: Any) -> list[TimeLimit | None]:
+    """Return for the environment and each wrapper, from the inside out, the time limit that it sets."""
+    limits = []
+    for each in wrappers(env):
+        held = vars(each)
+        is_limit = "_max_episode_steps" in held and "_elapsed_steps" in held
+        limits.append(TimeLimit(held["_max_episode_steps"], held["_elapsed_steps"] or 0) if is_limit else None)
+    return limits[::-1]
+
+
 def lift_limits(env: Any) -> Any:
     """Let no time limit inside a private environment end its episodes; the planner counts steps itself."""
-    for each in wrappers(env):
-        if type(each).__name__ == "TimeLimit":
+    for each, limit in zip(wrappers(env), reversed(time_limits(env)), strict=True):
+        if limit is not None:
             each._max_episode_steps = _NEVER
     return env
 

@@ -17,11 +17,12 @@ from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Sense, check_discount, check_horizon
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium_actions import FiniteActions
+from tailwise.models.gymnasium_changes import find_change
 from tailwise.models.gymnasium_finding import find_way
 from tailwise.models.gymnasium_foresight import Foresight, find_foresight
-from tailwise.models.gymnasium_machine import Machine, freeze, number, strip, wrappers
+from tailwise.models.gymnasium_machine import Machine, freeze, number, seeded, strip, time_limits, wrappers
 from tailwise.models.gymnasium_saving import OwnFunctions, Replay, Saved, duplicate, restore, save
-from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment, time_limit
+from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment
 from tailwise.models.gymnasium_trial import SpotCheck, find_fault
 from tailwise.models.report import Violation
 from tailwise.models.simulator import Simulator, short
@@ -140,8 +141,9 @@ class GymnasiumSimulator(Simulator):
         env = make_environment(env_or_id, **options)
         spec_id = getattr(getattr(env, "spec", None), "id", None)
         self.name = f"gym:{spec_id or type(env.unwrapped).__name__}"
-        steps, limit_note = _horizon(env, horizon)
-        self.horizon, self.discount = check_horizon(steps), check_discount(discount)
+        if horizon is not None:
+            self.horizon = check_horizon(horizon)
+        self.discount = check_discount(discount)
         if seed is None:
             seed = int(np.random.default_rng().integers(2**31))
         integer(seed, "seed", low=0, hint="it seeds the environment's reset; the search has a seed of its own")
@@ -154,6 +156,8 @@ class GymnasiumSimulator(Simulator):
         is_users = not isinstance(env_or_id, str)
         self._machine, self._way, told = find_way(env, own, self._finite, self.name, is_users=is_users)
         told_note = self._told(told)
+        left, limit_note = _decisions_left(env, self._machine, horizon)
+        self.horizon = check_horizon(left)
         self.way = self._way.name
         self._spot = SpotCheck(self._machine, self._way, self.name)
         self._count = 0
@@ -284,6 +288,9 @@ class GymnasiumSimulator(Simulator):
             again = self._way.save(self._machine)
         except Exception as error:
             raise StateError(f"the state of {env!r} does not fit {self.name}: {error}") from error
+        change = find_change(live.env, self._machine)
+        if change:
+            raise StateError(f"{env!r} differs from {self.name} ({change}): is it the same environment?")
         if self._way.is_plain and again.key != saved.key:
             raise StateError(f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?")
         observation = _observe(live.core)
@@ -348,22 +355,44 @@ class GymnasiumSimulator(Simulator):
         return f"GymnasiumSimulator({self.name!r}, horizon={self.horizon}, discount={self.discount}, way={self.way!r})"
 
 
-def _horizon(env: Any, horizon: int | None) -> tuple[int, tuple[str, ...]]:
-    """The number of decisions, and what to say of it."""
-    limit = time_limit(env)
-    if limit is None:
+def _decisions_left(env: Any, machine: Machine, horizon: int | None) -> tuple[int, tuple[str, ...]]:
+    """The number of decisions, and what to say of it: the least that any time limit leaves."""
+    limits = time_limits(env)
+    paces = _steps_of_a_decision(machine) if any(limits) else []
+    paces += [1] * (len(limits) - len(paces))  # the wrappers outside of the private environment count decisions
+    nearest = min(
+        ((-(-each.left // pace), each) for each, pace in zip(limits, paces, strict=True) if each), default=None
+    )
+    if nearest is None:
+        own = next((limit for each in wrappers(env) if (limit := getattr(each, "_max_episode_steps", None))), None)
+        steps = own or DEFAULT_HORIZON
         assumed = (
-            f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another number"
+            f"the environment ends its episodes by itself, at step {own}"
+            if own
+            else f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another "
+            "number"
         )
-        return (DEFAULT_HORIZON, (assumed,)) if horizon is None else (horizon, ())
-    taken = max(getattr(each, "_elapsed_steps", None) or 0 for each in wrappers(env))
-    left = limit - taken if taken < limit else limit
+        return (steps, (assumed,)) if horizon is None else (horizon, ())
+    left, (limit, taken) = nearest
     if horizon is not None:
         beyond = f"planning {horizon} decisions, beyond the environment's time limit, which leaves {left}"
         return horizon, (beyond,) if horizon > left else ()
+    is_under_way = 0 < taken < limit
     return left, (
         f"{taken} of the {limit} steps of the time limit are taken; planning the rest",
-    ) if left < limit else ()
+    ) if is_under_way else ()
+
+
+def _steps_of_a_decision(machine: Machine) -> list[int]:
+    """How many steps of the private environment and each of its wrappers one decision takes (frames are skipped)."""
+    machine.reset(0)
+    before = time_limits(machine.env)
+    machine.try_step(np.random.default_rng(0), seeded(0))
+    after = time_limits(machine.env)
+    return [
+        max(1, later.taken - earlier.taken) if earlier and later else 1
+        for earlier, later in zip(before, after, strict=True)
+    ]
 
 
 def _was_reset(env: Any) -> bool:

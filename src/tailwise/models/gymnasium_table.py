@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise.errors import ModelError, UnknownNameError, require
 from tailwise.models.copying import Copier
-from tailwise.models.gymnasium_machine import lift_limits, strip, wrappers
+from tailwise.models.gymnasium_machine import lift_limits, strip, time_limits, wrappers
 
 _TRIED_PAIRS, _DRAWS = 200, 10
 
@@ -69,12 +69,6 @@ def make_environment(env_or_id: Any, **options: Any) -> Any:
         raise ModelError(f"Gymnasium cannot make {env_or_id!r}: {type(error).__name__}: {error}") from None
 
 
-def time_limit(env: Any) -> int | None:
-    """Return the environment's own time limit, if it has one."""
-    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
-    return int(limit) if limit else None
-
-
 def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None = None) -> Table:
     """Read ``P`` of an environment; see ``TabularMDP.from_gymnasium``."""
     env = make_environment(env_or_id)
@@ -83,7 +77,7 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
     source = getattr(inner, "P", None)
     if source is None:
         raise ModelError(f"{name} has no transition table P; plan on it as a simulator, with GymnasiumSimulator")
-    steps = horizon if horizon is not None else time_limit(env)
+    steps = horizon if horizon is not None else min((each.limit for each in time_limits(env) if each), default=None)
     if steps is None:
         raise ModelError(f"{name} has no time limit of its own; give horizon=")
     try:
