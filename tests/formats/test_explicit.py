@@ -107,7 +107,9 @@ def test_older_files_without_comments_load_too(tmp_path):
 def test_observations_and_deadlocks(tmp_path):
     maze = "# Transitions (POMDP)\n3 3 4 2\n- - 0 - 0\n0 0 1 0.5 1 go\n0 0 2 0.5 1 go\n1 0 0 1 0\n1 1 2 1 1 east\n"
     path = write(tmp_path, maze__tra=maze, maze__lab=LABELS.replace("3: 4\n5: 3\n", ""))
-    mdp = load(path, step_cost=1, horizon=3)
+    with pytest.raises(OptionError, match=r"has observations \(a POMDP\).*say observe='state'"):
+        load(path, step_cost=1, horizon=3)
+    mdp = load(path, step_cost=1, horizon=3, observe="state")
     assert (mdp.num_states, mdp.num_outcomes) == (3, 5)  # the last state loops on itself
     assert {"go", "choice", "east"} == set(mdp.action_labels)
     assert any("POMDP" in note for note in mdp.notes)
@@ -261,6 +263,13 @@ def test_fractions_in_umb_archives(tmp_path):
     members["branch-to-probability.bin"] = packed(kind, (3, 4), (1, 0), (1, 1), (1, 1))
     with pytest.raises(FormatError, match=r"branch-to-probability.bin: it holds a fraction with the denominator 0"):
         load(umb(tmp_path, index={"branch-probability-type": kind}, reward={"type": kind}, **members))
+
+
+def test_umb_archives_with_observations_are_refused_unless_the_state_is_said_to_be_seen(tmp_path):
+    path = umb(tmp_path, index={"#observations": 1})
+    with pytest.raises(OptionError, match="say observe='state'"):
+        load(path, horizon=3)
+    assert load(path, horizon=3, observe="state").notes[0].startswith("as if seen: ")
 
 
 HOSTILE = [

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tailwise import ErmMcts
+from tailwise import ErmMcts, make_planner
 from tailwise._random import generator
 from tailwise.errors import FormatError, ModelError, OptionError, StateError, UnknownNameError
 from tailwise.formats import load, summarize
@@ -123,6 +123,19 @@ def test_hidden_memory_is_found_out():
     simulator._sampler.step = lambda actions: (plain(actions)[0], float(next(calls)), False)
     with pytest.raises(ModelError, match="a step repeated from a saved state came out differently"):
         verify(simulator)
+
+
+@pytest.mark.parametrize("name", ["Navigation_POMDP_ippc2011/1", "Tamarisk_POMDP_ippc2014/1"])
+def test_instances_with_observations_are_refused_unless_the_state_is_said_to_be_seen(name):
+    with pytest.raises(OptionError, match=r"has observations \(a POMDP\).*say observe='state'"):
+        load(f"rddl:{name}")
+    simulator = load(f"rddl:{name}?observe=state", horizon=3)
+    assert simulator.notes[0].startswith(f"as if seen: rddl:{name} has observations")
+    assert pickle.loads(pickle.dumps(simulator)).notes == simulator.notes
+    plan = make_planner(simulator, 0.1, seed=0).plan(iterations=20)
+    assert simulator.notes[0] in plan.notes
+    with pytest.raises(OptionError, match="observe must be one of"):
+        load(f"rddl:{name}", observe="all")
 
 
 def test_preconditions_narrow_the_actions():

@@ -207,11 +207,16 @@ def test_a_progress_line_appears_on_demand_only(model, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_partially_observable_model_is_read_as_its_mdp():
-    prism = load(shipped("pomdp/maze_2.prism"), horizon=STEPS)
-    drn = load(shipped("pomdp/maze.drn"), horizon=STEPS, step_cost=1.0)
+def test_a_partially_observable_model_is_read_as_its_mdp_only_where_the_user_says_so():
+    for name in ("pomdp/maze_2.prism", "pomdp/maze.drn"):
+        with pytest.raises(OptionError, match=r"has observations \(a POMDP\).*say observe='state'"):
+            load(shipped(name), horizon=STEPS)
+        with pytest.raises(OptionError, match="observe must be one of"):
+            load(shipped(name), observe="all")
+    prism = load(shipped("pomdp/maze_2.prism"), horizon=STEPS, observe="state")
+    drn = load(f"{shipped('pomdp/maze.drn')}?observe=state", horizon=STEPS, step_cost=1.0)
     assert prism.num_states == drn.num_states == 15
-    assert all(any("POMDP" in note for note in mdp.notes) for mdp in (prism, drn))
+    assert all(any(note.startswith("as if seen: ") for note in mdp.notes) for mdp in (prism, drn))
     assert set(drn.action_labels) == {"choice", "north", "south", "east", "west", "done"}
 
 
@@ -250,6 +255,34 @@ def test_rewards_that_storm_would_average_are_refused(tmp_path):
     averaged = load(f"{path}?average_rewards=true")
     assert [o.cost for o in averaged.outcomes(averaged.start, 0)] == [5.0, 5.0]
     assert any("exact at beta = 0 only" in note for note in averaged.notes)
+
+
+def test_rewards_with_an_initial_value_count_where_the_user_says(tmp_path):
+    """From x to y or z one half each, at 5; y and z loop, z at 0. Each location has the initial value, 2."""
+    loops = [{"location": name, "destinations": [{"location": name, "assignments": given}]} for name, given in
+             (("y", []), ("z", [{"ref": "c", "value": 0}]))]  # fmt: skip
+    five = [{"ref": "c", "value": 5}]
+    half = [{"location": name, "probability": {"exp": 0.5}, "assignments": five} for name in "yz"]
+    content = {
+        "jani-version": 1, "name": "b", "type": "mdp", "properties": [],
+        "variables": [{"name": "c", "type": "real", "initial-value": 2, "transient": True}],
+        "automata": [{
+            "name": "A", "locations": [{"name": name} for name in "xyz"], "initial-locations": ["x"],
+            "edges": [{"location": "x", "destinations": half}, *loops],
+        }],
+        "system": {"elements": [{"automaton": "A"}]},
+    }  # fmt: skip
+    path = write(tmp_path, model__jani=json.dumps(content))
+    with pytest.raises(OptionError, match=r"initial value that is not 0.*say accumulate=steps, exit or steps,exit"):
+        load(path)
+    for accumulate, costs in (("steps", [5, 2, 0]), ("exit", [2, 2, 2]), ("steps,exit", [7, 4, 2])):
+        mdp = load(path, accumulate=accumulate)
+        assert [mdp.outcomes(state, 0)[0].cost for state in range(3)] == costs
+    content["variables"][0]["initial-value"] = 0
+    mdp = load(write(tmp_path, model__jani=json.dumps(content)))
+    assert [mdp.outcomes(state, 0)[0].cost for state in range(3)] == [5, 0, 0]
+    with pytest.raises(OptionError, match="accumulate must be one of"):
+        load(path, accumulate="time")
 
 
 def test_drn_of_another_tool_run(tmp_path, model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,15 +57,15 @@ class ExplicitModel:
         """State of each choice: int64, shape (C,)."""
         return np.repeat(np.arange(self.num_states), np.diff(self.choice_offsets))
 
-    def branch_rewards(self, name: str) -> Floats:
-        """Return what each branch earns in a reward structure: float64, shape (n,)."""
+    def branch_rewards(self, name: str, parts: Collection[str] = ()) -> Floats:
+        """Return what each branch earns in a reward structure: float64, shape (n,); ``parts`` as in ``accumulate``."""
         rewards, per_choice = self.rewards[name], np.zeros(self.branch_offsets.size - 1)
-        if rewards.states is not None:
+        if rewards.states is not None and (not parts or "exit" in parts):
             per_choice += rewards.states[self.choice_states]
-        if rewards.choices is not None:
+        if rewards.choices is not None and (not parts or "steps" in parts):
             per_choice += rewards.choices
         values = np.repeat(per_choice, np.diff(self.branch_offsets))
-        return values if rewards.branches is None else values + rewards.branches
+        return values if rewards.branches is None or (parts and "steps" not in parts) else values + rewards.branches
 
 
 def state_names(model: ExplicitModel) -> tuple[tuple[str, ...], str]:

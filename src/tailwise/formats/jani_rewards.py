@@ -1,7 +1,8 @@
-"""Which rewards of a JANI file Storm would average.
+"""Which rewards of a JANI file Storm would average, or count in states as well as on steps.
 
 JANI may put rewards on single destinations of an edge. Storm lifts them to the edge, as the mean over its
-destinations: right for expectations, wrong for every other risk. Such reward structures are found here.
+destinations: right for expectations, wrong for every other risk. A reward is a transient variable: states have its
+initial value, and so have steps that assign no other; where that is not 0, it matters which of the two count.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 from tailwise.errors import FormatError
 
 
-def averaged_rewards(path: Path) -> frozenset[str]:
-    """Return the names of the rewards that differ between destinations of one edge.
+def rewards_to_ask_about(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the rewards that differ between destinations of one edge, and of those not 0 at first.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def averaged_rewards(path: Path) -> frozenset[str]:
 
     Returns
     -------
-    frozenset of str
+    tuple of frozenset of str
 
     Raises
     ------
@@ -50,7 +51,8 @@ def averaged_rewards(path: Path) -> frozenset[str]:
             destinations = [_assigned(destination) for destination in _items(edge, "destinations")]
             names = {name for values in destinations for name in values}
             found |= {name for name in names if len({values.get(name) for values in destinations}) > 1}
-    return frozenset(found)
+    variables = [item for item in _items(content, "variables") if isinstance(item, dict) and item.get("transient")]
+    return frozenset(found), frozenset(str(v.get("name")) for v in variables if v.get("initial-value", 0) != 0)
 
 
 def _assignments(automaton: Any) -> Iterator[dict[str, Any]]:

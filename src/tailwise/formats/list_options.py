@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
+from tailwise.models.contract import AS_IF_SEEN
 
 DEFAULT_HORIZON = 100
 """Number of decisions where neither the source nor the user gives one (a note says so)."""
@@ -68,6 +69,16 @@ def check_common(horizon: Any = None, discount: Any = None, start: Any = None) -
         real(discount, "discount", low=0.0, high=1.0, low_open=True)
     if start is not None and not isinstance(start, str):
         integer(start, "start", low=0, hint="give a state's id or its label")
+
+
+def observed(observe: Any, what: str) -> str:
+    """Return the note that states are taken as seen, or raise ``OptionError`` unless ``observe`` says that they are."""
+    if observe == "state":
+        return f"{AS_IF_SEEN}: {what} has observations (a POMDP), and observe='state' plans as if its state were seen"
+    raise OptionError(
+        f"{what} has observations (a POMDP): what is seen is not the state, and a plan made as if it were promises too "
+        "much; say observe='state' to plan as if the state were seen"
+    )
 
 
 def names(value: Any, option: str) -> tuple[str, ...]:

@@ -33,11 +33,11 @@ def load(
     ``x.parquet``, ``x.arrow``,    tolerance, ignore_columns, metadata ("keep" or "ignore")
     data frames
     ``x.npz``
-    ``x.nm``, ``x.prism``,         constants, reward, sense, label_costs, step_cost, until, goal, goal_cost,
-    ``x.jani``, ``x.drn``          miss_cost, max_states, progress
+    ``x.nm``, ``x.prism``,         constants, reward, sense, label_costs, step_cost, accumulate, until, goal,
+    ``x.jani``, ``x.drn``          goal_cost, miss_cost, observe, max_states, progress
     ``x.tra``, ``x.umb``           the same, without constants; labels and rewards: files (names)
     ``gym:ID``                     levels (for continuous actions), those of the environment
-    ``rddl:DOMAIN/INSTANCE``       max_actions, max_concurrent, integer_bound
+    ``rddl:DOMAIN/INSTANCE``       observe, max_actions, max_concurrent, integer_bound
     name of a domain               those of the domain
     =============================  ======================================================================
 

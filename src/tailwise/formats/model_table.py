@@ -15,13 +15,17 @@ import numpy as np
 
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.explicit_model import Bools, ExplicitModel, Floats, action_ids, state_names
-from tailwise.formats.list_options import DEFAULT_HORIZON
+from tailwise.formats.list_options import DEFAULT_HORIZON, observed
 from tailwise.formats.storm_options import StormOptions
 from tailwise.models import TabularMDP
 
 
 def table_of_model(
-    model: ExplicitModel, path: Path, options: StormOptions, averaged: frozenset[str] = frozenset()
+    model: ExplicitModel,
+    path: Path,
+    options: StormOptions,
+    averaged: frozenset[str] = frozenset(),
+    counted_twice: frozenset[str] = frozenset(),
 ) -> TabularMDP:
     """Build the table of a model.
 
@@ -35,6 +39,8 @@ def table_of_model(
         What costs, where episodes end, where they start.
     averaged : frozenset of str
         Reward structures of which only means are known.
+    counted_twice : frozenset of str
+        Reward structures with an initial value that states and steps both have.
 
     Returns
     -------
@@ -48,9 +54,9 @@ def table_of_model(
     FormatError
         If it has no single initial state, or is no sound table.
     """
-    notes = list(model.notes)
+    notes = [*model.notes, *((observed(options.observe, f"{path}"),) if model.is_partial else ())]
     used = _structure(model, path, options)
-    values = np.zeros(model.targets.size) if used is None else model.branch_rewards(used)
+    values = np.zeros(model.targets.size) if used is None else model.branch_rewards(used, options.accumulate)
     values += options.step_cost
     for label, cost in options.label_costs.items():
         values[_carries(model, path, label)[model.targets]] += cost
@@ -71,11 +77,14 @@ def table_of_model(
                 "which hides risk; put it on edges or locations, or accept means with average_rewards=true"
             )
         notes.append(f"the reward {used!r} is averaged over the destinations of an edge: exact at beta = 0 only")
+    if used in counted_twice and not options.accumulate:
+        raise OptionError(
+            f"{path}: the reward {used!r} has an initial value that is not 0, which states have, and steps that assign "
+            "no other; JANI leaves it to a property which of them count: say accumulate=steps, exit or steps,exit"
+        )
     if used is not None:
         word = "costs, to be minimised" if options.sense == "cost" else "rewards, to be maximised"
         notes.append(f"reward structure {used!r} read as {word}; say sense= for the other")
-    if model.is_partial:
-        notes.append("a POMDP, read as the MDP behind it: plans assume that the state is seen")
     stuck = int(model.labels["deadlock"].sum()) if "deadlock" in model.labels else 0
     if stuck:
         notes.append(f"{stuck} deadlock states loop on themselves, as Storm builds them")

@@ -14,6 +14,7 @@ from typing import Any
 
 from tailwise._validate import integer, real
 from tailwise.errors import FormatError, TailwiseError, UnknownNameError, require
+from tailwise.formats.list_options import observed
 from tailwise.formats.rddl_actions import ActionLimits, joint_actions
 from tailwise.formats.rddl_simulator import RddlSimulator, verify
 
@@ -23,6 +24,7 @@ def load_rddl(
     *,
     horizon: int | None = None,
     discount: float | None = None,
+    observe: str | None = None,
     limits: ActionLimits | None = None,
 ) -> RddlSimulator:
     """Load an RDDL instance with finitely many actions.
@@ -36,6 +38,8 @@ def load_rddl(
         Number of decisions; the instance's own if not given.
     discount : float in (0, 1], optional
         Factor per step; the instance's own if not given.
+    observe : "state", optional
+        Plan on an instance with observations as if its state were seen; without it, such an instance is refused.
     limits : ActionLimits, optional
         Which joint actions to enumerate; notes of the simulator say what is left out.
 
@@ -48,6 +52,8 @@ def load_rddl(
     ------
     UnknownNameError
         If rddlrepository has no such domain or instance; the message names near ones.
+    OptionError
+        If the instance has observations, and ``observe`` does not say that its state is seen.
     FormatError
         If pyRDDLGym cannot read the instance.
     ModelError
@@ -60,6 +66,7 @@ def load_rddl(
         require("pyRDDLGym", "rddl", f"the model rddl:{target}")
         domain, instance = _files(target)
         sampler = _sampler(domain, instance, target)
+        seen = (observed(observe, f"rddl:{target}"),) if sampler.is_pomdp else ()
         rddl = sampler.rddl
         steps = rddl.horizon if horizon is None else horizon
         factor = rddl.discount if discount is None else discount
@@ -69,9 +76,11 @@ def load_rddl(
             horizon=integer(steps, "horizon", low=1),
             discount=real(factor, "discount", low=0.0, high=1.0, low_open=True),
             name=f"rddl:{target}",
-            reload=functools.partial(load_rddl, target, horizon=horizon, discount=discount, limits=limits),
+            reload=functools.partial(
+                load_rddl, target, horizon=horizon, discount=discount, observe=observe, limits=limits
+            ),
+            notes=seen + limits.notes(),
         )
-        simulator.notes += limits.notes()
         verify(simulator)
     return simulator
 

@@ -44,6 +44,8 @@ class RddlSimulator:
         Name of the instance, for display.
     reload : callable
         Gives this simulator again, for pickling.
+    notes : tuple of str
+        What the user should know.
 
     Attributes
     ----------
@@ -66,6 +68,7 @@ class RddlSimulator:
         discount: float,
         name: str,
         reload: Callable[[], Any],
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.horizon = horizon
         self.discount = discount
@@ -79,10 +82,9 @@ class RddlSimulator:
         carried = _carried(sampler)
         self._fluents = [*rddl.state_fluents, *carried]
         self.start: State = self._save(sampler.init_values)
-        notes = ["a POMDP: plans assume that the state is seen"] if sampler.is_pomdp else []
+        self.notes = notes
         if carried:
-            notes.append(f"the state holds {', '.join(carried)} as well: preconditions refer to them")
-        self.notes: tuple[str, ...] = tuple(notes)
+            self.notes += (f"the state holds {', '.join(carried)} as well: preconditions refer to them",)
 
     @property
     def num_actions(self) -> int:

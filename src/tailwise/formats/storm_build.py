@@ -82,11 +82,12 @@ def build(kind: str, path: Path, options: StormOptions) -> ExplicitModel:
         if "said" in reply:
             _complain(reply, path, asked["file"], text)
         model = read_umb(Path(asked["archive"]))
+    hidden = kind == "jani" and '"observable"' in text  # Storm builds the model as if all were seen
     goal = None
     if reply["goal"] is not None:
         goal = np.zeros(model.num_states, dtype=np.bool_)
         goal[reply["goal"]] = True
-    return dataclasses.replace(model, goal=goal, notes=notes)
+    return dataclasses.replace(model, goal=goal, notes=notes, is_partial=model.is_partial or hidden)
 
 
 def _apart(asked: dict[str, Any], path: Path, text: str) -> dict[str, Any]:

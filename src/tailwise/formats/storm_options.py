@@ -36,6 +36,9 @@ class StormOptions:
         Cost of entering a state with a label: ``"crash:10,goal:-1"`` or ``{"crash": 10.0}``.
     step_cost : float, default 0.0
         Cost of every step.
+    accumulate : str or sequence of str, default "steps,exit"
+        Which rewards count, in JANI's words: those of choices and transitions ("steps"), those of states as they are
+        left ("exit"), or both, as in Storm's ``R [C<=H]``.
     until : str or sequence of str
         Labels: entering a state with one of them ends the episode.
     goal : str, optional
@@ -45,6 +48,8 @@ class StormOptions:
         Cost of reaching the goal, and of not having reached it when the horizon is over.
     average_rewards : bool, default False
         Accept a JANI reward that differs between destinations of an edge, though only its mean is known.
+    observe : "state", optional
+        Plan on a model with observations (a POMDP) as if its state were seen; without it, such a model is refused.
     max_states : int, default 10,000,000
         Larger models (infinite ones, say) are refused.
     progress : bool, optional
@@ -61,11 +66,13 @@ class StormOptions:
     sense: str = "cost"
     label_costs: Any = field(default_factory=dict)  # a dict of floats, once checked
     step_cost: float = 0.0
+    accumulate: Any = ()  # ("steps", "exit") is meant
     until: Any = ()
     goal: str | None = None
     goal_cost: float | None = None
     miss_cost: float | None = None
     average_rewards: bool = False
+    observe: str | None = None
     max_states: int = 10_000_000
     progress: bool | None = None
     labels: str | None = None
@@ -90,6 +97,11 @@ class StormOptions:
             raise OptionError(f"average_rewards must be True or False, not {self.average_rewards!r}")
         if self.progress is not None and not isinstance(self.progress, bool):
             raise OptionError(f"progress must be True, False or None, not {self.progress!r}")
+        if self.observe is not None:
+            choice(self.observe, "observe", ("state",))
+        object.__setattr__(self, "accumulate", names(self.accumulate, "accumulate"))
+        for part in self.accumulate:
+            choice(part, "accumulate", ("steps", "exit"))
         object.__setattr__(self, "until", names(self.until, "until"))
         object.__setattr__(self, "constants", _constants(self.constants))
         object.__setattr__(self, "label_costs", _label_costs(self.label_costs))

@@ -26,6 +26,8 @@ MAX_ACTIONS = 1_000_000  # in one state, of a simulator
 LARGEST_COST = 1e140  # of one step: totals over the longest horizon, and their squares, are finite
 SUM_TOLERANCE = 1e-6  # probabilities that miss 1 by less are rounding of the source, and are rescaled
 
+AS_IF_SEEN = "as if seen"  # how a note starts that says that a hidden state is planned on as if it were seen
+
 
 class Outcome(NamedTuple):
     """One outcome of an action. Two outcomes may share ``next_state`` and differ in cost."""

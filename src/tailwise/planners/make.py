@@ -20,6 +20,7 @@ from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
+from tailwise.models.contract import AS_IF_SEEN
 from tailwise.models.simulator import model_name, own_method
 from tailwise.planners.protocol import checkpointed, plan_in_threads
 from tailwise.planners.registry import PlannerKind, find_planner, list_planners
@@ -191,6 +192,9 @@ class AutoPlanner:
         reason = self.reason
         if getattr(plan, "states_recur", True) is False:
             reason += "; its states come back too seldom, so that new ones are played to the end, as in a tree"
+        hidden = [note for note in getattr(self.model, "notes", ()) if note.startswith(AS_IF_SEEN)]
+        if hidden and hasattr(plan, "notes"):
+            plan = dataclasses.replace(plan, notes=(*plan.notes, *hidden))
         return dataclasses.replace(plan, planner=self.kind, reason=reason)
 
     def advance(self, action: Any, state: Any) -> None:

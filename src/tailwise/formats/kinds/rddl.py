@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailwise._validate import choice
 from tailwise.errors import OptionError
 from tailwise.formats.registry import register_format
 
@@ -14,6 +15,7 @@ def read_rddl(
     horizon: int | None = None,
     discount: float | None = None,
     start: int | str | None = None,
+    observe: str | None = None,
     max_actions: int = 1000,
     max_concurrent: int | None = None,
     integer_bound: int | None = None,
@@ -30,9 +32,11 @@ def read_rddl(
     from tailwise.formats.rddl_load import load_rddl
 
     limits = ActionLimits(max_actions=max_actions, max_concurrent=max_concurrent, integer_bound=integer_bound)
+    if observe is not None:
+        choice(observe, "observe", ("state",))
     if start is not None:
         raise OptionError(f"rddl:{target} starts in its instance's initial state; start= is for tables")
-    return load_rddl(target, horizon=horizon, discount=discount, limits=limits)
+    return load_rddl(target, horizon=horizon, discount=discount, observe=observe, limits=limits)
 
 
 register_format("rddl", read_rddl, is_file=False)

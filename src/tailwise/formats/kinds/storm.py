@@ -28,7 +28,7 @@ def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
     -------
     TabularMDP
     """
-    from tailwise.formats.jani_rewards import averaged_rewards
+    from tailwise.formats.jani_rewards import rewards_to_ask_about
     from tailwise.formats.model_table import table_of_model
     from tailwise.formats.storm_build import build
 
@@ -36,8 +36,8 @@ def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
     with activity(f"building {path.name} with Storm", show=asked.progress) as say:
         model = build(kind, path, asked)
         say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")
-        averaged = averaged_rewards(path) if kind == "jani" else frozenset()
-        return table_of_model(model, path, asked, averaged)
+        unsure = rewards_to_ask_about(path) if kind == "jani" else (frozenset(), frozenset())
+        return table_of_model(model, path, asked, *unsure)
 
 
 for _name, _extensions in {
