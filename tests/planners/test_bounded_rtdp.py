@@ -180,7 +180,7 @@ def test_it_can_be_interrupted_while_a_simulator_is_asked():
     try:
         assert planner.plan().stopped is StopReason.INTERRUPTED
     except KeyboardInterrupt:  # nothing was known yet
-        assert planner._trial.book[2] == 0
+        assert planner._search.counters[2] == 0
     assert numbers(planner.plan())[:3] == numbers(calm)[:3]
 
 
@@ -519,7 +519,7 @@ def estimates(planner, mdp, beta):
                     if h + 1 < mdp.horizon and (h + 1, target) in bounds:
                         ahead = values[target]
                     elif h + 1 < mdp.horizon:
-                        start = planner._trial.low[h + 1], planner._trial.high[h + 1]
+                        start = planner._search.low[h + 1], planner._search.high[h + 1]
                         ahead = sum(start) / 2 if math.isnan(level) else level + relative.get(target, 0.0)
                         ahead, guesses = np.clip(ahead, *start), guesses + 1
                     totals[k] += mdp.discount * ahead
@@ -531,7 +531,7 @@ def estimates(planner, mdp, beta):
         shared = [values[s] - relative[s] for s in values if s in relative]
         level = np.mean(shared or list(values.values())) if values else math.nan
         relative |= {s: value - level for s, value in values.items()}
-    return np.clip(found, planner._trial.root_low, planner._trial.root_high), guesses
+    return np.clip(found, planner._search.root_low, planner._search.root_high), guesses
 
 
 def test_estimates_are_what_their_definition_says():

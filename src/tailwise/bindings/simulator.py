@@ -12,7 +12,7 @@ from tailwise.bindings.binding import Binding
 from tailwise.bindings.intern import InternStore, recalled_store, store_memory
 from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.simulator_world import FunctionModel
-from tailwise.models.simulator import short
+from tailwise.models.simulator import state_label
 
 
 class SimulatorBinding(Binding):
@@ -58,8 +58,7 @@ class SimulatorBinding(Binding):
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's own name for a state, or its text."""
-        name = getattr(self.model, "state_name", None)
-        return str(name(state)) if name is not None else short(state)
+        return state_label(self.model, state)
 
     def make_room(self) -> bool:
         """Enlarge the memory of outcomes, if it is what ran out; the iteration will be done again."""

@@ -17,6 +17,7 @@ from tailwise.models.simulator import (
     model_name,
     own_method,
     short,
+    state_label,
     validate_simulator,
 )
 
@@ -79,8 +80,7 @@ class AccruedSimulator(Simulator):
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's name of a state, with the accrued cost."""
-        named = own_method(self.inner, "state_name")
-        return f"{short(state[0]) if named is None else named(state[0])} (accrued {state[1]:.6g})"
+        return f"{state_label(self.inner, state[0])} (accrued {state[1]:.6g})"
 
     def signed(self, loss: Any) -> Any:
         """Turn a loss into the simulator's own sense, or back."""

@@ -130,6 +130,12 @@ def action_label(model: Any, action: Any, state: Any) -> str:
     return str(name(action, state) if getattr(model, "labels_by_state", False) else name(action))
 
 
+def state_label(model: Any, state: Any) -> str:
+    """Return the simulator's own name of a state, or its text."""
+    name = own_method(model, "state_name")
+    return short(state) if name is None else str(name(state))
+
+
 def contract_faults(model: Any) -> list[str]:
     """Everything that keeps ``model`` from being a simulator, without running it; cheap."""
     if isinstance(model, type):
@@ -298,5 +304,6 @@ __all__ = [
     "own_method",
     "short",
     "state_fault",
+    "state_label",
     "validate_simulator",
 ]

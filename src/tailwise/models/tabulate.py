@@ -18,6 +18,7 @@ from tailwise.models.simulator import (
     outcome_fault,
     own_method,
     short,
+    state_label,
     validate_simulator,
 )
 from tailwise.models.tabular import TabularMDP
@@ -95,7 +96,7 @@ def tabulate_states(
                         raise ModelError(f"{name} reaches over {max_states} states; raise max_states, or search")
                 rows.append((here, k, here if done else index[target][0], float(probability), float(cost), bool(done)))
     states, actions, targets, chances, costs, ends = map(np.array, zip(*rows, strict=True))
-    terminals = _terminals(simulator, list(index), name)
+    terminals = _terminals(simulator, list(index))
     in_costs = simulator.sense == "cost"
     table = TabularMDP.from_outcomes(
         states, actions, targets, chances, costs if in_costs else None, rewards=None if in_costs else costs,
@@ -130,21 +131,26 @@ def ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
     return listed
 
 
-def _terminals(simulator: Any, states: list[Any], name: str) -> Any:
+def ask_terminal_cost(simulator: Any, state: Any) -> float:
+    """Return the terminal cost of a state in the simulator's sense, 0 where it has none, or raise ``ModelError``."""
+    end = own_method(simulator, "terminal_cost")
+    if end is None:
+        return 0.0
+    where = f"terminal_cost({short(state)}) of {model_name(simulator)}"
+    try:
+        value = end(state)
+        fault = cost_fault(value)
+    except Exception as error:
+        raise ModelError(f"{where} raised {type(error).__name__}: {error}") from error
+    if fault:
+        raise ModelError(f"{where}: its value {fault}")
+    return float(value)
+
+
+def _terminals(simulator: Any, states: list[Any]) -> Any:
     if own_method(simulator, "terminal_cost") is None:
         return None
-    values = []
-    for state in states:
-        try:
-            values.append(simulator.terminal_cost(state))
-            fault = cost_fault(values[-1])
-        except Exception as error:
-            raise ModelError(
-                f"terminal_cost({short(state)}) of {name} raised {type(error).__name__}: {error}"
-            ) from error
-        if fault:
-            raise ModelError(f"terminal_cost({short(state)}) of {name}: its value {fault}")
-    return np.array(values, dtype=np.float64)
+    return np.array([ask_terminal_cost(simulator, state) for state in states], dtype=np.float64)
 
 
 def _action_labels(simulator: Any, count: int) -> list[str]:
@@ -154,6 +160,5 @@ def _action_labels(simulator: Any, count: int) -> list[str]:
 
 
 def _labels(simulator: Any, states: list[Any]) -> list[str]:
-    show = getattr(simulator, "state_name", None) or (lambda state: short(state))
-    names = [str(show(state)) for state in states]
+    names = [state_label(simulator, state) for state in states]
     return names if len(set(names)) == len(names) else [f"{k}: {name}" for k, name in enumerate(names)]

@@ -28,10 +28,10 @@ from tailwise.risk.oce import shifted_risk, shifted_term
 ENOUGH, PROVEN, FULL, NEEDS_OUTCOMES, NEEDS_TERMINAL, NEEDS_BOUNDS = 0, 1, -1, -2, -3, -4
 SWEEP_DUE, CONTRADICTION = -5, -6
 
-# Entries of ``book``: the root's step; the step where the running trial stands; counts since the root was set;
+# Entries of ``counters``: the root's step; the step where the running trial stands; counts since the root was set;
 # the step and state that the status speaks of; the count of VISITED at which a sweep is due.
 ROOT_STEP, STEP, TRIALS, VISITED, WHERE_STEP, WHERE_STATE, NEXT_SWEEP = 0, 1, 2, 3, 4, 5, 6
-BOOK_SIZE = 7
+COUNTERS_SIZE = 7
 
 # Entries of ``limits``: discount; slack of a proof; width asked of the root's bounds; largest cost of a step;
 # relative rounding of the root's bounds once they have met.
@@ -39,20 +39,6 @@ DISCOUNT, TOLERANCE, WIDTH, SCALE, ROUNDING = 0, 1, 2, 3, 4
 
 _EPSILON = 2.0**-52
 _TIE, _CLOSED, _TIE_OF_SCALE = 1e-9, 1e-11, 1e-12  # relative to the values, and to the largest cost of a step
-
-
-class OutcomeTable(NamedTuple):
-    """Outcomes by state, in arrays that kernels only read; those of a simulator are filled in as they are needed."""
-
-    first_rows: NDArray[np.int64]  # (S,) first row (action) of a state, -1 where its outcomes are not known yet
-    last_rows: NDArray[np.int64]  # (S,) one past its last row
-    offsets: NDArray[np.int64]  # (R + 1,) first outcome of a row
-    probabilities: NDArray[np.float64]  # (O,)
-    losses: NDArray[np.float64]  # (O,)
-    next_states: NDArray[np.int32]  # (O,)
-    done: NDArray[np.bool_]  # (O,) whether the episode ends there
-    step_losses: NDArray[np.float64]  # (H, R) or (0, 0)
-    terminal_losses: NDArray[np.float64]  # (S,) NaN where not known yet
 
 
 class Nodes(NamedTuple):
@@ -63,15 +49,15 @@ class Nodes(NamedTuple):
     high: NDArray[np.float64]  # (capacity,)
 
 
-class Trial(NamedTuple):
-    """What a trial reads and writes besides the nodes."""
+class SearchState(NamedTuple):
+    """What trials read and write besides the nodes."""
 
     betas: NDArray[np.float64]  # (H,)
     low: NDArray[np.float64]  # (H + 1,) lower bound of every state at a step; empty: ask
     high: NDArray[np.float64]  # (H + 1,)
     limits: NDArray[np.float64]  # (5,)
-    path: NDArray[np.int64]  # (H,) keys of the nodes of the running trial, by step
-    book: NDArray[np.int64]  # (BOOK_SIZE,)
+    path: NDArray[np.int64]  # (H,) keys of the nodes of the running search, by step
+    counters: NDArray[np.int64]  # (COUNTERS_SIZE,)
     key: NDArray[np.int64]  # (1,) scratch
     root_low: NDArray[np.float64]  # (A,) bounds of the root's actions; they never widen
     root_high: NDArray[np.float64]  # (A,)
@@ -85,14 +71,14 @@ class Trial(NamedTuple):
 _term, _risk = inlined(shifted_term), inlined(shifted_risk)
 
 
-def fitted(trial: Trial, actions: int, outcomes: int) -> Trial:
-    """Return the trial fitted to so many actions of a state and outcomes of an action: scratch, and rounding."""
-    trial.limits[ROUNDING] = 4 * trial.betas.size * (6 * outcomes + 24) * _EPSILON
-    if trial.q_low.size < actions:
-        trial = trial._replace(q_low=np.empty(2 * actions), q_high=np.empty(2 * actions))
-    if trial.x_low.size < outcomes:
-        trial = trial._replace(x_low=np.empty(2 * outcomes), x_high=np.empty(2 * outcomes))
-    return trial
+def fitted(search: SearchState, actions: int, outcomes: int) -> SearchState:
+    """Return the search fitted to so many actions of a state and outcomes of an action: scratch, and rounding."""
+    search.limits[ROUNDING] = 4 * search.betas.size * (6 * outcomes + 24) * _EPSILON
+    if search.q_low.size < actions:
+        search = search._replace(q_low=np.empty(2 * actions), q_high=np.empty(2 * actions))
+    if search.x_low.size < outcomes:
+        search = search._replace(x_low=np.empty(2 * outcomes), x_high=np.empty(2 * outcomes))
+    return search
 
 
 @inlined
@@ -112,22 +98,22 @@ def erm_of(totals, probabilities, first, count, level):  # type: ignore[no-untyp
 
 
 @inlined
-def bounds_of(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
+def bounds_of(table, nodes, search, h, state):  # type: ignore[no-untyped-def]
     """Return (lower, upper) bound of ``V_h(state)``; NaN where they must be asked for."""
-    if h == trial.betas.size:
+    if h == search.betas.size:
         value = table.terminal_losses[state]
         return value, value
-    trial.key[0] = state * (trial.betas.size + 1) + h
-    node, _ = find(nodes.store, trial.key)
+    search.key[0] = state * (search.betas.size + 1) + h
+    node, _ = find(nodes.store, search.key)
     if node >= 0:
         return nodes.low[node], nodes.high[node]
-    if trial.low.size == 0:
+    if search.low.size == 0:
         return math.nan, math.nan
-    return trial.low[h], trial.high[h]
+    return search.low[h], search.high[h]
 
 
 @inlined
-def fill_totals(table, nodes, trial, h, row):  # type: ignore[no-untyped-def]
+def fill_totals(table, nodes, search, h, row):  # type: ignore[no-untyped-def]
     """Fill x_L and x_U of the outcomes of ``row`` at step ``h``; return the largest of them in size."""
     largest = 0.0
     first = table.offsets[row]
@@ -135,55 +121,55 @@ def fill_totals(table, nodes, trial, h, row):  # type: ignore[no-untyped-def]
         low = high = table.losses[k]
         if not table.done[k]:
             target = table.next_states[k]
-            below, above = bounds_of(table, nodes, trial, h + 1, target)
+            below, above = bounds_of(table, nodes, search, h + 1, target)
             if math.isnan(below):
-                trial.book[WHERE_STEP], trial.book[WHERE_STATE] = h + 1, target
+                search.counters[WHERE_STEP], search.counters[WHERE_STATE] = h + 1, target
                 return math.nan
-            low += trial.limits[DISCOUNT] * below
-            high += trial.limits[DISCOUNT] * above
-        trial.x_low[k - first], trial.x_high[k - first] = low, high
+            low += search.limits[DISCOUNT] * below
+            high += search.limits[DISCOUNT] * above
+        search.x_low[k - first], search.x_high[k - first] = low, high
         largest = max(largest, abs(low), abs(high))
     return largest
 
 
 @inlined
-def back_up(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
+def back_up(table, nodes, search, h, state):  # type: ignore[no-untyped-def]
     """Fill ``q_low`` and ``q_high`` of the actions of ``state`` at step ``h``; return a status."""
     first_row = table.first_rows[state]
     if first_row < 0:
-        trial.book[WHERE_STEP], trial.book[WHERE_STATE] = h, state
+        search.counters[WHERE_STEP], search.counters[WHERE_STATE] = h, state
         return NEEDS_OUTCOMES
     for row in range(first_row, table.last_rows[state]):
-        largest = fill_totals(table, nodes, trial, h, row)
+        largest = fill_totals(table, nodes, search, h, row)
         if math.isnan(largest):
-            return NEEDS_TERMINAL if h + 1 == trial.betas.size else NEEDS_BOUNDS
+            return NEEDS_TERMINAL if h + 1 == search.betas.size else NEEDS_BOUNDS
         first = table.offsets[row]
         count = table.offsets[row + 1] - first
-        low = erm_of(trial.x_low, table.probabilities, first, count, trial.betas[h])
-        high = erm_of(trial.x_high, table.probabilities, first, count, trial.betas[h])
+        low = erm_of(search.x_low, table.probabilities, first, count, search.betas[h])
+        high = erm_of(search.x_high, table.probabilities, first, count, search.betas[h])
         if table.step_losses.size:
             low += table.step_losses[h, row]
             high += table.step_losses[h, row]
             largest += abs(table.step_losses[h, row])
         margin = (6 * count + 24) * _EPSILON * largest
-        trial.q_low[row - first_row], trial.q_high[row - first_row] = low - margin, high + margin
+        search.q_low[row - first_row], search.q_high[row - first_row] = low - margin, high + margin
     return ENOUGH
 
 
 @inlined
-def settle(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
+def settle(table, nodes, search, h, state):  # type: ignore[no-untyped-def]
     """Store the bounds of a node that was just backed up; return a status."""
-    low, high = bounds_of(table, nodes, trial, h, state)  # leaves the node's key in ``trial.key``
-    trial.book[WHERE_STEP], trial.book[WHERE_STATE] = h, state
+    low, high = bounds_of(table, nodes, search, h, state)  # leaves the node's key in ``search.key``
+    search.counters[WHERE_STEP], search.counters[WHERE_STATE] = h, state
     if math.isnan(low):
         return NEEDS_BOUNDS
     least_low, least_high = math.inf, math.inf
     for a in range(table.last_rows[state] - table.first_rows[state]):
-        least_low, least_high = min(least_low, trial.q_low[a]), min(least_high, trial.q_high[a])
+        least_low, least_high = min(least_low, search.q_low[a]), min(least_high, search.q_high[a])
     low, high = max(low, least_low), min(high, least_high)
-    if low > high + ties(low, high, trial):
+    if low > high + ties(low, high, search):
         return CONTRADICTION
-    node = intern(nodes.store, trial.key)
+    node = intern(nodes.store, search.key)
     if node < 0:
         return FULL
     nodes.low[node], nodes.high[node] = low, high
@@ -191,17 +177,17 @@ def settle(table, nodes, trial, h, state):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def ties(one, other, trial):  # type: ignore[no-untyped-def]
+def ties(one, other, search):  # type: ignore[no-untyped-def]
     """Values that differ by less than this are equal up to rounding."""
-    relative = max(_TIE, 10.0 * trial.limits[ROUNDING])
-    return relative * max(abs(one), abs(other)) + _TIE_OF_SCALE * trial.limits[SCALE]
+    relative = max(_TIE, 10.0 * search.limits[ROUNDING])
+    return relative * max(abs(one), abs(other)) + _TIE_OF_SCALE * search.limits[SCALE]
 
 
 @inlined
-def is_open(low, high, trial):  # type: ignore[no-untyped-def]
+def is_open(low, high, search):  # type: ignore[no-untyped-def]
     """Whether two bounds differ by more than rounding."""
-    relative = max(_CLOSED, trial.limits[ROUNDING])
-    return high - low > relative * max(abs(low), abs(high)) + 0.01 * _TIE_OF_SCALE * trial.limits[SCALE]
+    relative = max(_CLOSED, search.limits[ROUNDING])
+    return high - low > relative * max(abs(low), abs(high)) + 0.01 * _TIE_OF_SCALE * search.limits[SCALE]
 
 
 @inlined
@@ -215,136 +201,138 @@ def least_row(lows, highs, count, skip):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def draw_target(table, nodes, trial, h, row, stream):  # type: ignore[no-untyped-def]
+def draw_target(table, nodes, search, h, row, stream):  # type: ignore[no-untyped-def]
     """Draw the next state of ``row`` in proportion to what it adds to the gap; -1 if nothing is left to learn.
 
     The weights are ``p |exp(beta x_U) - exp(beta x_L)|``, written relative to the largest term.
     """
     first = table.offsets[row]
     count = table.offsets[row + 1] - first
-    fill_totals(table, nodes, trial, h, row)
-    level, low, high = trial.betas[h], math.inf, -math.inf
+    fill_totals(table, nodes, search, h, row)
+    level, low, high = search.betas[h], math.inf, -math.inf
     for k in range(count):
-        low, high = min(low, trial.x_low[k]), max(high, trial.x_high[k])
+        low, high = min(low, search.x_low[k]), max(high, search.x_high[k])
     shift = high if level >= 0.0 else low
     is_linear = abs(level) * (high - low) < 1e-9
     total = 0.0
     for k in range(count):
-        gap = trial.x_high[k] - trial.x_low[k]
+        gap = search.x_high[k] - search.x_low[k]
         weight = 0.0
-        if is_open(trial.x_low[k], trial.x_high[k], trial):
+        if is_open(search.x_low[k], search.x_high[k], search):
             weight = table.probabilities[first + k]
             if is_linear:
                 weight *= gap
             elif level > 0.0:
-                weight *= math.exp(level * (trial.x_high[k] - shift)) * -math.expm1(-level * gap)
+                weight *= math.exp(level * (search.x_high[k] - shift)) * -math.expm1(-level * gap)
             else:
-                weight *= math.exp(level * (trial.x_low[k] - shift)) * -math.expm1(level * gap)
+                weight *= math.exp(level * (search.x_low[k] - shift)) * -math.expm1(level * gap)
         total += weight
-        trial.x_low[k] = total  # from here on, running sums of the weights
+        search.x_low[k] = total  # from here on, running sums of the weights
     if not total > 0.0:
         return -1
     draw = next_double(stream) * total
     k = 0
-    while k + 1 < count and trial.x_low[k] <= draw:
+    while k + 1 < count and search.x_low[k] <= draw:
         k += 1
     return np.int64(table.next_states[first + k])
 
 
 @kernel
-def is_proven(trial):  # type: ignore[no-untyped-def]
+def is_proven(search):  # type: ignore[no-untyped-def]
     """Whether no action of the root can be better by more than the tolerance than the one of least upper bound."""
-    size = trial.root_low.size
-    best = least_row(trial.root_high, trial.root_low, size, -1)
-    other = least_row(trial.root_low, trial.root_high, size, best)
-    high = trial.root_high[best]
-    if other >= 0 and high > trial.root_low[other] + trial.limits[TOLERANCE] + ties(high, trial.root_low[other], trial):
+    size = search.root_low.size
+    best = least_row(search.root_high, search.root_low, size, -1)
+    other = least_row(search.root_low, search.root_high, size, best)
+    high = search.root_high[best]
+    if other >= 0 and high > search.root_low[other] + search.limits[TOLERANCE] + ties(
+        high, search.root_low[other], search
+    ):
         return False
-    low = trial.root_low[best] if other < 0 else min(trial.root_low[best], trial.root_low[other])
-    return high - low <= trial.limits[WIDTH] or not is_open(low, high, trial)
+    low = search.root_low[best] if other < 0 else min(search.root_low[best], search.root_low[other])
+    return high - low <= search.limits[WIDTH] or not is_open(low, high, search)
 
 
 @inlined
-def choose_at_root(trial):  # type: ignore[no-untyped-def]
+def choose_at_root(search):  # type: ignore[no-untyped-def]
     """The action to try at the root: of the best and its strongest rival the less certain one."""
-    size = trial.root_low.size
-    best = least_row(trial.root_high, trial.root_low, size, -1)
-    other = least_row(trial.root_low, trial.root_high, size, best)
-    if other < 0 or trial.root_high[best] <= trial.root_low[other]:
+    size = search.root_low.size
+    best = least_row(search.root_high, search.root_low, size, -1)
+    other = least_row(search.root_low, search.root_high, size, best)
+    if other < 0 or search.root_high[best] <= search.root_low[other]:
         return best
-    gap, other_gap = trial.root_high[best] - trial.root_low[best], trial.root_high[other] - trial.root_low[other]
+    gap, other_gap = search.root_high[best] - search.root_low[best], search.root_high[other] - search.root_low[other]
     return best if gap >= other_gap else other
 
 
 @kernel
-def carry_back(table, nodes, trial, keys, first, last):  # type: ignore[no-untyped-def]
+def carry_back(table, nodes, search, keys, first, last):  # type: ignore[no-untyped-def]
     """Back up the nodes of ``keys[first:last]``, sorted by step, from the last to the first."""
-    table, nodes, trial = borrowed(table), borrowed(nodes), borrowed(trial)
-    steps = trial.betas.size + 1
+    table, nodes, search = borrowed(table), borrowed(nodes), borrowed(search)
+    steps = search.betas.size + 1
     for k in range(last - 1, first - 1, -1):
         h, state = keys[k] % steps, keys[k] // steps
-        low, high = bounds_of(table, nodes, trial, h, state)
-        if is_open(low, high, trial) and back_up(table, nodes, trial, h, state) == ENOUGH:
-            settle(table, nodes, trial, h, state)
+        low, high = bounds_of(table, nodes, search, h, state)
+        if is_open(low, high, search) and back_up(table, nodes, search, h, state) == ENOUGH:
+            settle(table, nodes, search, h, state)
 
 
 @kernel
-def reachable(table, nodes, trial, order):  # type: ignore[no-untyped-def]
+def reachable(table, nodes, search, order):  # type: ignore[no-untyped-def]
     """Whether the root reaches each node: bool, shape (nodes,). ``order`` has the nodes by step, from the root's on."""
-    table, nodes, trial = borrowed(table), borrowed(nodes), borrowed(trial)
-    steps = trial.betas.size + 1
+    table, nodes, search = borrowed(table), borrowed(nodes), borrowed(search)
+    steps = search.betas.size + 1
     is_reached = np.zeros(nodes.store.used[0], np.bool_)
     for node in order:
         key = nodes.store.words[node, 0]
         h, state = key % steps, key // steps
-        is_reached[node] |= key == trial.path[trial.book[ROOT_STEP]]
+        is_reached[node] |= key == search.path[search.counters[ROOT_STEP]]
         if not is_reached[node] or table.first_rows[state] < 0:
             continue
         for k in range(table.offsets[table.first_rows[state]], table.offsets[table.last_rows[state]]):
-            trial.key[0] = table.next_states[k] * steps + h + 1
-            child, _ = find(nodes.store, trial.key)
+            search.key[0] = table.next_states[k] * steps + h + 1
+            child, _ = find(nodes.store, search.key)
             if child >= 0 and not table.done[k]:
                 is_reached[child] = True
     return is_reached
 
 
 @kernel
-def run_trials(table, nodes, trial, stream, trials, visits):  # type: ignore[no-untyped-def]
+def run_trials(table, nodes, search, stream, trials, visits):  # type: ignore[no-untyped-def]
     """Run ``trials`` more trials, or fewer that visit ``visits`` nodes, from where one waited; return a status."""
-    table, nodes, trial, stream = borrowed(table), borrowed(nodes), borrowed(trial), borrowed(stream)
-    book = trial.book
-    last, latest = book[TRIALS] + trials, book[VISITED] + visits
+    table, nodes, search, stream = borrowed(table), borrowed(nodes), borrowed(search), borrowed(stream)
+    counters = search.counters
+    last, latest = counters[TRIALS] + trials, counters[VISITED] + visits
     while True:
-        h = book[STEP]
-        state = trial.path[h] // (trial.betas.size + 1)
-        status = back_up(table, nodes, trial, h, state)
+        h = counters[STEP]
+        state = search.path[h] // (search.betas.size + 1)
+        status = back_up(table, nodes, search, h, state)
         if status == ENOUGH:
-            status = settle(table, nodes, trial, h, state)
+            status = settle(table, nodes, search, h, state)
         if status != ENOUGH:
             return status
         first_row = table.first_rows[state]
-        if h == book[ROOT_STEP]:
-            for a in range(trial.root_low.size):
-                trial.root_low[a] = max(trial.root_low[a], trial.q_low[a])
-                trial.root_high[a] = min(trial.root_high[a], trial.q_high[a])
-            if is_proven(trial):
+        if h == counters[ROOT_STEP]:
+            for a in range(search.root_low.size):
+                search.root_low[a] = max(search.root_low[a], search.q_low[a])
+                search.root_high[a] = min(search.root_high[a], search.q_high[a])
+            if is_proven(search):
                 return PROVEN
-            if book[TRIALS] >= last or book[VISITED] >= latest:
+            if counters[TRIALS] >= last or counters[VISITED] >= latest:
                 return ENOUGH
-            action = choose_at_root(trial)
-            trial.root_visits[action] += 1
+            action = choose_at_root(search)
+            search.root_visits[action] += 1
         else:
-            action = least_row(trial.q_low, trial.q_high, table.last_rows[state] - first_row, -1)
-        book[VISITED] += 1
+            action = least_row(search.q_low, search.q_high, table.last_rows[state] - first_row, -1)
+        counters[VISITED] += 1
         target = -1
-        if h + 1 < trial.betas.size:
-            target = draw_target(table, nodes, trial, h, first_row + action, stream)
+        if h + 1 < search.betas.size:
+            target = draw_target(table, nodes, search, h, first_row + action, stream)
         if target >= 0:
-            trial.path[h + 1] = target * (trial.betas.size + 1) + h + 1
-            book[STEP] = h + 1
+            search.path[h + 1] = target * (search.betas.size + 1) + h + 1
+            counters[STEP] = h + 1
         else:
-            book[TRIALS] += 1
-            carry_back(table, nodes, trial, trial.path, book[ROOT_STEP] + 1, h)
-            book[STEP] = book[ROOT_STEP]
-            if book[VISITED] >= book[NEXT_SWEEP]:
+            counters[TRIALS] += 1
+            carry_back(table, nodes, search, search.path, counters[ROOT_STEP] + 1, h)
+            counters[STEP] = counters[ROOT_STEP]
+            if counters[VISITED] >= counters[NEXT_SWEEP]:
                 return SWEEP_DUE

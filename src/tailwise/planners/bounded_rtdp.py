@@ -9,7 +9,7 @@ with probability in proportion to
 
 then carries exact Bellman backups of both bounds home. Now and then all stored pairs, those that a trial came through,
 are backed up. The root's action is proven best once its upper bound is no greater than the lower bound of any other;
-until then :mod:`tailwise.planners.bounded_estimate` says which one to take.
+until then :mod:`tailwise.planners.bounded_report` says which one to take.
 
 A trial goes on only to pairs whose bounds differ, and ends where those of all that the chosen action leads to have met:
 there its last pair's bounds meet too. So every trial settles a pair, and the proof takes at most as many trials as
@@ -24,9 +24,11 @@ monotone in the costs-to-go at every level, so bounds of the next step's values 
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import time
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numba import config
@@ -36,26 +38,38 @@ from tailwise._random import Seed, generator, own_words, seed_text
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
 from tailwise.errors import OptionError
-from tailwise.models.simulator import short
+from tailwise.models import TabularMDP
+from tailwise.models.contract import Sense
+from tailwise.models.simulator import model_name, own_method, short
 from tailwise.planners import bounded_kernels as kernels
-from tailwise.planners.bounded_estimate import estimate
-from tailwise.planners.bounded_outcomes import Listing, SimulatorListing
-from tailwise.planners.bounded_plan import in_sense, make_bounded_row
-from tailwise.planners.bounded_play import Player
-from tailwise.planners.bounded_start import Bounds, cost_range, ranges_of, starting_point
+from tailwise.planners.bounded_report import estimate, play_episodes
+from tailwise.planners.outcome_model import (
+    ANY,
+    CostToGo,
+    OutcomeModel,
+    Range,
+    SimulatorOutcomes,
+    TableOutcomes,
+    ranges_from,
+    ranges_of,
+)
 from tailwise.planners.registry import register_planner
+from tailwise.risk.intervals import Interval
+from tailwise.search.action_rows import ActionRow
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.plan import Plan, StopReason
 from tailwise.search.rooted import RootedSearch
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bounds: TypeAlias = Range | Callable[[Any, int], Range]
 
 _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
 _FIRST_NODES = 1_024
 _UNLIMITED = 2**62
 _MOST_NODES = 2**31  # they are found by 32-bit ints
 _SLICE = 10_000  # nodes that are backed up between two looks at the clock: some hundredths of a second
-_KEPT = ("low", "high", "limits", "path", "book", "root_low", "root_high", "root_visits")  # of the trial
+_KEPT = ("low", "high", "limits", "path", "counters", "root_low", "root_high", "root_visits")  # of the search's arrays
 
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
@@ -113,7 +127,7 @@ class BoundedRtdp(RootedSearch[Plan]):
     True
     """
 
-    _binding: Listing
+    _binding: OutcomeModel
     _iterations_at = kernels.TRIALS
     _ends_by_itself = True
 
@@ -144,14 +158,14 @@ class BoundedRtdp(RootedSearch[Plan]):
         self._most_bytes = _UNLIMITED if max_memory is None else integer(max_memory, "max_memory", low=_NODE_BYTES)
         self._bounds = bounds if callable(bounds) else None
         self._max_states = integer(max_states, "max_states", low=1)
-        self._binding, start = starting_point(model, bounds, terminal_bounds)
-        self._looks_ahead = bounds is None and isinstance(self._binding, SimulatorListing)
+        self._binding, start = _starting_point(model, bounds, terminal_bounds)
+        self._looks_ahead = bounds is None and isinstance(self._binding, SimulatorOutcomes)
         horizon = int(model.horizon)
         none = np.empty(0)
-        self._trial = kernels.Trial(
+        self._search = kernels.SearchState(
             np.array([self.beta * float(model.discount) ** h for h in range(horizon)]), start.low, start.high,
             np.array([float(model.discount), slack, closeness, start.scale, 0.0]), np.zeros(horizon, np.int64),
-            np.zeros(kernels.BOOK_SIZE, np.int64), np.zeros(1, np.int64),
+            np.zeros(kernels.COUNTERS_SIZE, np.int64), np.zeros(1, np.int64),
             none, none, np.empty(0, np.int64), none, none, none, none,
         )  # fmt: skip
         self._nodes: kernels.Nodes
@@ -164,23 +178,22 @@ class BoundedRtdp(RootedSearch[Plan]):
         self._turn = Turn()
         rng = generator(seed)
         self._stream, self._seed_text = own_words(rng), seed_text(rng)
-        if isinstance(self._binding, SimulatorListing):
-            self._binding = self._binding.copy()
-        self._trial = copy.deepcopy(self._trial)
+        self._binding = self._binding.copy()
+        self._search = copy.deepcopy(self._search)
 
     def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
         self._nodes = copy.deepcopy(other._nodes, memo)
 
     def _memory(self) -> dict[str, Any]:
         used = int(self._nodes.store.used[0])
-        trial = {name: getattr(self._trial, name) for name in _KEPT}
+        search = {name: getattr(self._search, name) for name in _KEPT}
         nodes = store_memory(self._nodes.store), self._nodes.low[:used].copy(), self._nodes.high[:used].copy()
         sweep = self._pending, self._is_pruned
-        return {"binding": self._binding.memory(), "trial": trial, "nodes": nodes, "sweep": sweep}
+        return {"binding": self._binding.memory(), "search": search, "nodes": nodes, "sweep": sweep}
 
     def _recall(self, memory: dict[str, Any]) -> None:
         self._binding.recall(memory["binding"])
-        self._trial = kernels.fitted(self._trial._replace(**memory["trial"]), *self._binding.widths)
+        self._search = kernels.fitted(self._search._replace(**memory["search"]), *self._binding.max_branching)
         kept, low, high = memory["nodes"]
         store = recalled_store(kept)
         capacity, used = store.words.shape[0], int(store.used[0])
@@ -211,27 +224,27 @@ class BoundedRtdp(RootedSearch[Plan]):
         if size == 0:
             self._binding.fail(handle, -1, step)
         self._step, self._handle, self._pending, self._is_pruned = step, handle, np.empty(0, np.int64), False
-        self._trial.book[:] = 0
-        self._trial.book[kernels.ROOT_STEP] = self._trial.book[kernels.STEP] = step
-        self._trial.book[kernels.NEXT_SWEEP] = self._nodes.store.used[0]
-        self._trial.path[step] = self._key(handle, step)
-        self._trial = self._trial._replace(
+        self._search.counters[:] = 0
+        self._search.counters[kernels.ROOT_STEP] = self._search.counters[kernels.STEP] = step
+        self._search.counters[kernels.NEXT_SWEEP] = self._nodes.store.used[0]
+        self._search.path[step] = self._key(handle, step)
+        self._search = self._search._replace(
             root_low=np.full(size, -np.inf), root_high=np.full(size, np.inf), root_visits=np.zeros(size, np.int64)
         )
-        self._trial = kernels.fitted(self._trial, *self._binding.widths)
+        self._search = kernels.fitted(self._search, *self._binding.max_branching)
 
     def _look_ahead(self, handle: int, step: int) -> None:
         """Let the first bounds hold for all that a new root can reach; those that were learned hold already."""
-        assert isinstance(self._binding, SimulatorListing)
+        assert isinstance(self._binding, SimulatorOutcomes)
         if self._binding.list_ahead(handle, int(self.model.horizon) - step, self._max_states):
             start = ranges_of(self._binding.known(), self.model.horizon, self.model.discount)
-            self._trial = self._trial._replace(low=start.low, high=start.high)
-            self._trial.limits[kernels.SCALE] = start.scale
+            self._search = self._search._replace(low=start.low, high=start.high)
+            self._search.limits[kernels.SCALE] = start.scale
 
     # ---------------------------------------------------------------- planning
 
     def _counts(self) -> Ints:
-        return self._trial.book
+        return self._search.counters
 
     def _first_chunk(self) -> int:
         return 1
@@ -242,18 +255,18 @@ class BoundedRtdp(RootedSearch[Plan]):
         if not _is_compiled:
             with compile_notice():
                 self._carry_back(self._pending, 0, 0)
-                kernels.run_trials(self._binding.table, self._nodes, self._trial, self._stream, 0, 0)
-                estimate(self._binding.table, self._nodes, self._trial, np.empty(0, np.int64), 1)
+                kernels.run_trials(self._binding.table, self._nodes, self._search, self._stream, 0, 0)
+                estimate(self._binding.table, self._nodes, self._search, np.empty(0, np.int64), 1)
             _is_compiled = True
 
     def _run(self, trials: int) -> StopReason | None:
         """Run a chunk of trials, and fill in what it asks for; return a reason to stop, if there is one."""
-        book = self._trial.book
-        target = book[kernels.TRIALS] + trials
+        counters = self._search.counters
+        target = counters[kernels.TRIALS] + trials
         while not self._pending.size or self._sweep():
-            left = int(target - book[kernels.TRIALS])
-            status = kernels.run_trials(self._binding.table, self._nodes, self._trial, self._stream, left, _SLICE)
-            h, handle = int(book[kernels.WHERE_STEP]), int(book[kernels.WHERE_STATE])
+            left = int(target - counters[kernels.TRIALS])
+            status = kernels.run_trials(self._binding.table, self._nodes, self._search, self._stream, left, _SLICE)
+            h, handle = int(counters[kernels.WHERE_STEP]), int(counters[kernels.WHERE_STATE])
             if status == kernels.PROVEN:
                 return StopReason.PROVEN
             if status == kernels.ENOUGH:
@@ -263,7 +276,7 @@ class BoundedRtdp(RootedSearch[Plan]):
                 reason = StopReason.MAX_MEMORY
             elif status == kernels.NEEDS_OUTCOMES:
                 self._binding.list_outcomes(handle)
-                self._trial = kernels.fitted(self._trial, *self._binding.widths)
+                self._search = kernels.fitted(self._search, *self._binding.max_branching)
             elif status == kernels.NEEDS_TERMINAL:
                 self._binding.list_terminal_cost(handle)
             elif status == kernels.NEEDS_BOUNDS:
@@ -275,15 +288,15 @@ class BoundedRtdp(RootedSearch[Plan]):
             if status == kernels.FULL:
                 reason = self._make_room()
             if reason is not None:
-                self._carry_back(self._trial.path, self._step + 1, int(book[kernels.STEP]))
-                book[kernels.STEP] = self._step
+                self._carry_back(self._search.path, self._step + 1, int(counters[kernels.STEP]))
+                counters[kernels.STEP] = self._step
                 return reason
         return None
 
     def _begin_sweep(self) -> None:
         """Line up every node from the root's step on."""
         self._pending = self._nodes.store.words[self._by_step(), 0]
-        self._trial.book[kernels.NEXT_SWEEP] = self._trial.book[kernels.VISITED] + self._pending.size
+        self._search.counters[kernels.NEXT_SWEEP] = self._search.counters[kernels.VISITED] + self._pending.size
 
     def _sweep(self) -> bool:
         """Back up some of the nodes that are lined up, last steps first; return whether that was all."""
@@ -294,7 +307,7 @@ class BoundedRtdp(RootedSearch[Plan]):
         return first == 0
 
     def _carry_back(self, keys: Ints, first: int, last: int) -> None:
-        kernels.carry_back(self._binding.table, self._nodes, self._trial, keys, first, last)
+        kernels.carry_back(self._binding.table, self._nodes, self._search, keys, first, last)
 
     def _key(self, handle: int, step: int) -> int:
         return handle * (int(self.model.horizon) + 1) + step
@@ -304,9 +317,9 @@ class BoundedRtdp(RootedSearch[Plan]):
         assert self._bounds is not None
         state = self._binding.state(handle)
         answer = self._bounds(state, h)
-        low, high = cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
-        self._trial.key[0] = self._key(handle, h)
-        node = int(intern_rows(self._nodes.store, self._trial.key[None, :])[0])
+        low, high = _cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
+        self._search.key[0] = self._key(handle, h)
+        node = int(intern_rows(self._nodes.store, self._search.key[None, :])[0])
         if node < 0:
             return kernels.FULL
         self._nodes.low[node], self._nodes.high[node] = low, high
@@ -321,7 +334,7 @@ class BoundedRtdp(RootedSearch[Plan]):
     @property
     def _room(self) -> int:
         """How many nodes are allowed."""
-        return max(1, min(self._most_nodes, (self._most_bytes - self._binding.bytes) // _NODE_BYTES))
+        return max(1, min(self._most_nodes, (self._most_bytes - self._binding.num_bytes) // _NODE_BYTES))
 
     def _make_room(self) -> StopReason | None:
         """Forget what the root does not reach, once for each root, or grow; say why to stop where neither helps."""
@@ -329,7 +342,7 @@ class BoundedRtdp(RootedSearch[Plan]):
         kept = np.arange(used)
         if not self._is_pruned:
             order = self._by_step()
-            kept = np.flatnonzero(kernels.reachable(self._binding.table, self._nodes, self._trial, order))
+            kept = np.flatnonzero(kernels.reachable(self._binding.table, self._nodes, self._search, order))
             self._is_pruned = True
         if kept.size > capacity // 2:
             capacity = min(2 * capacity, room)
@@ -355,55 +368,95 @@ class BoundedRtdp(RootedSearch[Plan]):
 
     def _report(self, before: list[Ints], begun: float, stopped: StopReason) -> Plan:
         (old,) = before
-        trial, listing, sense = self._trial, self._binding, self.model.sense
-        low, high = trial.root_low, np.maximum(trial.root_low, trial.root_high)
-        proven = bool(kernels.is_proven(trial))
-        visited = int(trial.book[kernels.VISITED] - old[kernels.VISITED])
+        search, nodes, model, sense = self._search, self._nodes, self._binding, self.model.sense
+        low, high = search.root_low, np.maximum(search.root_low, search.root_high)
+        proven = bool(kernels.is_proven(search))
+        visited = int(search.counters[kernels.VISITED] - old[kernels.VISITED])
         if proven:
             points = low + (high - low) / 2
         else:  # a callback is told every 50 ms; else a sweep may cost what the trials did
             most = _SLICE if stopped is StopReason.UNTIL else max(_SLICE, visited)
-            points = estimate(listing.table, self._nodes, trial, self._by_step(), most)
+            points = estimate(model.table, nodes, search, self._by_step(), most)
         # once proven the bounds decide, before that the estimates; of equals the lesser upper bound, and lower one
         best = int(np.lexsort((low, high) if proven else (low, high, points))[0])
-        actions, visits = listing.actions(self._handle), trial.root_visits.tolist()
-        rows = tuple(
-            make_bounded_row(
-                action,
-                listing.action_name(action, self._handle),
-                visits[k],
-                sum(visits),
-                float(points[k]) if sense == "cost" else 0.0 - float(points[k]),
-                in_sense(low[k], high[k], sense),
-            )
-            for k, action in enumerate(actions)
-        )
-        bounds = in_sense(low.min(), high.min(), sense)
-        player = Player(listing, self._nodes, trial, self._handle, self._step, int(self._stream[0]) >> 1, sense)
+        actions, visits = model.actions(self._handle), search.root_visits.tolist()
+        unknown = (math.nan,) * 4  # no totals are sampled
+        rows = []
+        for k, action in enumerate(actions):
+            share, certain = visits[k] / max(1, sum(visits)), _in_sense(low[k], high[k], sense)
+            point = float(points[k]) if sense == "cost" else 0.0 - float(points[k])
+            rows.append(
+                ActionRow(
+                    action, model.action_name(action, self._handle), visits[k], share, point, *unknown, certain,
+                    lower=certain.low, upper=certain.high,
+                )
+            )  # fmt: skip
+        bounds = _in_sense(low.min(), high.min(), sense)
+        handle, step, seed = self._handle, self._step, int(self._stream[0]) >> 1
+
+        @functools.cache
+        def played(position: int) -> Floats:
+            return play_episodes(model, nodes, search, (handle, position, step), seed)
+
         return Plan(
             action=rows[best].action,
             label=rows[best].label,
             value=min(max(rows[best].erm, bounds.low), bounds.high),
-            rows=rows,
+            rows=tuple(rows),
             state=self.state,
             step=self._step,
             beta=self.beta,
-            root_beta=float(trial.betas[self._step]),
+            root_beta=float(search.betas[self._step]),
             sense=sense,
-            iterations=int(trial.book[kernels.TRIALS] - old[kernels.TRIALS]),
+            iterations=int(search.counters[kernels.TRIALS] - old[kernels.TRIALS]),
             simulator_steps=visited,
-            nodes=int(self._nodes.store.used[0]),
-            bytes=_NODE_BYTES * self._nodes.low.size + self._binding.bytes,
+            nodes=int(nodes.store.used[0]),
+            bytes=_NODE_BYTES * nodes.low.size + model.num_bytes,
             seconds=time.perf_counter() - begun,
             stopped=stopped,
             interval_meaning="the risk of the action, followed by optimal ones, is in it with certainty",
-            totals=player.totals,
+            totals=lambda position: played(position).copy() if sense == "cost" else 0.0 - played(position),
             method="bounded RTDP",
             unit="trials",
             lower=bounds.low,
             upper=bounds.high,
             proven=proven,
         )
+
+
+def _starting_point(model: Any, bounds: Bounds | None, terminal_bounds: Range | None) -> tuple[OutcomeModel, CostToGo]:
+    """Return the outcomes of a model and the bounds to begin with."""
+    asked = CostToGo(np.empty(0), np.empty(0), 0.0)
+    if isinstance(model, TabularMDP):
+        if bounds is not None and not callable(bounds):
+            raise OptionError("the costs of a table are known: leave bounds out, or give a function of (state, h)")
+        table = TableOutcomes(model)
+        return table, asked if bounds is not None else ranges_of(table.table, model.horizon, model.discount)
+    if bounds is None or callable(bounds):
+        return SimulatorOutcomes(model, ANY, ANY), asked
+    step = _cost_range(bounds, "bounds", model.sense)
+    terminal = 0.0, 0.0
+    if own_method(model, "terminal_cost") is not None:
+        if terminal_bounds is None:
+            raise OptionError(f"{model_name(model)} has terminal costs: give terminal_bounds=(least, greatest) too")
+        terminal = _cost_range(terminal_bounds, "terminal_bounds", model.sense)
+    steps = [step] * int(model.horizon)  # any outcome may end the episode
+    return SimulatorOutcomes(model, step, terminal), ranges_from(steps, steps, terminal, model.discount)
+
+
+def _in_sense(low: float, high: float, sense: Sense) -> Interval:
+    """Return bounds of a cost as bounds in the model's sense."""
+    return Interval(float(low), float(high)) if sense == "cost" else Interval(0.0 - float(high), 0.0 - float(low))
+
+
+def _cost_range(given: Any, name: str, sense: str) -> Range:
+    """Return a pair (low, high) in the model's sense as a range of costs, or raise ``OptionError``."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise OptionError(f"{name} is {short(given)}; expected a pair (low, high)")
+    low, high = real(given[0], f"{name}[0]"), real(given[1], f"{name}[1]")
+    if low > high:
+        raise OptionError(f"{name} is ({low:g}, {high:g}); the first must not exceed the second")
+    return (low, high) if sense == "cost" else (0.0 - high, 0.0 - low)
 
 
 register_planner(
