@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from explore.line import Line
 from tailwise import domains
+from tailwise._text import span
 from tailwise.cli.app import app
 from tailwise.errors import RunError, TailwiseError
 from tailwise.explore import Session, layout
 from tailwise.explore.server import PageServer
-from tailwise.report.words import span
 
 pytest.importorskip("dash", reason="dash is not installed: no test of the explorer's page")
 pytestmark = pytest.mark.compiled
@@ -145,7 +145,7 @@ def test_bounds_are_shown_as_bounds():
 def test_an_answer_without_iterations_has_no_curve_over_them():
     session = Session(domains.make("grid-mdp"), beta=0.03)
     assert session.wait(60.0)
-    assert len(session.view().moment.trace) == 1
+    assert session.view().moment.trajectory.iterations.size == 1
     assert "Estimates by iterations" not in str(layout.curves(session.view()))
 
 

@@ -35,7 +35,7 @@ def test_the_exact_optimum_stands_beside_a_search():
     session = Session(mdp, beta=0.5, planner="tree", iterations=100)
     view = settled(session)
     assert view.moment.exact.value == backward_induction(mdp, 0.5).value
-    assert view.moment.trace[-1][0] == 100
+    assert view.moment.trajectory.iterations[-1] == 100
 
 
 def test_an_episode_adds_up_and_ends():
@@ -107,10 +107,10 @@ def test_a_search_can_be_cancelled_and_goes_on():
     while session.view().moment.plan is None:
         assert not session.wait(0.05)
     session.cancel()
-    first = settled(session).moment.trace[-1][0]
+    first = settled(session).moment.trajectory.iterations[-1]
     assert 0 < first < 10**9
     session.search_on()
-    while session.view().moment.trace[-1][0] <= first:
+    while session.view().moment.trajectory.iterations[-1] <= first:
         assert not session.wait(0.05)
     session.cancel()
     assert settled(session).status.label == ""

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tailwise._text import MISSING, number, span
+from tailwise._text import number, span
 from tailwise.explore import figures
 from tailwise.explore.session import Session, View
 from tailwise.models.simulator import model_name
-from tailwise.search import Plan
 
 BETA_STEPS = 20  # of the slider, in each power of ten
 LEAST_BETA, MOST_BETA = -6, 2  # powers of ten; its first position is 0
@@ -145,53 +144,31 @@ def decision(session: Session, view: View) -> Any:
     said = [html.H2(["Take ", html.Strong(label, id="action"), f" {where}"])]
     if view.status.label == "searching":
         said.append(html.P("So far; the search is under way.", className="note"))
-    is_itself = getattr(plan, "is_exact", False)
-    if is_itself:
+    if plan.is_exact:
         said.append(html.P("This is the exact optimum."))
     elif exact is not None:
         verdict = "the search agrees" if plan.action in exact.optimal_actions else "the search has not found it"
         said.append(html.P(f"Exact optimum: {exact.label}; {verdict}."))
-    sure = {} if exact is None or is_itself else {row.action: row for row in exact.rows}
-    known = {row.action: row for row in getattr(plan, "rows", ())}
-    is_sampled = any(math.isfinite(getattr(row, "mean", math.nan)) for row in known.values())
-    sampled = ["sampled mean", "worst seen"] if is_sampled else []
-    columns = [
-        "action",
-        "take it",
-        "ERM is in" if getattr(plan, "is_bounded", False) else "ERM",
-        *(["exact ERM"] if sure else []),
-        *sampled,
-        "visits",
-    ]
+    columns = {name: cells for name, cells in plan.columns.items() if name not in ("share", "std")}
+    columns.pop("min" if plan.sense == "cost" else "max", None)
+    if exact is not None and not plan.is_exact:
+        columns["exact ERM"] = tuple(number(row.erm) for row in exact.rows)
     rows = []
-    for k, action in enumerate(session.actions(moment.state)):
-        row, name = known.get(action), session.action_text(action, moment.state)
-        take = html.Button("Take", id={"type": "act", "place": h, "action": k}, **{"aria-label": f"Take {name}"})
-        exactly = [number(getattr(sure.get(action), "erm", math.nan))] if sure else []
-        worst = getattr(row, "maximum" if session.model.sense == "cost" else "minimum", math.nan)
-        seen = [number(getattr(row, "mean", math.nan)), number(worst)] if is_sampled else []
-        cells = [name, take, _risk(plan, row), *exactly, *seen, f"{getattr(row, 'visits', 0):,}"]
-        rows.append((cells, action == plan.action))
-    said.append(_table("Actions", columns, rows))
-    kind = getattr(plan, "planner", "") or view.settings.planner
-    work = f"{kind}: {moment.trace[-1][0]:,} iterations" if moment.trace else ""
-    why = getattr(getattr(plan, "stopped", None), "message", "")
-    parts = filter(None, (work, why, getattr(plan, "reason", "")))
+    for k, row in enumerate(plan.rows):
+        take = html.Button("Take", id={"type": "act", "place": h, "action": k}, **{"aria-label": f"Take {row.label}"})
+        name, *cells = (cells[k] for cells in columns.values())
+        rows.append(([name, take, *cells], row.action == plan.action))
+    first, *others = columns
+    said.append(_table("Actions", [first, "take it", *others], rows))
+    done = f"{moment.trajectory.iterations[-1]:,} {plan.unit}" if moment.trajectory is not None else ""
+    parts = filter(None, (f"{plan.planner or view.settings.planner}: {done}", plan.stopped.message, plan.reason))
     said.append(html.P("; ".join(parts) + ".", className="note"))
     return said
 
 
 def curves(view: View) -> Any:
     """Return the distributions after the actions, and how the estimates came about."""
-    moment = view.moment
-    if not isinstance(moment.plan, Plan):
-        return []
-    drawn = [
-        ("Totals as sampled", "distribution", figures.totals(moment.plan)),
-        ("How probable is worse?", "exceedance", figures.exceedance(moment.plan)),
-        ("Estimates by iterations", "convergence", figures.convergence(moment) if len(moment.trace) > 1 else None),
-    ]
-    return [_graph(title, name, figure) for title, name, figure in drawn if figure is not None]
+    return [_graph(title, name, figure) for title, name, figure in figures.of_moment(view.moment)]
 
 
 def frontier(session: Session, view: View) -> Any:
@@ -235,11 +212,11 @@ def episode(session: Session, view: View) -> Any:
         taken = "" if moment.taken is None else session.action_text(moment.taken, moment.state)
         cost = "" if moment.taken is None else number(moment.cost)
         look = html.Button("Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at step {h}"})
-        risk = _worth(moment.plan)
+        worth = "" if moment.plan is None else moment.plan.worth
         state = session.state_text(moment.state)
-        rows.append(([str(h), look, state, thought, risk, taken, cost, number(moment.accrued)], h == view.place))
+        rows.append(([str(h), look, state, thought, worth, taken, cost, number(moment.accrued)], h == view.place))
     unit = session.model.sense
-    columns = ["step", "look at it", "state", "advised", "ERM to go", "taken", unit, f"total {unit} before"]
+    columns = ["step", "look at it", "state", "advised", "worth", "taken", unit, f"total {unit} before"]
     text = (
         "Take an action above to go on; at an earlier step it begins another course."
         if view.total is None
@@ -280,17 +257,3 @@ def _table(name: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[Any]
     )
     caption = {"role": "region", "aria-label": name}
     return html.Div(html.Table([head, body]), className="wide", tabIndex=0, **caption)
-
-
-def _risk(plan: Any, row: Any) -> str:
-    """Return what one of a plan's rows is worth; of bounded RTDP what its risk lies in, with certainty."""
-    if row is None:
-        return MISSING
-    return span(*row.interval) if getattr(plan, "is_bounded", False) else number(getattr(row, "erm", None))
-
-
-def _worth(plan: Any) -> str:
-    """Return what a plan is worth, or its bounds."""
-    if getattr(plan, "is_bounded", False):
-        return span(plan.lower, plan.upper)
-    return number(getattr(plan, "value", None))

@@ -24,11 +24,12 @@ from tailwise.models.check import require_model
 from tailwise.models.simulator import action_label, own_method, short
 from tailwise.planners import ExactPlanner, Planner, list_planners, make_planner
 from tailwise.planners.make import AutoPlanner, lists_outcomes
-from tailwise.planners.protocol import takes
+from tailwise.planners.protocol import as_plan, takes
+from tailwise.report.recording import Recorder
 from tailwise.search import Plan
+from tailwise.search.plan import Trajectory
 
 _OFFERED = ("auto", "exact", "bounded", "learned", "tree", "erm-mcts", "acc-mcts", "uct")
-_MOST_TRACED = 400  # points of the curves over iterations
 _FRONTIER = "laying out the frontier"
 _EPISODES = 50  # of each beta on the frontier of a simulator
 
@@ -53,21 +54,21 @@ class Moment:
         Where it is taken; its step is its place among the moments.
     accrued : float
         Discounted total before it.
-    plan : object or None
+    plan : Plan or None
         What the planner thinks so far.
     exact : Plan or None
         The exact optimum, of a table that is solved in no time.
-    trace : tuple of (int, tuple of ActionRow)
-        Iterations, and what was thought of each action by then.
+    trajectory : Trajectory or None
+        How the plan came about.
     taken, cost : object, float
         The action that was taken, None if none yet, and what it cost.
     """
 
     state: Any
     accrued: float = 0.0
-    plan: Any = None
-    exact: Any = None
-    trace: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+    plan: Plan | None = None
+    exact: Plan | None = None
+    trajectory: Trajectory | None = None
     taken: Any = None
     cost: float = 0.0
 
@@ -140,6 +141,7 @@ class Session:
         self._worker, self._beside = Worker(), Worker()
         self._under_way: Any = None  # what the frontier is being laid out for
         self._version, self._episode, self._planner = 0, -1, None
+        self._recorder = Recorder()
         self._frontiers: dict[Any, Frontier] = {}
         first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), planner, model.start)
         self._check(first)
@@ -294,7 +296,7 @@ class Session:
         h, settings = self._place, self._settings
         planner = self._planner if more else None
         if planner is None:
-            self._moments[h] = replace(self._moments[h], plan=None, exact=None, trace=())
+            self._moments[h] = replace(self._moments[h], plan=None, exact=None, trajectory=None)
         self._planner = None
 
         self._worker.start("searching", lambda ticket: self._search(ticket, h, settings, planner))
@@ -333,19 +335,14 @@ class Session:
                 self._store(ticket, h, exact=solver.decision())
             planner = make_planner(self.model, settings.beta, kind=settings.planner, seed=self._seed)
             planner.reset(moment.state, h, **({"accrued": moment.accrued} if takes(planner.reset, "accrued") else {}))
-        trace = list(moment.trace)
-        before = trace[-1][0] if trace else 0
+            self._recorder = Recorder()
+        recorder = self._recorder
+        before = recorder.iterations
 
-        def note(plan: Any) -> bool:
-            if isinstance(plan, Plan):
-                plan = replace(plan, tree=None)  # which would make the search keep a copy of its tree
-            now = before + plan.iterations
-            if trace and trace[-1][0] == now:
-                trace.pop()
-            trace.append((now, getattr(plan, "rows", ())))
-            if len(trace) > _MOST_TRACED:
-                del trace[1::2]
-            self._store(ticket, h, plan=plan, trace=tuple(trace))
+        def note(decision: Any) -> bool:
+            plan = replace(as_plan(decision, planner), tree=None)  # which would make the search keep a copy of its tree
+            recorder.note(plan, before)
+            self._store(ticket, h, plan=plan, trajectory=recorder.trajectory)
             return ticket.is_cancelled
 
         def watch(iterations: int, _: float) -> None:

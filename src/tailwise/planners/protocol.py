@@ -11,13 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
+import numpy as np
+
 from tailwise._random import Seed
 from tailwise.errors import OptionError
 from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
+from tailwise.models.simulator import action_label
+from tailwise.risk.intervals import Interval
+from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.anytime import one_thread
 
 
@@ -134,6 +140,24 @@ class Planner(Protocol):
     def fresh(self, seed: Seed = None) -> Self:
         """Return an equal planner at the model's start, with a new seed, which has found nothing yet."""
         ...
+
+
+def as_plan(decision: Any, planner: Any) -> Plan:
+    """Return a decision as a :class:`tailwise.Plan`; of a stranger's the action is all that is known."""
+    if isinstance(decision, Plan):
+        return decision
+    model, state, h, unknown = planner.model, planner.state, planner.step, Interval(-math.inf, math.inf)
+    allowed = model.actions(state)
+    rows = tuple(
+        ActionRow(action, action_label(model, action, state), 0, 0.0, *(math.nan,) * 5, unknown)
+        for action in (range(int(allowed)) if isinstance(allowed, (int, np.integer)) else allowed)
+    )
+    beta = float(getattr(planner, "beta", 0.0))
+    return Plan(
+        decision.action, action_label(model, decision.action, state), math.nan, rows, state, h, beta,
+        beta * float(model.discount) ** h, model.sense, 0, 0, 0, 0, 0.0, StopReason.ITERATIONS,
+        method=type(planner).__name__,
+    )  # fmt: skip
 
 
 def takes(method: Callable[..., Any], keyword: str) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from tailwise.evaluation import Frontier
 from tailwise.report.document import Chart
 from tailwise.report.page import label
-from tailwise.report.paper_plots import COLOURS
+from tailwise.report.paper_plots import COLOURS as COLOURS
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.search.plan import Trajectory
 

@@ -135,11 +135,6 @@ def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
             "Not recorded. `tailwise plan --report` and `tailwise.report.recorded_plan` make plans that know their way."
         )]  # fmt: skip
     order = places(plan)[:MOST_ACTIONS]
-    part = type(trajectory)(
-        trajectory.iterations, trajectory.chosen, *(
-            getattr(trajectory, name)[:, order] for name in ("erms", "visits", "lows", "highs")
-        )
-    )  # fmt: skip
     exact: list[float] = []
     if solution is not None:
         ids = solution.mdp.actions(solution.mdp.start)
@@ -151,7 +146,7 @@ def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
     return [
         heading,
         charts.convergence(
-            [plan.rows[k].label for k in order], part, exact=exact,
+            [plan.rows[k].label for k in order], trajectory.of(order), exact=exact,
             caption=(
                 f"Estimated {what} of each action, with its interval where there is one, and its share of the visits, "
                 "against the iterations done." + (" Dotted: the exact values." if exact else "")

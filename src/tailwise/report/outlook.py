@@ -137,13 +137,20 @@ def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) ->
             pass
         else:
             return Outlooks(_zip(plan.rows, laws), EXACT, True)
-    known = [row.distribution for row in plan.rows]
-    if any(known):
-        return Outlooks(_zip(plan.rows, known), EXACT if plan.is_exact else LEARNED, plan.is_exact)
-    samples = [plan.samples(row.action) for row in plan.rows]
-    found = [Returns(totals, plan.sense) if totals.size > 1 else None for totals in samples]
+    found = known_totals(plan)
+    if any(row.distribution for row in plan.rows):
+        return Outlooks(_zip(plan.rows, found), EXACT if plan.is_exact else LEARNED, plan.is_exact)
     source = OPTIMAL if plan.is_exact else PLAYED if plan.is_bounded else SAMPLED
     return Outlooks(_zip(plan.rows, found), source, False)
+
+
+def known_totals(plan: Plan) -> list[Measures | None]:
+    """Return what a plan itself knows of the total after each action: its distribution, a sample, or nothing."""
+    return [row.distribution or _sample(plan.samples(row.action), plan) for row in plan.rows]
+
+
+def _sample(totals: Floats, plan: Plan) -> Returns | None:
+    return Returns(totals, plan.sense) if totals.size > 1 and np.isfinite(totals).all() else None
 
 
 def law_after(table: TabularMDP, solution: Solution, action: int) -> ReturnDistribution:

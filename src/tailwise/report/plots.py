@@ -139,23 +139,33 @@ def tree(what: Plan | NodeView | Solution, *, most: int = trees.MOST_PARTS) -> A
 def figure(chart: Chart) -> Any:
     """Return a chart of a report as a plotly figure in light colours."""
     graph_objects = require("plotly.graph_objects", "report", "drawing a plot")
-    data, layout = _coloured([list(chart.traces), chart.layout])
     axes = {"gridcolor": _THEME["grid"], "zerolinecolor": _THEME["grid"], "automargin": True}
-    layout = {key: {**axes, **value} if key[1:].startswith("axis") else value for key, value in layout.items()}
-    margin = {"l": 60, "r": 12, "t": 40, "b": 44, **layout.pop("margin", {})}
+    margin = {"l": 60, "r": 12, "t": 40, "b": 44}
     page = {"paper_bgcolor": "#fff", "plot_bgcolor": "#fff", "font": {"color": _THEME["text"]}, "margin": margin}
+    drawn = plain_figure(chart, _THEME, page, axes)
     if chart.names:
-        data = [{**trace, "maxdepth": 5} for trace in data]
-    return graph_objects.Figure(data, {**page, **layout, "height": chart.height})
+        drawn["data"] = [{**trace, "maxdepth": 5} for trace in drawn["data"]]
+    return graph_objects.Figure(drawn["data"], drawn["layout"])
 
 
-def _coloured(value: Any) -> Any:
+def plain_figure(
+    chart: Chart, colours: Mapping[str, str], look: Mapping[str, Any], axis: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a chart as plotly's plain data, with its colours that follow a page, and the look of that page."""
+    data, layout = _coloured([list(chart.traces), chart.layout], colours)
+    layout = {key: {**axis, **value} if key[1:].startswith("axis") else value for key, value in layout.items()}
+    margin = {**look["margin"], **layout.pop("margin", {})}
+    return {"data": data, "layout": {**look, **layout, "margin": margin, "height": chart.height}}
+
+
+def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
         return {
-            key: _THEME[item[1:]] if "color" in key and isinstance(item, str) and item[:1] == "@" else _coloured(item)
+            key: colours[item[1:]] if "color" in key and isinstance(item, str) and item[:1] == "@"
+            else _coloured(item, colours)
             for key, item in value.items()
-        }
-    return [_coloured(item) for item in value] if isinstance(value, list) else value
+        }  # fmt: skip
+    return [_coloured(item, colours) for item in value] if isinstance(value, list) else value
 
 
 def _parts(what: Totals) -> tuple[list[tuple[str, Measures]], str, float | None]:

@@ -1,8 +1,4 @@
-"""A plan made with its way recorded: the same search in growing parts, looked at after each.
-
-Searches can be called again to continue, and their result does not depend on how often they are: so a search that is
-not recorded pays nothing for this, and a recorded one gives the same plan.
-"""
+"""A plan made with its way recorded: what the search says when it asks, every 50 ms, whether to go on."""
 
 from __future__ import annotations
 
@@ -12,15 +8,45 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._progress import PlanProgress, followed_plan
-from tailwise._validate import integer, thread_count
+from tailwise._progress import PlanProgress
 from tailwise.errors import OptionError
 from tailwise.planners.protocol import plan_in_threads
 from tailwise.search import RootedSearch
-from tailwise.search.plan import Plan, StopReason, Trajectory
+from tailwise.search.plan import Plan, Trajectory
 
-_FIRST, _GROWTH = 16, 1.3
-_UNLIMITED = 2**62
+_MOST = 400  # points that are kept
+
+
+class Recorder:
+    """The way of one decision's plans: what each said, a point for each number of iterations, the latest last."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[Any, ...]] = []
+
+    @property
+    def iterations(self) -> int:
+        """Iterations done by the last point."""
+        return int(self._seen[-1][0]) if self._seen else 0
+
+    def note(self, plan: Plan, before: int = 0) -> None:
+        """Keep what a plan says, which was made after ``before`` iterations of other calls."""
+        if not plan.rows:
+            return
+        done = before + plan.iterations
+        if self._seen and self._seen[-1][0] == done:
+            self._seen.pop()
+        columns = zip(*((row.erm, row.visits, *row.interval) for row in plan.rows), strict=True)
+        self._seen.append((done, plan.rows.index(plan.chosen), *map(np.array, columns)))
+        if len(self._seen) > _MOST:
+            del self._seen[1::2]
+
+    @property
+    def trajectory(self) -> Trajectory | None:
+        """All of it; None if there is nothing."""
+        if not self._seen:
+            return None
+        done, chosen, *numbers = (np.array(column) for column in zip(*self._seen, strict=True))
+        return Trajectory(done, chosen, *(column.astype(np.float64) for column in numbers))
 
 
 def recorded_plan(
@@ -31,6 +57,7 @@ def recorded_plan(
     threads: int = 1,
     until: Callable[[Plan], bool] | None = None,
     progress: PlanProgress = None,
+    **keywords: Any,
 ) -> Any:
     """Plan as ``planner.plan`` does, and record how estimates and visits evolved, for :meth:`tailwise.Plan.report`.
 
@@ -38,13 +65,13 @@ def recorded_plan(
     ----------
     planner : Planner
         What plans. Tree searches, learned-model searches and bounded RTDP are recorded; others plan without.
-    iterations, seconds, threads, until, progress : optional
+    iterations, seconds, threads, until, progress, **keywords : optional
         As for ``planner.plan``; with ``iterations`` the result is the same.
 
     Returns
     -------
     Plan
-        Of the planner's kind. Its iterations, simulator steps and seconds are those of all parts.
+        With its way in ``origin.trajectory``.
 
     Raises
     ------
@@ -60,60 +87,17 @@ def recorded_plan(
     >>> plan.iterations, plan.rows == same.rows
     (2000, True)
     """
-    thread_count(threads)
-    limit = _UNLIMITED if iterations is None else integer(iterations, "iterations", low=1)
     if iterations is None and seconds is None and until is None:
         raise OptionError("a recorded plan needs a limit: iterations=, seconds= or until=")
-    with followed_plan(progress, iterations, seconds) as tell:
-        return _recorded(planner, limit, seconds, threads, until, tell)
-
-
-def _recorded(
-    planner: Any,
-    limit: int,
-    seconds: float | None,
-    threads: int,
-    until: Callable[[Plan], bool] | None,
-    tell: Callable[[int, float], None] | None,
-) -> Any:
-    done, steps, used = 0, 0, 0.0
-    seen: list[tuple[Any, ...]] = []
-
-    def whole(part: Any) -> Any:
-        return replace(
-            part, iterations=done + part.iterations, simulator_steps=steps + part.simulator_steps,
-            seconds=used + part.seconds,
-        )  # fmt: skip
-
-    def holds(part: Any) -> bool:
-        return until is not None and until(whole(part))
-
-    def told(part: int, time: float) -> None:
-        if tell is not None:
-            tell(done + part, used + time)
-
-    watch: dict[str, Any] = {"until": until and holds, "progress": tell and told}
+    limits = {"iterations": iterations, "seconds": seconds, "progress": progress, **keywords}
     if not isinstance(getattr(planner, "planner", planner), RootedSearch):  # of AutoPlanner, the one it took
-        most = limit if limit < _UNLIMITED else None
-        return plan_in_threads(planner, threads, iterations=most, seconds=seconds, **watch)
-    size = _FIRST * threads  # all sizes are multiples of it, or the trees would get other shares of the iterations
-    while True:
-        plan: Any = None  # a living plan would make the search keep a copy of its tree
-        left = None if seconds is None else seconds - used
-        plan = plan_in_threads(planner, threads, iterations=min(size, limit - done), seconds=left, **watch)
-        done, steps, used = done + plan.iterations, steps + plan.simulator_steps, used + plan.seconds
-        columns = [(row.erm, row.visits, *row.interval) for row in plan.rows]
-        position = next(k for k, row in enumerate(plan.rows) if row.action == plan.action)
-        seen.append((done, position, *zip(*columns, strict=True)))
-        out_of_time = seconds is not None and used >= seconds
-        if plan.stopped is not StopReason.ITERATIONS or done >= limit or out_of_time:
-            break
-        size = threads * max(_FIRST, int(done * (_GROWTH - 1.0)) // threads)
-    cut = out_of_time and done < limit and plan.stopped is StopReason.ITERATIONS
-    stopped = StopReason.SECONDS if cut else plan.stopped
-    iterations_seen, chosen, erms, visits, lows, highs = (np.array(column) for column in zip(*seen, strict=True))
-    trajectory = Trajectory(
-        iterations_seen, chosen, erms.astype(float), visits.astype(float), lows.astype(float), highs.astype(float)
-    )
-    origin = None if plan.origin is None else replace(plan.origin, trajectory=trajectory)
-    return replace(plan, iterations=done, simulator_steps=steps, seconds=used, stopped=stopped, origin=origin)
+        return plan_in_threads(planner, threads, until=until, **limits)
+    recorder = Recorder()
+
+    def asked(plan: Plan) -> bool:
+        recorder.note(plan)
+        return until is not None and until(plan)
+
+    plan: Plan = plan_in_threads(planner, threads, until=asked, **limits)
+    recorder.note(plan)
+    return replace(plan, origin=plan.origin and replace(plan.origin, trajectory=recorder.trajectory))

@@ -77,7 +77,8 @@ def run_anytime(
             if stopped is not None:
                 return stopped
             lasted = time.perf_counter() - begun - used
-            chunk = int(min(max(1, chunk * min(4.0, CHUNK_SECONDS / max(lasted, 1e-9))), 2**30))
+            growth = 4.0 if until is None else 1.6  # who asks wants to see how it came about
+            chunk = int(min(max(1, chunk * min(growth, CHUNK_SECONDS / max(lasted, 1e-9))), 2**30))
             if allowed - used < 2 * CHUNK_SECONDS:
                 chunk = max(1, min(chunk, int(chunk * max(0.0, allowed - used) / (2 * CHUNK_SECONDS))))
     except KeyboardInterrupt:

@@ -84,6 +84,11 @@ class Trajectory:
     lows: NDArray[np.float64]
     highs: NDArray[np.float64]
 
+    def of(self, rows: list[int]) -> Trajectory:
+        """Return the way of some rows, in this order."""
+        parts = (self.erms, self.visits, self.lows, self.highs)
+        return Trajectory(self.iterations, self.chosen, *(part[:, rows] for part in parts))
+
 
 @dataclass(frozen=True, eq=False)
 class Origin:

@@ -119,12 +119,17 @@ class SaysItself(Shown):
         return str(self.state) if name is None else str(name(self.state))
 
     @property
+    def worth(self) -> str:
+        """What the plan is worth, or the bounds of that where they are what is known."""
+        return span(self.lower, self.upper) if self.is_bounded else number(self.value)
+
+    @property
     def headline(self) -> str:
         """The decision in one line."""
         better = "lower" if self.sense == "cost" else "higher"
         proof = "" if self.is_exact or not (self.proven or self.is_bounded) else "not proven"
         proof = f" ({'proven best' if self.proven else proof})" if proof else ""
-        worth = f"in {span(self.lower, self.upper)}" if self.is_bounded else number(self.value)
+        worth = f"in {self.worth}" if self.is_bounded else self.worth
         if self.certainty_equivalent is not None:
             worth += f", as good as a sure total of {number(self.certainty_equivalent)}"
         return f"Take {self.label}{proof}: {self.aim} is {worth} ({self.sense}s, {better} is better)"
