@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._plain import plain
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
 from tailwise._shown import Shown
+from tailwise._text import number, span
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
@@ -111,6 +113,49 @@ class Frontier(Shown):
         """The betas at which the *first action* changes."""
         pairs = zip(self.points, self.points[1:], strict=False)
         return tuple(after.low for before, after in pairs if before.label != after.label)
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The points as a table of texts, by heading."""
+        columns: dict[str, list[str]] = {}
+        for point in self.points:
+            cells = {
+                "first action": point.label + (" (dominated)" if point.dominated else ""),
+                "beta": span(point.low, point.high, 7), "mean": number(point.mean), "std": number(point.std),
+                "ERM": number(point.erm),
+                **{f"CVaR {level:.0%}": number(tail) for level, tail in zip(LEVELS, point.cvar, strict=True)},
+                "worst": number(point.worst),
+                **({} if self.budget is None else {"worse than budget": number(point.exceedance)}),
+                "price": number(point.price),
+            }  # fmt: skip
+            for name, cell in cells.items():
+                columns.setdefault(name, []).append(cell)
+        return {name: tuple(cells) for name, cells in columns.items()}
+
+    @property
+    def in_words(self) -> tuple[str, ...]:
+        """What the frontier says, and how sure it is, in sentences."""
+        said = ["The first action is the same throughout."]
+        if self.switches:
+            said = [f"The first action changes at beta = {', '.join(f'{beta:.8g}' for beta in self.switches)}."]
+        said.append(
+            "price: mean given up per unit of 95 % CVaR saved, against the line above. ERM is at the interval's lower "
+            "end."
+        )
+        if not self.exact:
+            said.append(
+                "Sampled: each beta was played in closed loop, on common random numbers; all numbers are uncertain "
+                "(see to_dict for 90 % intervals of the ERM)."
+            )
+        elif not self.certified:
+            said.append("More plans may be optimal on short intervals in between: the limit of solves was reached.")
+        return tuple(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the distributions as plain values, ready for ``json.dumps``."""
+        points = [{name: plain(value) for name, value in vars(p).items() if name != "law"} for p in self.points]
+        found = {name: plain(getattr(self, name)) for name in ("sense", "exact", "certified", "budget", "switches")}
+        return {**found, "points": points}
 
     def at(self, beta: float) -> FrontierPoint:
         """Return the point for a beta: the one whose interval holds it, or the nearest."""

@@ -195,11 +195,8 @@ def frontier(session: Session, view: View) -> Any:
         ]
         rows.append((cells, point is here))
     columns = ["first action", "use it", "beta", "mean", "mean of the worst 5 %", "worst"]
-    changes = ", ".join(f"{beta:.6g}" for beta in found.switches)
-    text = f"The first action changes at beta = {changes}." if changes else "The first action is the same throughout."
-    how = "" if found.exact else " Sampled, on common random numbers."
     table = _table("Plans", columns, rows)
-    return [title, html.P(text + how), _graph("", "frontier-graph", figures.frontier(found, beta)), table]
+    return [title, html.P(" ".join(found.in_words)), _graph("", "frontier-graph", figures.frontier(found, beta)), table]
 
 
 def episode(session: Session, view: View) -> Any:

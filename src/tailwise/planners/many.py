@@ -12,8 +12,7 @@ from tailwise._random import Seed, seed_sequence
 from tailwise._validate import thread_count
 from tailwise.errors import OptionError
 from tailwise.planners.make import make_planner
-from tailwise.planners.protocol import Planner, is_shareable
-from tailwise.search import Plan
+from tailwise.planners.protocol import Planner, as_plan, is_shareable
 from tailwise.search.acting import DEFAULT_ITERATIONS
 from tailwise.search.anytime import one_thread
 from tailwise.search.side_by_side import in_threads
@@ -100,6 +99,7 @@ def plan_many(
         plan = own.plan(**limits, seconds=seconds, progress=watch if workers > 1 else None)
         if getattr(plan, "stopped", None) == "interrupted":
             raise KeyboardInterrupt
-        return dataclasses.replace(plan, notes=(*plan.notes, *notes), tree=None) if isinstance(plan, Plan) else plan
+        found = as_plan(plan, own)
+        return dataclasses.replace(found, notes=(*found.notes, *notes), tree=None)
 
     return tuple(in_threads(one, len(roots), workers, progress, label="planning", stop=stopped.set))

@@ -13,13 +13,13 @@ from tailwise.exact import policy_intervals
 from tailwise.models import TabularMDP
 from tailwise.report import charts
 from tailwise.report.document import Block, Heading, Paragraph, literal
-from tailwise.report.outlook import MOST_ACTIONS, Outlooks, erms_by_beta, places, sampled_erms
+from tailwise.report.outlook import MOST_ACTIONS, Outlook, erms_by_beta, places, sampled_erms
 from tailwise.search.plan import Plan
 
 _MOST_BETA_WORK = 300_000  # outcomes times steps of a table that is solved for many betas
 
 
-def what_would_change(plan: Plan, found: Outlooks, table: TabularMDP | None) -> list[Block]:
+def what_would_change(plan: Plan, found: Outlook, table: TabularMDP | None) -> list[Block]:
     """Return what a report says of the estimates and the betas at which its decision would be another one."""
     if len(plan.rows) < 2:
         return []
@@ -35,7 +35,7 @@ def what_would_change(plan: Plan, found: Outlooks, table: TabularMDP | None) -> 
         ))  # fmt: skip
     if not plan.is_erm or not math.isfinite(value):
         return blocks
-    order = [k for k in places(plan) if found.actions[k].law is not None or table is not None][:MOST_ACTIONS]
+    order = [k for k in places(plan) if found.totals[k] is not None or table is not None][:MOST_ACTIONS]
     names = [plan.rows[k].label for k in order]
     reach = _reach(plan, found)
     if not reach or not names:
@@ -81,9 +81,9 @@ def what_would_change(plan: Plan, found: Outlooks, table: TabularMDP | None) -> 
     return blocks
 
 
-def _reach(plan: Plan, found: Outlooks) -> float:
+def _reach(plan: Plan, found: Outlook) -> float:
     """Return a beta that is large for the totals at hand: three over their spread; 0 where that is not known."""
-    spreads = [one.law.std for one in found.actions if one.law is not None]
+    spreads = [law.std for law in found.totals if law is not None]
     spread = max((s for s in spreads if math.isfinite(s)), default=0.0)
     return 3.0 / spread if spread > 0.0 else 3.0 * abs(plan.root_beta)
 

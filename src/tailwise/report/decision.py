@@ -13,7 +13,7 @@ from tailwise.models import TabularMDP
 from tailwise.report import charts, trees
 from tailwise.report.changes import what_would_change
 from tailwise.report.document import Block, Document, Heading, Paragraph, Table, literal
-from tailwise.report.outlook import MOST_ACTIONS, Outlooks, outlooks, places, root_table, solved
+from tailwise.report.outlook import MOST_ACTIONS, Outlook, outlook, places, root_table, solved
 from tailwise.report.policies import policy_chart
 from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
 from tailwise.risk.distribution import Measures
@@ -40,7 +40,7 @@ def decision_report(plan: Any) -> Document:
         raise OptionError(f"reports are of a Plan; a {type(plan).__name__} has none")
     table = root_table(plan)
     solution = solved(table, plan)
-    found = outlooks(plan, table, solution)
+    found = outlook(plan, table, solution)
     blocks: list[Block] = [
         *_decision(plan, found),
         *_distributions(plan, found),
@@ -53,13 +53,13 @@ def decision_report(plan: Any) -> Document:
     return Document(f"Take {literal(plan.label)}", tuple(blocks))
 
 
-def _decision(plan: Plan, found: Outlooks) -> list[Block]:
+def _decision(plan: Plan, found: Outlook) -> list[Block]:
     where = f"In state **{literal(plan.state_name)}** at step {plan.step}: take **{literal(plan.label)}**."
     parts = [where, *map(literal, plan.in_words)]
     if plan.reason:
         parts.append(f"How it was planned: {literal(plan.planner)}, since {literal(plan.reason)}.")
     notes = [Paragraph(f"Note: {literal(note)}") for note in plan.notes]
-    has_laws = any(one.law is not None for one in found.actions)
+    has_laws = any(law is not None for law in found.totals)
     return [Paragraph(" ".join(parts)), *notes, _rows_table(plan, ("mean", "std", "min", "max") if has_laws else ())]
 
 
@@ -90,12 +90,11 @@ def _certainty(plan: Plan, solution: Solution | None) -> list[Block]:
     return [Heading("How sure this is"), *map(Paragraph, said)]
 
 
-def _shown(plan: Plan, found: Outlooks) -> list[tuple[str, Measures]]:
-    parts = [(found.actions[k].label, found.actions[k].law) for k in places(plan)]
-    return [(name, law) for name, law in parts if law is not None]
+def _shown(plan: Plan, found: Outlook) -> list[tuple[str, Measures]]:
+    return [(plan.rows[k].label, law) for k in places(plan) if (law := found.totals[k]) is not None]
 
 
-def _distributions(plan: Plan, found: Outlooks) -> list[Block]:
+def _distributions(plan: Plan, found: Outlook) -> list[Block]:
     heading = Heading("What may come of each action")
     parts = _shown(plan, found)
     if not parts:

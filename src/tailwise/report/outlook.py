@@ -22,15 +22,15 @@ from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
 from tailwise.risk.distribution import Floats, Measures
-from tailwise.search import ActionRow, Plan
+from tailwise.search import Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
 _MOST_STATES = 2_000  # of a simulator that a report turns into a table
 _MOST_ATOMS = 20_000
 MOST_ACTIONS = 6  # with charts; tables have all
 EXACT = (
-    "Exact: the action now, and then the policy of least ERM at this risk level, by backward induction and a forward "
-    "pass over all totals."
+    "Exact: the action now, and then the policy that is optimal for the same objective, by a forward pass over all "
+    "totals."
 )
 OPTIMAL = "Played: episodes that begin with the action and then follow the policy of least ERM."
 PLAYED = "Played: episodes that begin with the action and then follow what is certain to be good."
@@ -48,28 +48,9 @@ SAMPLED = (
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """The total after one action. Numbers are in the model's own sense.
+    """What may come of each row of a plan: an exact distribution or a sample of the total, and where it comes from."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the action.
-    law : Measures or None
-        Its exact law (ReturnDistribution) or a sample of it (Returns); None where there is nothing to show.
-    erm : float
-        The planner's estimate.
-    """
-
-    label: str
-    law: Measures | None
-    erm: float
-
-
-@dataclass(frozen=True, eq=False)
-class Outlooks:
-    """The outlook of each row of a plan, in the plan's order, and where they come from."""
-
-    actions: tuple[Outlook, ...]
+    totals: tuple[Measures | None, ...]  # one per row; None where there is nothing to show
     source: str
     is_exact: bool
 
@@ -118,30 +99,21 @@ def _table_of(model: Any, state: Any) -> tuple[TabularMDP, int] | None:
     return (replace(table, action_labels=labels) if labels else table), 0
 
 
-def outlooks(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> Outlooks:
-    """Return what may come of each action of a plan.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    table : TabularMDP or None
-        Its decision (:func:`root_table`).
-    solution : Solution or None
-        The table's, at the plan's root level.
-    """
+def outlook(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> Outlook:
+    """Return what may come of each action of a plan; ``table`` is its decision, ``solution`` the optimum of that."""
+    known = tuple(known_totals(plan))
+    if plan.is_exact and any(row.distribution for row in plan.rows):
+        return Outlook(known, EXACT, True)
     if table is not None and solution is not None:
         try:
-            laws = [law_after(table, solution, int(action)) for action in table.actions(table.start)]
+            laws = tuple(law_after(table, solution, int(action)) for action in table.actions(table.start))
         except (OptionError, StateError):  # too many totals, or a state without an action ahead
             pass
         else:
-            return Outlooks(_zip(plan.rows, laws), EXACT, True)
-    found = known_totals(plan)
+            return Outlook(laws, EXACT, True)
     if any(row.distribution for row in plan.rows):
-        return Outlooks(_zip(plan.rows, found), EXACT if plan.is_exact else LEARNED, plan.is_exact)
-    source = OPTIMAL if plan.is_exact else PLAYED if plan.is_bounded else SAMPLED
-    return Outlooks(_zip(plan.rows, found), source, False)
+        return Outlook(known, LEARNED, False)
+    return Outlook(known, OPTIMAL if plan.is_exact else PLAYED if plan.is_bounded else SAMPLED, False)
 
 
 def known_totals(plan: Plan) -> list[Measures | None]:
@@ -177,14 +149,8 @@ def erms_by_beta(table: TabularMDP, betas: Floats) -> Floats:
     return np.array([backward_induction(table, float(beta)).action_values(0)[table.start, ids] for beta in betas])
 
 
-def sampled_erms(found: Outlooks, betas: Floats) -> Floats:
+def sampled_erms(found: Outlook, betas: Floats) -> Floats:
     """Return the ERM of each action's own totals at each beta; NaN where there are none: shape (k, A)."""
-    columns = [
-        np.full(betas.size, np.nan) if one.law is None else np.array([one.law.erm(float(beta)) for beta in betas])
-        for one in found.actions
-    ]
+    unknown = np.full(betas.size, np.nan)
+    columns = [unknown if law is None else [law.erm(float(beta)) for beta in betas] for law in found.totals]
     return np.stack(columns, axis=1)
-
-
-def _zip(rows: tuple[ActionRow, ...], laws: list[Any]) -> tuple[Outlook, ...]:
-    return tuple(Outlook(row.label, law, row.erm) for row, law in zip(rows, laws, strict=True))

@@ -13,7 +13,7 @@ from tailwise.evaluation import Frontier, Returns
 from tailwise.exact import ReturnDistribution, Solution
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
-from tailwise.report.outlook import outlooks, root_table, solved
+from tailwise.report.outlook import outlook, root_table, solved
 from tailwise.report.policies import policy_chart
 from tailwise.risk.distribution import Measures
 from tailwise.search import NodeView
@@ -131,9 +131,10 @@ def tree(what: Plan | NodeView | Solution, *, most: int = trees.MOST_PARTS) -> A
     OptionError
         If the plan has no tree.
     """
-    if isinstance(what, Solution):
-        return figure(trees.scenario_tree(what.mdp, what, most=most))
-    return figure(trees.search_tree(what.root if isinstance(what, Plan) else what, most=most)[0])
+    shown: Any = what
+    if hasattr(shown, "mdp"):
+        return figure(trees.scenario_tree(shown.mdp, shown, most=most))
+    return figure(trees.search_tree(getattr(shown, "root", shown), most=most)[0])
 
 
 def figure(chart: Chart) -> Any:
@@ -168,12 +169,12 @@ def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
     return [_coloured(item, colours) for item in value] if isinstance(value, list) else value
 
 
-def _parts(what: Totals) -> tuple[list[tuple[str, Measures]], str, float | None]:
+def _parts(what: Any) -> tuple[list[tuple[str, Measures]], str, float | None]:
     """Return names and totals, their sense, and a plan's own beta."""
-    if isinstance(what, Plan):
+    if hasattr(what, "rows"):
         table = root_table(what)
-        found = outlooks(what, table, solved(table, what))
-        parts = [(one.label, one.law) for one in found.actions if one.law is not None]
+        found = outlook(what, table, solved(table, what))
+        parts = [(row.label, law) for row, law in zip(what.rows, found.totals, strict=True) if law is not None]
         if not parts:
             raise OptionError("the plan holds no totals: it was loaded, or its planner samples none")
         return parts, what.sense, what.root_beta if what.is_erm else None

@@ -68,16 +68,9 @@ def _(found: Comparison) -> str:
 
 @html_of.register
 def _(found: Frontier) -> str:
-    rows = []
-    for point in found.points:
-        label = f"{literal(point.label)}{' (dominated)' if point.dominated else ''}"
-        measures = (point.mean, point.std, point.erm, point.cvar[1], point.worst)
-        rows.append((label, span(point.low, point.high, 4), *map(number, measures)))
-    changes = ", ".join(f"{beta:.6g}" for beta in found.switches)
-    line = f"The first action changes at beta = {changes}" if changes else "The first action is the same throughout"
-    how = f"{found.sense}s, exact" if found.exact else f"{found.sense}s, sampled on common random numbers"
-    columns = ("first action", "beta", "mean", "std", "ERM", "CVaR 95%", "worst")
-    return _shown(f"{line} ({how})", columns, rows)
+    columns, (line, *notes) = found.columns, found.in_words
+    rows = [tuple(map(literal, cells)) for cells in zip(*columns.values(), strict=True)]
+    return _shown(line, tuple(columns), rows, f"Numbers are {found.sense}s.", *notes)
 
 
 @html_of.register

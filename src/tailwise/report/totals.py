@@ -162,36 +162,17 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
     >>> frontier_report(frontier(mdp, [0.0, 1.0]), model=mdp).title
     'What each aversion to risk buys on mdp-4'
     """
-    points, sense = found.points, found.sense
-    if found.switches:
-        where = ", ".join(f"{beta:.6g}" for beta in found.switches)
-        said = f"{len(points)} plans. The first action changes at beta = {where}."
-    else:
-        said = f"{len(points)} plans; the first action is always {literal(points[0].label)}."
-    if not found.exact:
-        said += " Each beta was played in closed loop, on common random numbers; all numbers are uncertain."
-    elif not found.certified:
-        said += " More plans may be optimal on short intervals in between: the limit of solves was reached."
-    names = [
-        f"{p.label}, beta {number(p.low, 4)}" + (f" to {number(p.high, 4)}" if p.high > p.low else "") for p in points
-    ]
-    columns = ["first action", "beta", "mean", "std", "ERM", "CVaR 90%", "CVaR 95%", "CVaR 99%", "worst", "price"]
-    rows = []
-    for point in points:
-        numbers = [point.mean, point.std, point.erm, *point.cvar, point.worst, point.price]
-        cells = [literal(point.label) + (" (dominated)" if point.dominated else ""), span(point.low, point.high, 4)]
-        rows.append([*cells, *map(number, numbers)])
-    if found.budget is not None:
-        columns.insert(-1, "worse than budget")
-        for row, point in zip(rows, points, strict=True):
-            row.insert(-1, number(point.exceedance))
+    points, sense, columns = found.points, found.sense, found.columns
+    said = f"{len(points)} plans. {' '.join(map(literal, found.in_words))}"
+    names = [f"{p.label}, beta {span(p.low, p.high, 4)}" for p in points]
+    rows = zip(*(map(literal, cells) for cells in columns.values()), strict=True)
     blocks: list[Block] = [
         Paragraph(said),
         charts.frontier(
             found, caption=f"Each plan by its mean and by the mean of its worst 5 % ({sense}s): what is given up on "
             "average buys a lighter tail.",
         ),
-        Table(tuple(columns), tuple(map(tuple, rows)), text_columns=2),
+        Table(tuple(columns), tuple(rows), text_columns=2),
         Bullets((
             "**price**: mean given up per unit of CVaR 95% saved, against the line above.",
             "**ERM** is at the lower end of each interval of beta, or inside of it.",

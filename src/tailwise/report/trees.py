@@ -58,7 +58,7 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
         Parts to show, states and actions together.
     """
     parts, order = _Parts(), itertools.count()
-    sense = root._reader.sense
+    sense = root.sense
 
     def add(node: NodeView, parent: int) -> int:
         known = [action.erm for action in node.actions if action.visits]
@@ -88,7 +88,7 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
         f"what is still to come from there, by rank from good (dark) to bad (bright), grey where it was not estimated. "
         f"{states:,} states are shown, the most visited first"
     )
-    total = root._reader.tree.num_nodes
+    total = root.tree_size
     what += f" of {total:,}; the others are left out." if total > states else "; nothing is left out."
     return _chart(parts, f"{what} Click to go down, or use the buttons.", sense), states, total - states
 

@@ -152,6 +152,16 @@ class NodeView:
         return self._reader.binding.state(self._reader.tree.handle(self._unit))
 
     @property
+    def sense(self) -> Sense:
+        """What the numbers are: "cost" or "reward"."""
+        return self._reader.sense
+
+    @property
+    def tree_size(self) -> int:
+        """Number of decision nodes in the whole tree."""
+        return int(self._reader.tree.num_nodes)
+
+    @property
     def state_name(self) -> str:
         """Name of its state."""
         return self._reader.binding.state_name(self.state)
