@@ -25,7 +25,7 @@ from tailwise._jit import kernel
 from tailwise._random import generator, stream_words
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.models import tabulate
-from tailwise.models.accrued import AccruedTable, ExponentialUtility
+from tailwise.models.accrued import AccruedView, ExponentialUtility
 from tailwise.search import StopReason
 from tailwise.search.learned import posterior, store
 
@@ -283,7 +283,7 @@ def test_wrong_options_are_named():
     with pytest.raises(OptionError, match="leaf_value must be a function"):
         LearnedModelSearch(table, 0.1, leaf_value=3)
     with pytest.raises(ModelError, match="accrued costs"):
-        LearnedModelSearch(AccruedTable(table, ExponentialUtility(beta=0.1)), 0.1)
+        LearnedModelSearch(AccruedView(table, ExponentialUtility(beta=0.1)), 0.1)
 
 
 @pytest.mark.slow

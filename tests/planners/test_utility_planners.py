@@ -13,7 +13,7 @@ from tailwise import LogBonus, PolynomialBonus, Widening
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.exact import backward_induction
-from tailwise.models import AccruedTable, ExponentialUtility, Simulator, TabularMDP
+from tailwise.models import AccruedView, ExponentialUtility, Simulator, TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct
 from tailwise.planners.acc_mcts import pilot_reference
@@ -286,12 +286,12 @@ def test_rewards_are_minus_costs_in_every_number_that_is_passed_or_shown(small, 
     costs, earned = (ExponentialUtility(beta=beta, sense=s, **p) for s, p in (("cost", point), ("reward", mirrored)))
     assert earned(-2.5) == -costs(2.5)
     with pytest.raises(OptionError, match="the utility is of costs, the model has rewards"):
-        AccruedTable(rewards, costs)
+        AccruedView(rewards, costs)
 
 
 def test_bounds_hold_every_total(small):
     low, high = total_bounds(small)
-    view = AccruedTable(small, ExponentialUtility(beta=0.3, reference=0.0))
+    view = AccruedView(small, ExponentialUtility(beta=0.3, reference=0.0))
     rng = np.random.default_rng(0)
     for _ in range(300):
         state, done, h, charged = view.start, False, 0, 0.0

@@ -12,7 +12,7 @@ from tailwise.bindings.binding import Binding, BudgetSpentError, position_of
 from tailwise.bindings.options import SimulationOptions, Widening
 from tailwise.bindings.table import TableBinding
 from tailwise.errors import ModelError
-from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
+from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 
 __all__ = ["Binding", "BudgetSpentError", "Widening", "bind", "position_of"]
 
@@ -31,7 +31,7 @@ def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Bi
     evaluates = options.widening or options.rollout_policy or options.leaf_value  # asks for a simulator
     if isinstance(model, TabularMDP) and not evaluates:
         return TableBinding(model)
-    if isinstance(model, AccruedTable):
+    if isinstance(model, AccruedView) and model.is_table:
         from tailwise.bindings.accrued import AccruedBinding
 
         return AccruedBinding(model)

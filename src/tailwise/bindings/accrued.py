@@ -8,37 +8,29 @@ cost; the utility is charged by the step that ends the episode, and ``end_cost``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
+from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
-from tailwise.bindings.binding import Binding
-from tailwise.bindings.callbacks import Callback, compile_function
+from tailwise.bindings.callbacks import Callback, call_number, compile_function
 from tailwise.bindings.intern import (
     FULL_STORE,
     InternStore,
     bits_float,
-    copied,
     float_bits,
     float_word,
-    grown,
     intern,
-    intern_rows,
     new_store,
-    recalled_store,
-    retained,
-    store_memory,
     word_float,
 )
-from tailwise.bindings.table import draw_outcome
+from tailwise.bindings.table import draw_step
+from tailwise.bindings.word_states import WordStates
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, register_world
 from tailwise.errors import SimulatorError
-from tailwise.models.accrued import EXP_LIMIT, AccruedTable, ExponentialUtility
+from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility
 from tailwise.models.check_table import fail_in_dead_end
 from tailwise.models.table_data import TableData
 from tailwise.risk.oce import utility
@@ -61,32 +53,6 @@ class AccruedData(NamedTuple):
     custom: Any  # address of a C function double(double), 0 if none (uncompiled: the function itself)
 
 
-if config.DISABLE_JIT:
-
-    def _call(function: Any, value: float) -> float:
-        """Call a custom utility; see the compiled form."""
-        return float(function(value))
-
-else:
-
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def _call(typing_context, function, value):  # type: ignore[no-untyped-def]
-        """Call the C function double(double) at the address ``function``.
-
-        An address, not a first-class function: with one of those among its arguments a kernel takes a
-        millisecond to be dispatched, more than 1000 iterations of a small problem.
-        """
-
-        def codegen(target, builder, signature, args):  # type: ignore[no-untyped-def]
-            from llvmlite import ir
-
-            real = ir.DoubleType()
-            pointer = builder.inttoptr(args[0], ir.PointerType(ir.FunctionType(real, [real])))
-            return builder.call(pointer, args[1:])
-
-        return types.float64(types.int64, types.float64), codegen
-
-
 _rescaled = inlined(utility)
 
 
@@ -94,7 +60,7 @@ _rescaled = inlined(utility)
 def _utility(model, total):  # type: ignore[no-untyped-def]
     """Return the utility of a total cost, to be minimised; NaN where it overflows or the function fails."""
     if model.kind == CUSTOM:
-        return model.sign * _call(model.custom, model.sign * total)
+        return model.sign * call_number(model.custom, model.sign * total)
     exponent = model.beta * (total - model.reference)
     if exponent > EXP_LIMIT:
         return math.nan
@@ -111,13 +77,9 @@ def count_accrued_actions(model, state):  # type: ignore[no-untyped-def]
 
 def take_accrued_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     """Draw the outcome of an action; only the step that ends the episode charges, the utility of the total."""
-    row = model.table.action_offsets[model.store.words[state, 0]] + action
-    k = draw_outcome(model.table, row, stream)
-    cost = model.table.losses[k]
-    if model.table.step_losses.size:
-        cost += model.table.step_losses[h, row]
+    table = model.table
+    target, cost = draw_step(table, table.action_offsets[model.store.words[state, 0]] + action, h, stream)
     accrued = bits_float(model.store.words[state, 1]) + model.powers[h] * cost
-    target = model.table.targets[k]
     over = target < 0
     if over:
         target = -1 - target
@@ -125,7 +87,7 @@ def take_accrued_step(model, state, action, h, stream):  # type: ignore[no-untyp
     if over or h + 1 == model.horizon:
         total = accrued
         if not over:
-            total += model.powers[h + 1] * model.table.terminal_losses[target]
+            total += model.powers[h + 1] * table.terminal_losses[target]
         charged = _utility(model, total)
         if not abs(charged) < math.inf:
             return np.int64(state), charged, FAILED
@@ -147,65 +109,46 @@ def accrued_end_cost(model, state):  # type: ignore[no-untyped-def]
 def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
     """Return the utility of the total that a uniformly random policy reaches."""
     table = model.table
-    index = model.store.words[state, 0]
-    total = bits_float(model.store.words[state, 1])
+    index, total = model.store.words[state, 0], bits_float(model.store.words[state, 1])
     steps, status = 0, GO_ON
     while h < horizon:
         row = table.action_offsets[index]
         number = table.action_offsets[index + 1] - row
         if number == 0:
             return total, steps, FAILED
-        row += draw_index(stream, number)
-        k = draw_outcome(table, row, stream)
-        cost = table.losses[k]
-        if table.step_losses.size:
-            cost += table.step_losses[h, row]
+        index, cost = draw_step(table, row + draw_index(stream, number), h, stream)
         total += model.powers[h] * cost
         steps += 1
         h += 1
-        target = table.targets[k]
-        if target < 0:
+        if index < 0:
             status = DONE
             break
-        index = target
     if status == GO_ON:
         total += model.powers[h] * table.terminal_losses[index]
     value = _utility(model, total)
-    if not abs(value) < math.inf:
-        return value, steps, FAILED
-    return value, steps, status
+    return value, steps, status if abs(value) < math.inf else FAILED
 
 
 register_world(AccruedData, count_accrued_actions, take_accrued_step, accrued_end_cost, roll_out_accrued)
 
 
-class AccruedBinding(Binding):
-    """The accrued-cost view bound to the kernel: handles are interned (state, accrued) pairs."""
+class AccruedBinding(WordStates):
+    """The accrued-cost view of a table bound to the kernel: handles are interned (state, accrued) pairs."""
 
-    forgets = True
-
-    def __init__(self, model: AccruedTable) -> None:
-        self.model = model
+    def __init__(self, view: AccruedView) -> None:
+        self.view, self.mdp = view, view.model
         self._callback: Callback | None = None
-        mdp, utility = model.mdp, model.utility
+        utility = view.utility
         kind, beta, reference, custom = CUSTOM, 0.0, 0.0, 0
         if isinstance(utility, ExponentialUtility):
             kind, beta = (RAW, utility.beta) if utility.reference is None else (RESCALED, utility.beta)
-            reference = float(mdp.signed(utility.reference or 0.0))
+            reference = float(view.signed(utility.reference or 0.0))
         else:
             custom = self._make_custom(utility)
         self.data = AccruedData(
-            mdp.data,
-            new_store(2),
-            np.zeros(2, np.int64),
-            model.powers,
-            mdp.horizon,
-            kind,
-            beta,
-            reference,
-            -1.0 if mdp.sense == "reward" else 1.0,
-            custom,
-        )
+            self.mdp.data, new_store(2), np.zeros(2, np.int64), view.powers, view.horizon, kind, beta, reference,
+            -1.0 if view.sense == "reward" else 1.0, custom,
+        )  # fmt: skip
 
     @property
     def is_compiled(self) -> bool:
@@ -217,7 +160,7 @@ class AccruedBinding(Binding):
         """Whether nothing runs in Python: the utility is one of the library's, or compiled."""
         return self._callback is None
 
-    def _make_custom(self, utility: Callable[[float], float]) -> Any:
+    def _make_custom(self, utility: Any) -> Any:
         compiled = None if config.DISABLE_JIT else compile_function(utility)
         if compiled is not None:
             return int(compiled.address)
@@ -226,73 +169,42 @@ class AccruedBinding(Binding):
 
     def handle(self, state: Any) -> int:
         """Return the handle of a (state, accrued) pair; the accrued part is in the table's own sense."""
-        index, accrued = state
-        row = np.array([[self.model.mdp.find_state(index), float_word(float(self.model.mdp.signed(accrued)))]])
-        if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
-            self.make_room()
-        return int(intern_rows(self.data.store, row)[0])
+        return self._handle_of([self.mdp.find_state(state[0]), float_word(float(self.mdp.signed(state[1])))])
 
     def state(self, handle: int) -> tuple[int, float]:
         """Return the (state, accrued) pair of a handle."""
         state, bits = self.data.store.words[handle]
-        return int(state), float(self.model.mdp.signed(word_float(int(bits))))
+        return int(state), float(self.mdp.signed(word_float(int(bits))))
 
     def actions(self, handle: int) -> list[Any]:
         """Return the ids of the actions allowed in a state."""
-        return [int(action) for action in self.model.mdp.actions(int(self.data.store.words[handle, 0]))]
+        return [int(action) for action in self.mdp.actions(int(self.data.store.words[handle, 0]))]
 
     def action_name(self, action: Any, handle: int) -> str:
         """Return the action's label or id."""
-        return self.model.mdp.action_name(action)
+        return self.view.action_name(action)
 
     def state_name(self, state: Any) -> str:
         """Return the state's label or index, with the accrued cost."""
-        return f"{self.model.mdp.state_name(state[0])} (accrued {state[1]:.6g})"
+        return self.view.state_name(state)
 
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise the error behind a failed iteration."""
-        where = self.state_name(self.state(handle))
-        fail_in_dead_end(self.model.mdp, int(self.data.store.words[handle, 0]), step)
+        where = f"below state {self.state_name(self.state(handle))}"
+        fail_in_dead_end(self.mdp, int(self.data.store.words[handle, 0]), step)
         if self._callback is not None and self._callback.error is not None:
             error, self._callback.error = self._callback.error, None
             if not isinstance(error, Exception):
                 raise error
-            raise SimulatorError(f"the utility raised {type(error).__name__}: {error} (below state {where})") from error
-        utility = self.model.utility
-        if not isinstance(utility, ExponentialUtility):
-            raise SimulatorError(
-                f"the utility raised an exception or gave NaN or inf for a total reached below state "
-                f"{where}; it must be finite on all totals that the model can produce"
-            )
-        raise utility.overflow(f"reached below state {where}")
-
-    def make_room(self) -> bool:
-        """Double the store of pairs if it is full."""
-        if int(self.data.store.used[0]) < self.data.store.words.shape[0]:
-            return False
-        self._spend(self.data.store.num_bytes)  # it doubles
-        self.data = self.data._replace(store=grown(self.data.store))
-        return True
+            raise SimulatorError(f"the utility raised {type(error).__name__}: {error} ({where})") from error
+        if isinstance(self.view.utility, ExponentialUtility):
+            raise self.view.utility.overflow(f"reached {where}")
+        raise SimulatorError(
+            f"the utility raised an exception or gave NaN or inf for a total reached {where}; it must be finite on "
+            "all totals that the model can produce"
+        )
 
     @property
     def num_bytes(self) -> int:
         """Memory of the pairs."""
         return int(self.data.store.num_bytes)
-
-    def retain(self, handles: NDArray[Any]) -> NDArray[np.int64]:
-        """Forget all pairs but these; return their new handles."""
-        store, fresh = retained(self.data.store, handles)
-        self.data = self.data._replace(store=store)
-        return fresh
-
-    def memory(self) -> dict[str, Any]:
-        """Return the pairs met so far."""
-        return {"store": store_memory(self.data.store)}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Know the pairs that another binding knew."""
-        self.data = self.data._replace(store=recalled_store(memory["store"]))
-
-    def adopt(self, other: Self) -> None:
-        """Take over the pairs that another binding knows."""
-        self.data = self.data._replace(store=copied(other.data.store))

@@ -1,4 +1,4 @@
-"""A user's function float -> float as a C function that kernels can call by its address."""
+"""C functions that kernels call by their address, and a user's function float -> float as one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,44 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from numba import cfunc, float64, njit
+from numba import cfunc, config, float64, njit, types
 from numba.core.errors import NumbaWarning
+from numba.extending import intrinsic
 
 from tailwise.bindings.function_key import NoKeyError, function_key
+
+if config.DISABLE_JIT:  # the "address" of a function is the function itself
+
+    def call_number(function: Any, value: float) -> float:
+        """Call a function of a number; see the compiled form."""
+        return float(function(float(value)))
+
+    def call_words(function: Any, context: Any, state: Any, action: Any, h: Any) -> int:
+        """Call a function of four ints; see the compiled form."""
+        return int(function(int(context), int(state), int(action), int(h)))
+
+else:
+
+    def _call(target: Any, builder: Any, signature: Any, args: Any) -> Any:
+        from llvmlite import ir
+
+        result, *kinds = (target.get_value_type(kind) for kind in (signature.return_type, *signature.args[1:]))
+        pointer = builder.inttoptr(args[0], ir.PointerType(ir.FunctionType(result, kinds)))
+        return builder.call(pointer, args[1:])
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def call_number(typing_context, function, value):  # type: ignore[no-untyped-def]
+        """Call the C function double(double) at the address ``function``.
+
+        An address, not a first-class function: with one of those among its arguments a kernel takes a
+        millisecond to be dispatched, more than 1000 iterations of a small problem.
+        """
+        return types.float64(types.int64, types.float64), _call
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def call_words(typing_context, function, context, state, action, h):  # type: ignore[no-untyped-def]
+        """Call the C function at the address ``function`` with four int64; returns its int64."""
+        return types.int64(*[types.int64] * 5), _call
 
 
 class Callback:

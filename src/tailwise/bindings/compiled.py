@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,10 @@ from tailwise.bindings import adapter_source as faults
 from tailwise.bindings import native
 from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.compiled_adapters import compile_adapters
-from tailwise.bindings.intern import (
-    InternStore,
-    copied,
-    float_word,
-    grown,
-    intern_rows,
-    new_store,
-    recalled_store,
-    retained,
-    store_memory,
-    word_float,
-)
+from tailwise.bindings.intern import InternStore, float_word, new_store, word_float
 from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.simulator import SimulatorBinding
+from tailwise.bindings.word_states import WordStates
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import cost_fault, listed_actions, model_name, outcome_fault, short
@@ -40,7 +30,7 @@ _METHODS = {
 }
 
 
-class CompiledBinding(SimulatorBinding):
+class CompiledBinding(WordStates, SimulatorBinding):
     """A compiled simulator: a handle is a row of words in the store."""
 
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
@@ -65,9 +55,7 @@ class CompiledBinding(SimulatorBinding):
         row = [
             float_word(value) if kind is float else value for value, kind in zip(given, self.model.fields, strict=True)
         ]
-        if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
-            self.make_room()
-        return int(intern_rows(self.data.store, np.array([row], dtype=np.int64))[0])  # type: ignore[no-untyped-call, unused-ignore]
+        return self._handle_of(row)
 
     def state(self, handle: int) -> Any:
         """Return the state of a handle."""
@@ -142,38 +130,12 @@ class CompiledBinding(SimulatorBinding):
 
     # ------------------------------------------------------------------ memory
 
-    def make_room(self) -> bool:
-        """Enlarge the store of states or the memory of outcomes, whichever ran out."""
-        has_more = super().make_room()
-        store = self.data.store
-        if int(store.used[0]) < store.words.shape[0]:
-            return has_more
-        self._spend(store.num_bytes)  # it doubles
-        self._replace_store(grown(store))
-        return True
-
     def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
         """Forget all states but these; return their new handles."""
-        old = np.asarray(handles, dtype=np.int64)
-        store, fresh = retained(self.data.store, old)
-        self._replace_store(store)
-        self._forget_outcomes(old, fresh)
+        fresh = super().retain(handles)
+        self._forget_outcomes(np.asarray(handles, dtype=np.int64), fresh)
         return fresh
-
-    def adopt(self, other: Self) -> None:
-        """Take over the states that another binding knows, and the outcomes that it remembers."""
-        super().adopt(other)
-        self._replace_store(copied(other.data.store))
-
-    def memory(self) -> dict[str, Any]:
-        """Return the states met, and the outcomes remembered."""
-        return {**super().memory(), "store": store_memory(self.data.store)}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Know the states and outcomes that another binding knew."""
-        super().recall(memory)
-        self._replace_store(recalled_store(memory["store"]))
 
     def _replace_store(self, store: InternStore) -> None:
         self._integers[shared.WORDS] = store.words.ctypes.data
-        self.data = self.data._replace(store=store)
+        super()._replace_store(store)

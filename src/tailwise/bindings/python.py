@@ -32,7 +32,7 @@ from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON
 from tailwise.errors import SimulatorError, StateError
-from tailwise.models import TabularMDP
+from tailwise.models import AccruedView, TabularMDP
 from tailwise.models.contract import LARGEST_COST
 from tailwise.models.simulator import (
     Simulator,
@@ -59,7 +59,7 @@ class PythonBinding(SimulatorBinding):
     is_parallel = False
 
     def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions) -> None:
-        if not isinstance(model, TabularMDP):
+        if not isinstance(model, (TabularMDP, AccruedView)):
             validate_simulator(model)
         super().__init__(model, rng, options, width=0)
         self._known = KnownStates()
@@ -87,10 +87,10 @@ class PythonBinding(SimulatorBinding):
 
     @staticmethod
     def _with_step_index(model: Any) -> Callable[..., Any]:
-        """``step(state, action, rng, h)`` for every kind of model; only tables have costs per step."""
-        step = model.step
-        if isinstance(model, TabularMDP):
-            return step  # type: ignore[no-any-return]
+        """``step(state, action, rng, h)`` for every kind of model; to a simulator the step does not matter."""
+        step: Callable[..., Any] = model.step
+        if isinstance(model, (TabularMDP, AccruedView)):
+            return step
         return lambda state, action, rng, h: step(state, action, rng)
 
     # --------------------------------------------------------- states, actions

@@ -22,12 +22,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
 from tailwise._random import next_double
+from tailwise.bindings.callbacks import call_words
 from tailwise.bindings.intern import InternStore, intern
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, register_world
 
@@ -76,31 +75,9 @@ class FunctionModel(NamedTuple):
     widened: Widened
 
 
-if config.DISABLE_JIT:
-
-    def call(function: Any, context: Any, state: Any, action: Any, h: Any) -> Any:
-        """Call a simulator's function; see the compiled form."""
-        return function(int(context), int(state), int(action), int(h))
-
-else:
-
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def call(typing_context, function, context, state, action, h):  # type: ignore[no-untyped-def]
-        """Call the C function at the address ``function`` with four int64; returns its int64."""
-
-        def codegen(target, builder, signature, args):  # type: ignore[no-untyped-def]
-            from llvmlite import ir
-
-            word = ir.IntType(64)
-            pointer = builder.inttoptr(args[0], ir.PointerType(ir.FunctionType(word, [word] * 4)))
-            return builder.call(pointer, args[1:])
-
-        return types.int64(*[types.int64] * 5), codegen
-
-
 def _count_actions(model, state):  # type: ignore[no-untyped-def]
     model.integers[STATUS] = FAILED
-    call(model.count, model.context, state, 0, 0)
+    call_words(model.count, model.context, state, 0, 0)
     if model.integers[STATUS] < 0:
         return np.int64(0)
     return model.integers[NEXT]
@@ -109,7 +86,7 @@ def _count_actions(model, state):  # type: ignore[no-untyped-def]
 @inlined
 def _draw_step(model, state, action, h):  # type: ignore[no-untyped-def]
     model.integers[STATUS] = FAILED
-    call(model.step, model.context, state, action, h)
+    call_words(model.step, model.context, state, action, h)
     status = model.integers[STATUS]
     cost = model.numbers[COST]
     if status != GO_ON:
@@ -202,7 +179,7 @@ def _end_cost(model, state):  # type: ignore[no-untyped-def]
 
 def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
     model.integers[STATUS] = FAILED
-    call(model.roll, model.context, state, 0, h)
+    call_words(model.roll, model.context, state, 0, h)
     return model.numbers[COST], model.integers[STEPS], model.integers[STATUS]
 
 

@@ -38,17 +38,22 @@ def draw_outcome(table, row, stream):  # type: ignore[no-untyped-def]
     return outcome_at(table, first, last, next_double(stream))
 
 
+@inlined
+def draw_step(table, row, h, stream):  # type: ignore[no-untyped-def]
+    """Draw (next state, or -1 - next state where the episode ends, cost) of ``row`` at step ``h``."""
+    k = draw_outcome(table, row, stream)
+    cost = table.losses[k]
+    if table.step_losses.size:
+        cost += table.step_losses[h, row]
+    return table.targets[k], cost
+
+
 def _table_count_actions(model, state):  # type: ignore[no-untyped-def]
     return model.action_offsets[state + 1] - model.action_offsets[state]
 
 
 def _table_take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
-    row = model.action_offsets[state] + action
-    k = draw_outcome(model, row, stream)
-    cost = model.losses[k]
-    if model.step_losses.size:
-        cost += model.step_losses[h, row]
-    target = model.targets[k]
+    target, cost = draw_step(model, model.action_offsets[state] + action, h, stream)
     if target < 0:
         return -1 - target, cost, DONE
     return target, cost, GO_ON
@@ -65,14 +70,9 @@ def _table_roll_out(model, state, h, horizon, discount, stream):  # type: ignore
         number = model.action_offsets[state + 1] - row
         if number == 0:
             return total, steps, FAILED
-        row += draw_index(stream, number)
-        k = draw_outcome(model, row, stream)
-        cost = model.losses[k]
-        if model.step_losses.size:
-            cost += model.step_losses[h, row]
+        target, cost = draw_step(model, row + draw_index(stream, number), h, stream)
         total += factor * cost
         steps += 1
-        target = model.targets[k]
         if target < 0:
             return total, steps, DONE
         state = target

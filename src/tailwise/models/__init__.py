@@ -1,6 +1,6 @@
 """What the world is: the model contract, tables, simulators, and their checks."""
 
-from tailwise.models.accrued import AccruedTable, ExponentialUtility
+from tailwise.models.accrued import AccruedView, ExponentialUtility
 from tailwise.models.check import check_model
 from tailwise.models.check_simulator import check_simulator
 from tailwise.models.compiled import CompiledSimulator
@@ -13,7 +13,7 @@ from tailwise.models.tabular import TabularMDP
 from tailwise.models.tabulate import tabulate
 
 __all__ = [
-    "AccruedTable",
+    "AccruedView",
     "CompiledSimulator",
     "Discretized",
     "EnvironmentState",

@@ -3,8 +3,8 @@
 A utility u of the whole discounted total, ``min E[u(sum_h discount^h c_h)]``, has no dynamic
 programming over states, since what is past still matters. It has one over pairs (state, cost
 accrued so far), where each step is free and the end charges u of the total (Hayes et al., 2023; paper,
-appendix "Risk-aware MCTS"). :class:`AccruedTable` is that view of a table; a planner for the mean on
-the view is a planner for u on the table.
+appendix "Risk-aware MCTS"). :class:`AccruedView` is that view of a model; a planner for the mean on
+the view is a planner for u on the model.
 
 For ``u(x) = exp(beta x)`` this is the entropic risk. The raw form overflows once ``beta x > 709``, and its
 scale says nothing about costs, so that no exploration constant fits. The rescaled form
@@ -20,14 +20,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
 from tailwise._validate import choice, real
-from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.models.contract import Sense
+from tailwise.errors import OptionError, SimulatorError, StateError
+from tailwise.models.contract import LARGEST_COST, Sense
+from tailwise.models.simulator import (
+    Simulator,
+    action_label,
+    cost_fault,
+    model_name,
+    own_method,
+    short,
+    state_label,
+    validate_simulator,
+)
 from tailwise.models.tabular import TabularMDP
 from tailwise.risk.oce import inverse_utility, utility
 
@@ -129,122 +138,122 @@ def check_utility(utility: Any, sense: Sense) -> None:
         raise OptionError(f"the utility is of {utility.sense}s, the model has {sense}s; give it sense={sense!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class AccruedTable:
-    """A table seen as (state, accrued discounted cost), with a utility of the total at the end.
+class AccruedView:
+    """A model seen as (state, accrued discounted cost), with a utility of the total at the end.
 
     Parameters
     ----------
-    mdp : TabularMDP
-        The table.
+    model : TabularMDP or simulator
+        The model. The view of a table is compiled; that of a simulator runs in Python.
     utility : callable float -> float
-        Of the total in the table's own sense, as an :class:`ExponentialUtility` of that sense: minimised for
+        Of the total in the model's own sense, as an :class:`ExponentialUtility` of that sense: minimised for
         costs, maximised for rewards.
 
     Raises
     ------
     ModelError
-        If ``mdp`` is not a table.
+        If ``model`` is neither a table nor a simulator.
     OptionError
         If ``utility`` cannot be called, or is an exponential one of the other sense.
 
     Examples
     --------
     >>> from tailwise import domains
-    >>> from tailwise.models import AccruedTable, ExponentialUtility
-    >>> view = AccruedTable(domains.make("mdp-4"), ExponentialUtility(beta=0.5, reference=2.0))
+    >>> from tailwise.models import AccruedView, ExponentialUtility
+    >>> view = AccruedView(domains.make("mdp-4"), ExponentialUtility(beta=0.5, reference=2.0))
     >>> view.start, view.discount
     ((0, 0.0), 1.0)
     """
 
-    mdp: TabularMDP
-    utility: Utility
+    discount = 1.0  # it is inside the accrued cost already
+    labels_by_state = True
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.mdp, TabularMDP):
-            raise ModelError(f"the accrued-cost view needs a TabularMDP, not a {type(self.mdp).__name__}")
-        check_utility(self.utility, self.sense)
+    def __init__(self, model: Any, utility: Utility) -> None:
+        self.is_table = isinstance(model, TabularMDP)
+        if not self.is_table:
+            validate_simulator(model)
+        check_utility(utility, model.sense)
+        self.model, self.utility = model, utility
+        self.horizon, self.sense, self.name = int(model.horizon), model.sense, model_name(model)
+        self.start = model.start, 0.0
+        self.patience = getattr(model, "patience", Simulator.patience)
+        self.powers = float(model.discount) ** np.arange(self.horizon + 1, dtype=np.float64)
+        self._end = own_method(model, "terminal_cost")
 
-    @property
-    def horizon(self) -> int:
-        """Number of decisions H."""
-        return self.mdp.horizon
-
-    @property
-    def discount(self) -> float:
-        """1: the discount is inside the accrued cost already."""
-        return 1.0
-
-    @property
-    def sense(self) -> Sense:
-        """The table's own."""
-        return self.mdp.sense
-
-    @property
-    def start(self) -> tuple[int, float]:
-        """The table's start, with nothing accrued."""
-        return self.mdp.start, 0.0
-
-    @cached_property
-    def powers(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """``discount**h`` of the table: float64, shape (H + 1,)."""
-        return np.asarray(self.mdp.discount ** np.arange(self.mdp.horizon + 1, dtype=np.float64))
-
-    def actions(self, state: tuple[int, float]) -> list[int]:
-        """Return the ids of the actions allowed in a (state, accrued) pair."""
-        return [int(action) for action in self.mdp.actions(state[0])]
+    def actions(self, state: tuple[Any, float]) -> Any:
+        """Return the actions that the model allows in a (state, accrued) pair."""
+        return self.model.actions(state[0])
 
     def step(
-        self, state: tuple[int, float], action: int, rng: np.random.Generator, h: int
-    ) -> tuple[tuple[int, float], float, bool]:
-        """Draw ((next state, accrued), cost, done); the accrued part is in the table's own sense.
+        self, state: tuple[Any, float], action: Any, rng: np.random.Generator, h: int
+    ) -> tuple[tuple[Any, float], float, bool]:
+        """Draw ((next state, accrued), cost, done) of step ``h``; the accrued part is in the model's own sense.
 
         The cost is 0 but for the last step, which charges the utility of the total.
         """
-        target, cost, done = self.mdp.step(state[0], action, rng, h)
-        accrued = state[1] + float(self.powers[h]) * cost
+        at: tuple[int, ...] = (h,) if self.is_table else ()  # only tables have costs per step
+        target, cost, done = self.model.step(state[0], action, rng, *at)
+        if not abs(cost) <= LARGEST_COST:
+            raise SimulatorError(f"the cost {cost_fault(cost)}")
+        accrued = state[1] + float(self.powers[h]) * float(cost)
         if not done and h + 1 < self.horizon:
             return (target, accrued), 0.0, False
-        total = accrued if done else accrued + float(self.powers[h + 1]) * self.mdp.terminal_cost(target)
-        return (target, accrued), self.utility_of(total), done
+        end = 0.0 if done or self._end is None else float(self.powers[h + 1]) * float(self._end(target))
+        return (target, accrued), self.utility_of(accrued + end), bool(done)
+
+    def action_name(self, action: Any, state: tuple[Any, float] | None = None) -> str:
+        """Return the model's name of an action, in a state of the view."""
+        return action_label(self.model, action, None if state is None else state[0])
+
+    def state_name(self, state: tuple[Any, float]) -> str:
+        """Return the model's name of a state, with the accrued cost."""
+        return f"{state_label(self.model, state[0])} (accrued {state[1]:.6g})"
 
     def signed(self, loss: Any) -> Any:
-        """Turn a loss into the table's own sense."""
-        return self.mdp.signed(loss)
+        """Turn a loss into the model's own sense, or back."""
+        return loss if self.sense == "cost" else 0.0 - loss
 
-    def root(self, state: Any, accrued: float, step: int) -> tuple[int, float]:
-        """Return the view's state for a state of the table and what was paid before it."""
-        return self.mdp.find_state(self.mdp.start if state is None else state), accrued
-
-    def known_cost(self, origin: int, action: Any, target: Any, step: int) -> float:
-        """Return the one cost at which ``action`` leads from ``origin`` to ``target``, in the table's own sense.
-
-        Raises
-        ------
-        StateError
-            If there is no such outcome.
-        OptionError
-            If there are several.
-        """
-        mdp = self.mdp
-        index = mdp.find_state(target)
-        ids = [int(known) for known in mdp.actions(origin)]
-        if isinstance(action, str):
-            action = next((known for known in ids if mdp.action_name(known) == action), action)
-        found = {o.cost for o in mdp.outcomes(origin, action, step) if o.next_state == index}
-        if len(found) == 1:
-            return found.pop()
-        where = f"action {action!r} in state {mdp.state_name(origin)} to state {mdp.state_name(index)}"
-        if not found:
-            raise StateError(f"{where}: no such outcome in the table; if it did happen, pass its cost=")
-        raise OptionError(
-            f"{where} has {len(found)} possible costs ({', '.join(f'{c:g}' for c in sorted(found))}); say which was "
-            "paid: advance(action, state, cost=...)"
-        )
+    def root(self, state: Any, accrued: float) -> tuple[Any, float]:
+        """Return the view's state for a state of the model and what was paid before it."""
+        given = self.model.start if state is None else state
+        return (self.model.find_state(given) if self.is_table else given), accrued
 
     def utility_of(self, total: float) -> float:
-        """Return the utility of a total in the table's own sense, in that sense."""
-        return float(self.utility(total))
+        """Return the utility of a total, both in the model's own sense; raise ``OptionError`` if it overflows."""
+        value = float(self.utility(total))
+        if isinstance(self.utility, ExponentialUtility) and math.isinf(value):
+            raise self.utility.overflow(f"of {total:g}")
+        return value
+
+
+def known_cost(model: Any, origin: Any, action: Any, target: Any, step: int) -> float:
+    """Return the one cost at which ``action`` leads from ``origin`` to ``target``, in the model's own sense.
+
+    Raises
+    ------
+    StateError
+        If there is no such outcome.
+    OptionError
+        If there are several, or only the caller can know, as of a simulator.
+    """
+    if not isinstance(model, TabularMDP):
+        raise OptionError(
+            f"what action {action!r} in state {short(origin)} cost must be said: advance(action, state, cost=...)"
+        )
+    index = model.find_state(target)
+    ids = [int(known) for known in model.actions(origin)]
+    if isinstance(action, str):
+        action = next((known for known in ids if model.action_name(known) == action), action)
+    found = {o.cost for o in model.outcomes(origin, action, step) if o.next_state == index}
+    if len(found) == 1:
+        return found.pop()
+    where = f"action {action!r} in state {model.state_name(origin)} to state {model.state_name(index)}"
+    if not found:
+        raise StateError(f"{where}: no such outcome in the table; if it did happen, pass its cost=")
+    raise OptionError(
+        f"{where} has {len(found)} possible costs ({', '.join(f'{c:g}' for c in sorted(found))}); say which was "
+        "paid: advance(action, state, cost=...)"
+    )
 
 
 def total_bounds(mdp: TabularMDP) -> tuple[float, float]:

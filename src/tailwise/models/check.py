@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailwise.errors import ModelError
-from tailwise.models.accrued import AccruedTable
+from tailwise.models.accrued import AccruedView
 from tailwise.models.check_simulator import check_simulator
 from tailwise.models.report import Report
 from tailwise.models.simulator import validate_simulator
@@ -45,8 +45,8 @@ def check_model(model: Any) -> Report:
     table: 1 violation
       error    state 0, action 0: probabilities sum to 0.9; they must sum to 1
     """
-    if isinstance(model, AccruedTable):
-        model = model.mdp
+    if isinstance(model, AccruedView):
+        model = model.model
     if isinstance(model, TabularMDP):
         return model.check()
     if not hasattr(model, "step") and not hasattr(model, "actions"):
@@ -59,8 +59,8 @@ def require_model(model: Any) -> None:
 
     A table is looked through, once in its life; of a simulator the methods, their arguments and the attributes.
     """
-    if isinstance(model, AccruedTable):
-        model = model.mdp
+    if isinstance(model, AccruedView):
+        model = model.model
     if isinstance(model, TabularMDP):
         model.require_sound()
     else:

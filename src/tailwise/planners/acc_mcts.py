@@ -28,11 +28,10 @@ from tailwise.bindings.world import roll_out
 from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import EXP_LIMIT, ExponentialUtility, total_bounds
-from tailwise.models.accrued_simulator import AccruedSimulator
+from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility, total_bounds
 from tailwise.models.simulator import cost_fault, model_name, short
 from tailwise.planners.registry import register_planner
-from tailwise.planners.utility_search import UtilitySearch, accrued_view
+from tailwise.planners.utility_search import UtilitySearch
 from tailwise.risk import erm
 from tailwise.search import SearchKeywords, SearchOptions, options_of
 
@@ -100,7 +99,7 @@ class AccMcts(UtilitySearch):
         else:
             point = pilot_reference(model, level) if reference is None else reference
         utility = ExponentialUtility(beta=level, reference=point, sense=getattr(model, "sense", "cost"))
-        super().__init__(accrued_view(model, utility), options_of(0.0, options, keywords), seed=seed)
+        super().__init__(AccruedView(model, utility), options_of(0.0, options, keywords), seed=seed)
 
 
 def pilot_reference(model: Any, beta: float) -> float:
@@ -136,18 +135,19 @@ def pilot_reference(model: Any, beta: float) -> float:
 
 def _simulated_episodes(model: Any, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return the total losses of uniformly random episodes of a simulator."""
-    view = AccruedSimulator(model, lambda total: total)
+    view = AccruedView(model, float)
     totals = np.empty(_SIMULATED_PILOTS)
     for k in range(totals.size):
-        state, done, total = view.start, False, 0.0
-        while not done and state[2] < view.horizon:
+        state, done, total, h = view.start, False, 0.0, 0
+        while not done and h < view.horizon:
             try:
                 allowed = view.actions(state)
                 choices = range(allowed) if isinstance(allowed, (int, np.integer)) else allowed
-                state, total, done = view.step(state, choices[int(rng.random() * len(choices))], rng)
+                state, total, done = view.step(state, choices[int(rng.random() * len(choices))], rng, h)
+                h += 1
             except Exception as error:
                 raise SimulatorError(
-                    f"{model_name(model)} failed in state {short(state[0])} at step {state[2]} of a random episode, "
+                    f"{model_name(model)} failed in state {short(state[0])} at step {h} of a random episode, "
                     f"played to find the utility's reference: {type(error).__name__}: {error}; tailwise.check_model "
                     "says more"
                 ) from error

@@ -28,8 +28,8 @@ from tailwise.errors import OptionError
 from tailwise.exact.cvar import plan_of
 from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models import TabularMDP
+from tailwise.models.accrued import known_cost
 from tailwise.planners.learned_table import LearnedPolicy, LearnedTable, draw_outcome, learned_table, terminal_costs
-from tailwise.planners.utility_search import accrued_view
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason
@@ -112,10 +112,7 @@ class LearnedTotals(ActsByPlanning):
         """
         with self._turn:
             h = self.step
-            if cost is None:
-                paid = accrued_view(self.model, float).known_cost(self.state, action, state, h)
-            else:
-                paid = real(cost, "cost")
+            paid = known_cost(self.model, self.state, action, state, h) if cost is None else real(cost, "cost")
             self._search.advance(action, state)
             self._accrued += float(self.model.discount) ** h * paid
 

@@ -16,7 +16,8 @@ from typing import Any, Unpack
 from tailwise._random import Seed
 from tailwise.bonuses import LogBonus
 from tailwise.errors import OptionError
-from tailwise.planners.utility_search import UtilitySearch, accrued_view
+from tailwise.models import AccruedView
+from tailwise.planners.utility_search import UtilitySearch
 from tailwise.search import SearchKeywords, SearchOptions, options_of
 
 
@@ -72,4 +73,4 @@ class NluMcts(UtilitySearch):
             raise OptionError(f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts")
         if options is None and keywords.get("bonus") is None:
             keywords["bonus"] = LogBonus()
-        super().__init__(accrued_view(model, utility), options_of(0.0, options, keywords), seed=seed)
+        super().__init__(AccruedView(model, utility), options_of(0.0, options, keywords), seed=seed)

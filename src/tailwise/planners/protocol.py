@@ -20,7 +20,7 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise.errors import OptionError
-from tailwise.models import AccruedTable, CompiledSimulator, TabularMDP
+from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 from tailwise.models.simulator import action_label
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason
@@ -167,7 +167,9 @@ def takes(method: Callable[..., Any], keyword: str) -> bool:
 
 def is_shareable(model: Any) -> bool:
     """Return whether threads may use one model at a time: tables and compiled simulators keep nothing of a step."""
-    return isinstance(model, (TabularMDP, AccruedTable, CompiledSimulator))
+    if isinstance(model, AccruedView):
+        return model.is_table
+    return isinstance(model, (TabularMDP, CompiledSimulator))
 
 
 def checkpointed(planner: Any, path: str | Path | None, every: float) -> dict[str, Any]:

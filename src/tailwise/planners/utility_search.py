@@ -16,10 +16,7 @@ import numpy as np
 from tailwise._random import Seed
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.models import TabularMDP
-from tailwise.models.accrued import AccruedTable, ExponentialUtility, Utility
-from tailwise.models.accrued_simulator import AccruedSimulator
-from tailwise.models.check import require_model
+from tailwise.models.accrued import AccruedView, ExponentialUtility, known_cost
 from tailwise.risk.objectives import ExpectedUtility
 from tailwise.search import Plan, SearchOptions, StopReason, TreeSearch
 from tailwise.search.merge import RootStatistics
@@ -27,15 +24,7 @@ from tailwise.search.merge import RootStatistics
 _METHOD = "tree search for a utility, on accrued costs"
 
 
-def accrued_view(model: Any, utility: Utility) -> AccruedTable | AccruedSimulator:
-    """Return the accrued-cost view of a table or simulator, with its utility."""
-    require_model(model)
-    if isinstance(model, TabularMDP):
-        return AccruedTable(model, utility)
-    return AccruedSimulator(model, utility)
-
-
-def lifted(options: SearchOptions, view: AccruedTable | AccruedSimulator) -> SearchOptions:
+def lifted(options: SearchOptions, view: AccruedView) -> SearchOptions:
     """Return options whose functions of the model's states work on those of its view.
 
     A rollout policy sees the model's state. A leaf's value v, a cost-to-go, becomes the utility of the total that
@@ -49,7 +38,7 @@ def lifted(options: SearchOptions, view: AccruedTable | AccruedSimulator) -> Sea
     given = [name for name in ("widening", "rollout_policy", "leaf_value") if getattr(options, name) is not None]
     if not given:
         return options
-    if isinstance(view, AccruedTable):
+    if view.is_table:
         raise OptionError(f"on accrued costs {' and '.join(given)} work for simulators only; this model is a table")
     policy, value = options.rollout_policy, options.leaf_value
     functions: dict[str, Any] = {}
@@ -67,7 +56,7 @@ class UtilitySearch(TreeSearch):
 
     Parameters
     ----------
-    view : AccruedTable or AccruedSimulator
+    view : AccruedView
         The model with its utility.
     options : SearchOptions
         How to search; ``beta`` must be 0.
@@ -75,9 +64,9 @@ class UtilitySearch(TreeSearch):
         Source of all randomness.
     """
 
-    model: AccruedTable | AccruedSimulator
+    model: AccruedView
 
-    def __init__(self, view: AccruedTable | AccruedSimulator, options: SearchOptions, *, seed: Seed = None) -> None:
+    def __init__(self, view: AccruedView, options: SearchOptions, *, seed: Seed = None) -> None:
         self._given = options
         super().__init__(view, lifted(options, view), seed=seed)
 
@@ -111,7 +100,7 @@ class UtilitySearch(TreeSearch):
             If ``step`` or ``accrued`` is out of range.
         """
         paid = real(accrued, "accrued")
-        super().reset(self.model.root(state, paid, step), step)
+        super().reset(self.model.root(state, paid), step)
 
     def advance(self, action: Any, state: Any, *, cost: float | None = None) -> None:
         """Re-root after ``action`` was taken and ``state`` was observed.
@@ -136,18 +125,18 @@ class UtilitySearch(TreeSearch):
         if self.step >= self.model.horizon:
             raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
         h = self.step
-        paid = self.model.known_cost(self.state, action, state, h) if cost is None else real(cost, "cost")
+        paid = known_cost(self._problem, self.state, action, state, h) if cost is None else real(cost, "cost")
         accrued = self.accrued + float(self.model.powers[h]) * paid
-        super().advance(action, self.model.root(state, accrued, h + 1))
+        super().advance(action, self.model.root(state, accrued))
 
     def _why_one_thread(self) -> str:
-        if isinstance(self.model, AccruedTable):
+        if self.model.is_table:
             return super()._why_one_thread()
         return "the view of a simulator with accrued costs is plain Python, which keeps to one"
 
     @property
     def _problem(self) -> Any:
-        return self.model.mdp if isinstance(self.model, AccruedTable) else self.model.inner
+        return self.model.model
 
     def _recipe(self) -> dict[str, Any]:
         given = {field.name: getattr(self._given, field.name) for field in dataclasses.fields(self._given)}
@@ -156,7 +145,7 @@ class UtilitySearch(TreeSearch):
     @classmethod
     def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
         search, options = object.__new__(cls), dict(recipe)
-        view = accrued_view(model, options.pop("utility"))
+        view = AccruedView(model, options.pop("utility"))
         UtilitySearch.__init__(search, view, SearchOptions(**options), seed=0)
         return search
 

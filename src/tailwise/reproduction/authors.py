@@ -22,7 +22,7 @@ from tailwise.bindings.accrued import (
 )
 from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.world import register_world
-from tailwise.models import AccruedTable, ExponentialUtility, TabularMDP
+from tailwise.models import AccruedView, ExponentialUtility, TabularMDP
 from tailwise.planners import ErmMcts, UtilitySearch
 from tailwise.search import SearchOptions
 
@@ -39,7 +39,7 @@ class ForgetfulErmMcts(ErmMcts):
         return np.asarray(self.options.beta * float(self.model.discount) ** ages)
 
 
-class SlippedTable(AccruedTable):
+class SlippedTable(AccruedView):
     """The accrued-cost view of a table whose utility has the wrong sign at an end inside the tree."""
 
 
@@ -61,7 +61,7 @@ register_world(SlippedData, count_accrued_actions, _slipped_step, accrued_end_co
 class SlippedBinding(AccruedBinding):
     """A :class:`SlippedTable` bound to the kernel."""
 
-    def __init__(self, model: AccruedTable) -> None:
+    def __init__(self, model: AccruedView) -> None:
         super().__init__(model)
         self.data = SlippedData(*self.data)
 

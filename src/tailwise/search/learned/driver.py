@@ -18,7 +18,7 @@ from tailwise._random import Seed, generator, own_words, seed_text, stream_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, bind, world
 from tailwise.errors import ModelError, OptionError
-from tailwise.models import AccruedTable
+from tailwise.models import AccruedView
 from tailwise.models.table_data import TableData
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.learned import kernels, posterior, store
@@ -57,7 +57,7 @@ class LearnedSearch(RootedSearch[Plan]):
     bootstraps = True  # whether plans say how sure they are
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
-        if isinstance(model, AccruedTable):
+        if isinstance(model, AccruedView):
             raise ModelError("a learned model is for the ERM of plain costs; this one has accrued costs: use NluMcts")
         self.model = model
         self.options = options
