@@ -9,8 +9,9 @@ import numpy as np
 from numba import config
 
 from tailwise.bindings.binding import Binding, BudgetSpentError, position_of
-from tailwise.bindings.options import SimulationOptions, Widening
+from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.table import TableBinding
+from tailwise.bindings.widening import Widening
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 

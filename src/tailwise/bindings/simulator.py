@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.bindings import simulator_memory as memory
+from tailwise.bindings import simulator_world as shared
+from tailwise.bindings import widening
 from tailwise.bindings.binding import Binding
 from tailwise.bindings.intern import InternStore, recalled_store, store_memory
 from tailwise.bindings.options import SimulationOptions
@@ -37,8 +39,10 @@ class SimulatorBinding(Binding):
         self.model = model
         self._rng = rng
         self._options = options
-        self._integers = memory.new_integers(int(model.horizon))
-        self._numbers = memory.new_numbers(float(model.discount))
+        self._integers = np.zeros(shared.INTEGERS_SIZE, np.int64)
+        self._integers[shared.HORIZON] = int(model.horizon)
+        self._numbers = np.zeros(shared.NUMBERS_SIZE)
+        self._numbers[shared.DISCOUNT] = float(model.discount)
         self._scratch = np.zeros(width, np.int64)
 
     def _connect(self, functions: list[Any], store: InternStore) -> None:
@@ -53,7 +57,7 @@ class SimulatorBinding(Binding):
             self._numbers,
             self._scratch,
             store,
-            memory.new_widened(self._options.widening, int(self.model.horizon)),
+            widening.new_widened(self._options.widening, int(self.model.horizon)),
         )
 
     def state_name(self, state: Any) -> str:
@@ -62,21 +66,21 @@ class SimulatorBinding(Binding):
 
     def make_room(self) -> bool:
         """Enlarge the memory of outcomes, if it is what ran out; the iteration will be done again."""
-        memory.undo(self.data.widened)
-        larger = memory.enlarged(self.data.widened)
+        widening.undo(self.data.widened)
+        larger = widening.enlarged(self.data.widened)
         if larger is not None:
-            self._spend(memory.num_bytes(larger) - memory.num_bytes(self.data.widened))
+            self._spend(larger.num_bytes - self.data.widened.num_bytes)
             self.data = self.data._replace(widened=larger)
         return larger is not None
 
     @property
     def num_bytes(self) -> int:
         """Memory of states and outcomes."""
-        return memory.num_bytes(self.data.widened) + int(self.data.store.num_bytes)
+        return int(self.data.widened.num_bytes + self.data.store.num_bytes)
 
     def _forget_outcomes(self, kept: NDArray[np.int64], fresh: NDArray[np.int64]) -> None:
         """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""
-        self.data = self.data._replace(widened=memory.pruned(self.data.widened, kept, fresh))
+        self.data = self.data._replace(widened=widening.pruned(self.data.widened, kept, fresh))
 
     def memory(self) -> dict[str, Any]:
         """Return the outcomes remembered."""
@@ -91,4 +95,4 @@ class SimulatorBinding(Binding):
 
     def adopt(self, other: Self) -> None:
         """Take over the outcomes that another binding remembers."""
-        self.data = self.data._replace(widened=memory.copied(other.data.widened))
+        self.data = self.data._replace(widened=copy.deepcopy(other.data.widened))

@@ -9,16 +9,10 @@ Memory shared with the functions: ``integers`` and ``numbers``, whose entries ar
 functions find everything through ``context``, the address of ``integers``. A compiled
 simulator reads its state's words from the store and leaves the next state's in ``scratch``, which the
 kernel interns; a Python one interns for itself and answers with the handle.
-
-Widening (see :class:`tailwise.Widening`): before a step is drawn, the outcomes that the pair (state, action) has
-shown so far are looked up; where they are at least ``k n^alpha`` many, n the pair's visits, one of them is
-drawn again instead. What one iteration changes is noted in a journal, so that an iteration that is done again
-after more memory was found starts from the same counts.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +22,14 @@ from tailwise._jit import inlined
 from tailwise._random import next_double
 from tailwise.bindings.callbacks import call_words
 from tailwise.bindings.intern import InternStore, intern
+from tailwise.bindings.widening import (
+    Widened,
+    begin_step,
+    find_record,
+    note_visit,
+    store_outcome,
+    takes_again,
+)
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, register_world
 
 # Entries of ``integers``.
@@ -40,25 +42,6 @@ INTEGERS_SIZE = 24
 # Entries of ``numbers``.
 COST, DISCOUNT = 0, 1
 NUMBERS_SIZE = 4
-
-
-class Widened(NamedTuple):
-    """Outcomes seen so far, by (state, action); empty arrays while widening is off.
-
-    Record r (the handle of the pair in ``pairs``) owns ``room[r]`` slots from ``first[r]``, of which
-    ``held[r]`` are taken. A record that is full moves to twice the room at the end.
-    """
-
-    limits: NDArray[np.float64]  # (2,) k and alpha
-    pairs: InternStore
-    visits: NDArray[np.int64]  # (R,)
-    held: NDArray[np.int64]  # (R,)
-    room: NDArray[np.int64]  # (R,)
-    first: NDArray[np.int64]  # (R,)
-    targets: NDArray[np.int64]  # (O,) next state's handle, or -1 where the episode ends
-    costs: NDArray[np.float64]  # (O,)
-    used: NDArray[np.int64]  # (1,) slots given away
-    journal: NDArray[np.int64]  # (2 + H,) last step h, entries, 2 record + (1 if it grew) of this iteration
 
 
 class FunctionModel(NamedTuple):
@@ -99,67 +82,22 @@ def _draw_step(model, state, action, h):  # type: ignore[no-untyped-def]
     return target, cost, status
 
 
-@inlined
-def _find_record(widened, state, action):  # type: ignore[no-untyped-def]
-    """The record of a pair, made if need be; -1 when there is no room."""
-    pair = np.empty(2, dtype=np.int64)
-    pair[0], pair[1] = state, action
-    before = widened.pairs.used[0]
-    record = intern(widened.pairs, pair)
-    if record == before:
-        widened.visits[record] = widened.held[record] = widened.room[record] = 0
-    return record
-
-
-@inlined
-def _store_outcome(widened, record, target, cost):  # type: ignore[no-untyped-def]
-    """Append an outcome to a record; False when there is no room."""
-    held = widened.held[record]
-    if held == widened.room[record]:
-        room = max(4, 2 * held)
-        start = widened.used[0]
-        if start + room > widened.targets.size:
-            return False
-        old = widened.first[record]
-        for k in range(held):
-            widened.targets[start + k] = widened.targets[old + k]
-            widened.costs[start + k] = widened.costs[old + k]
-        widened.first[record], widened.room[record] = start, room
-        widened.used[0] = start + room
-    slot = widened.first[record] + held
-    widened.targets[slot], widened.costs[slot] = target, cost
-    widened.held[record] = held + 1
-    return True
-
-
-@inlined
-def _note(widened, record, grew):  # type: ignore[no-untyped-def]
-    """Count a visit; note it in the journal."""
-    journal = widened.journal
-    journal[2 + journal[1]] = 2 * record + grew
-    journal[1] += 1
-    widened.visits[record] += 1
-
-
 def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     if model.widened.limits.size == 0:
         return _draw_step(model, state, action, h)
     widened = model.widened
-    if h <= widened.journal[0]:  # another iteration: it may end before it notes anything
-        widened.journal[1] = 0
-    widened.journal[0] = h
+    begin_step(widened, h)
     last = h + 1 == model.integers[HORIZON]  # its outcomes hold the terminal cost: kept apart
-    record = _find_record(widened, state, -1 - action if last else action)
+    record = find_record(widened, state, -1 - action if last else action)
     if record < 0:
         return np.int64(state), 0.0, np.int64(FULL)
     held = widened.held[record]
-    visits = widened.visits[record] + 1
-    if held > 0 and held >= math.ceil(widened.limits[0] * visits ** widened.limits[1]):
+    if takes_again(widened.limits, widened.visits[record] + 1, held):
         slot = widened.first[record]
         if held > 1:
             slot += np.int64(next_double(stream) * held)
         target = widened.targets[slot]
-        _note(widened, record, 0)
+        note_visit(widened, record, 0)
         if target < 0:
             return np.int64(state), widened.costs[slot], np.int64(DONE)
         return target, widened.costs[slot], np.int64(GO_ON)
@@ -167,9 +105,9 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     if status < 0:
         return target, cost, status
     kept = np.int64(-1) if status == DONE else target
-    if not _store_outcome(widened, record, kept, cost):
+    if not store_outcome(widened, record, kept, cost):
         return np.int64(state), cost, np.int64(FULL)
-    _note(widened, record, 1)
+    note_visit(widened, record, 1)
     return target, cost, status
 
 

@@ -35,10 +35,10 @@ from tailwise.search.arena import (
     open_leaf,
 )
 from tailwise.search.log_mean import LANES
+from tailwise.search.root_totals import HIGH, LOW, note_total
 from tailwise.search.rules.backup import back_up
 from tailwise.search.rules.leaf import goes_on, value_leaf
 
-MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Trace.actions; SPREAD is the sum of squared deviations
 NODE_LIMIT = -3  # a status beside the world's
 _DEEPEST_TRIE = 64  # siblings form a trie over at most 47 bits
 
@@ -141,20 +141,6 @@ def select(arena, bonus, settings, node, num_actions, h, stream):  # type: ignor
 
 
 @inlined
-def record(trace, action, cost):  # type: ignore[no-untyped-def]
-    """Note a cost sampled at the root."""
-    count = trace.counts[action]
-    trace.latest[action, count & (trace.latest.shape[1] - 1)] = cost
-    trace.counts[action] = count + 1
-    trace.totals[0] += 1
-    gap = cost - trace.actions[action, MEAN]
-    trace.actions[action, MEAN] += gap / (count + 1)
-    trace.actions[action, SPREAD] += gap * (cost - trace.actions[action, MEAN])
-    trace.actions[action, LOW] = min(trace.actions[action, LOW], cost)
-    trace.actions[action, HIGH] = max(trace.actions[action, HIGH], cost)
-
-
-@inlined
 def _failure(trace, state, action):  # type: ignore[no-untyped-def]
     """Note where an iteration failed; action -1: none was involved."""
     trace.totals[2], trace.totals[3] = state, action
@@ -237,5 +223,6 @@ def search_chunk(model, arena, settings, rules, trace, stream, iterations):  # t
         trace.totals[1] += length
         cost = back_up(rules.backup, arena, settings, trace, depth, length, tail)
         observe(rules.bonus, arena.statistics, trace.path_nodes, trace.path_units, trace.costs_to_go, length)
-        record(trace, trace.path_units[0] - root - 1, cost)
+        note_total(trace.counts, trace.actions, trace.latest, trace.path_units[0] - root - 1, cost)
+        trace.totals[0] += 1
     return iterations, GO_ON

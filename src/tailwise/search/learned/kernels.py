@@ -32,6 +32,7 @@ import numpy as np
 
 from tailwise._jit import borrowed, inlined
 from tailwise._random import next_double
+from tailwise.bindings.widening import takes_again
 from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, roll_out
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.learned.backups import BLOCK, action_value, refresh_node, value_after
@@ -70,10 +71,10 @@ from tailwise.search.learned.store import (
     short_of,
 )
 from tailwise.search.learned.sweeps import refresh_reach, scout, sweep_if_due, wanted_draws
+from tailwise.search.root_totals import SPREAD, note_total
 
 NODE_LIMIT = -3  # a status beside the world's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
-MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of Scratch.moments
 _FLOOR = 0.01
 _TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
@@ -155,7 +156,7 @@ def draw(model, known, rules, record, handle, action, h, stream):  # type: ignor
     """(target, cost, status, drawn): a fresh outcome, or with widening perhaps one seen before."""
     draws = known.draws[record]
     visits = float(known.visits[record] + 1)
-    if rules.widening.size > 0 and draws > 0 and draws >= math.ceil(rules.widening[0] * visits ** rules.widening[1]):
+    if rules.widening.size > 0 and takes_again(rules.widening, visits, draws):
         left = int(next_double(stream) * draws)
         outcome = known.heads[record]
         while left >= known.counts[outcome]:
@@ -332,20 +333,12 @@ def note_deviation(rules, scratch, depth):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def note_total(nodes, rules, scratch, depth, cost):  # type: ignore[no-untyped-def]
-    """Note a total sampled at the root."""
-    root, action = scratch.root[0], scratch.path[0, TAKEN]
-    count, row = scratch.sampled[action], scratch.moments[action]
-    scratch.latest[action, count & (scratch.latest.shape[1] - 1)] = cost
-    scratch.sampled[action] = count + 1
-    gap = cost - row[MEAN]
-    row[MEAN] += gap / (count + 1)
-    row[SPREAD] += gap * (cost - row[MEAN])
-    row[LOW], row[HIGH] = min(row[LOW], cost), max(row[HIGH], cost)
+def note_range(nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
+    """Note how far the totals sampled at the root are apart, for each step that was left."""
+    root = scratch.root[0]
     if nodes.highs[root] > nodes.lows[root]:
         spread = (nodes.highs[root] - nodes.lows[root]) / rules.togo[depth]
         scratch.numbers[RANGE] = max(scratch.numbers[RANGE], spread)
-    scratch.work[ITERATIONS] += 1
 
 
 @inlined
@@ -395,7 +388,9 @@ def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations
         work[SINCE] += length
         work[WALKED] += length
         total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scouting)
-        note_total(nodes, rules, scratch, depth, total)
+        note_total(scratch.sampled, scratch.moments, scratch.latest, scratch.path[0, TAKEN], total)
+        note_range(nodes, rules, scratch, depth)
+        work[ITERATIONS] += 1
         if scouting:
             for k in range(length - 1, -1, -1):
                 refresh_reach(known, nodes, scratch.path[k, NODE], depth + k, wanted_draws(scratch))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import integer, real
 from tailwise.bindings import Widening
+from tailwise.bindings.widening import limits_of
 from tailwise.errors import OptionError
 
 _SETTLED = 32  # an action taken more often is backed up on the path 32 to 64 times while its count doubles
@@ -102,7 +103,6 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float) -> Lea
     counts = np.maximum(np.arange(_TABLE, dtype=np.float64), 1.0)
     powers = discount ** np.arange(horizon, dtype=np.float64)
     togo = np.concatenate((np.cumsum(powers)[::-1], [0.0]))
-    widening = options.widening
     return LearnedRules(
         horizon,
         discount,
@@ -113,5 +113,5 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float) -> Lea
         np.sqrt(np.sqrt(counts)),
         2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1,
         options.rollout_policy is not None or options.leaf_value is not None,
-        np.empty(0) if widening is None else np.array([widening.k, widening.alpha]),
+        limits_of(options.widening),
     )
