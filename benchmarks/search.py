@@ -22,7 +22,7 @@ import numpy as np
 from tailwise import ErmMcts, LearnedModelSearch, TabularMDP, backward_induction, domains
 from tailwise._jit import borrowed, kernel
 from tailwise._random import generator, stream_words
-from tailwise.bindings import world
+from tailwise.bindings import kernel_model
 from tailwise.search.log_mean import LANES, log_means
 
 PROBLEMS = (("mdp-4", 1.0), ("grid-mdp", 0.1))
@@ -34,7 +34,7 @@ def bare_episodes(model, start, horizon, discount, stream, episodes):
     model, stream = borrowed(model), borrowed(stream)
     total = 0.0
     for _ in range(episodes):
-        cost, _, _ = world.roll_out(model, start, 0, horizon, discount, stream)
+        cost, _, _ = kernel_model.roll_out(model, start, 0, horizon, discount, stream)
         total += cost
     return total
 

@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from tailwise.bindings.binding import Binding, BudgetSpentError, position_of
+from tailwise.bindings.interface import BudgetSpentError, ModelInterface, position_of
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.table import TableBinding
+from tailwise.bindings.table import TableInterface
 from tailwise.bindings.widening import Widening
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 
-__all__ = ["Binding", "BudgetSpentError", "Widening", "bind", "position_of"]
+__all__ = ["BudgetSpentError", "ModelInterface", "Widening", "bind", "position_of"]
 
 
 @singledispatch
-def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Binding:
+def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
     """Bind ``model`` to the kernel; ``rng`` is the search's own stream, shared with simulators.
 
-    A model class with a binding of its own registers it: ``bind.register``, as :func:`functools.singledispatch` has it.
+    A model class with an interface of its own registers it by ``bind.register``, as :func:`functools.singledispatch`
+    has it.
 
     Raises
     ------
@@ -31,19 +32,19 @@ def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Bi
     """
     evaluates = options.widening or options.rollout_policy or options.leaf_value  # asks for a simulator
     if isinstance(model, TabularMDP) and not evaluates:
-        return TableBinding(model)
+        return TableInterface(model)
     if isinstance(model, AccruedView) and model.is_table:
-        from tailwise.bindings.accrued import AccruedBinding
+        from tailwise.bindings.accrued import AccruedInterface
 
-        return AccruedBinding(model)
+        return AccruedInterface(model)
     if isinstance(model, CompiledSimulator) and not config.DISABLE_JIT:
-        from tailwise.bindings.compiled import CompiledBinding
+        from tailwise.bindings.compiled import CompiledInterface
 
         try:
-            return CompiledBinding(model, rng, options)
+            return CompiledInterface(model, rng, options)
         except ModelError:
             if not model.fallback:
                 raise
-    from tailwise.bindings.python import PythonBinding
+    from tailwise.bindings.python import PythonInterface
 
-    return PythonBinding(model, rng, options)
+    return PythonInterface(model, rng, options)

@@ -1,4 +1,4 @@
-"""The accrued-cost view of a table as one more kind of world for the one kernel.
+"""The accrued-cost view of a table as one more kernel model: what the one kernel runs on.
 
 In the tree a state is the handle of the interned pair (state, bits of the accrued cost): two
 histories share a node where their accrued costs agree to the last bit. Inside, everything is a
@@ -26,9 +26,9 @@ from tailwise.bindings.intern import (
     new_store,
     word_float,
 )
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, draw_index, register_kernel_model
 from tailwise.bindings.table import draw_step
 from tailwise.bindings.word_states import WordStates
-from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, draw_index, register_world
 from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility
 from tailwise.models.check_table import fail_in_dead_end
@@ -129,10 +129,10 @@ def roll_out_accrued(model, state, h, horizon, discount, stream):  # type: ignor
     return value, steps, status if abs(value) < math.inf else FAILED
 
 
-register_world(AccruedData, count_accrued_actions, take_accrued_step, accrued_end_cost, roll_out_accrued)
+register_kernel_model(AccruedData, count_accrued_actions, take_accrued_step, accrued_end_cost, roll_out_accrued)
 
 
-class AccruedBinding(WordStates):
+class AccruedInterface(WordStates):
     """The accrued-cost view of a table bound to the kernel: handles are interned (state, accrued) pairs."""
 
     def __init__(self, view: AccruedView) -> None:

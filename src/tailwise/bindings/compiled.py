@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from tailwise._random import generator, stream_words
 from tailwise.bindings import adapter_source as faults
+from tailwise.bindings import callback_model as shared
 from tailwise.bindings import native
-from tailwise.bindings import simulator_world as shared
 from tailwise.bindings.compiled_adapters import compile_adapters
 from tailwise.bindings.intern import InternStore, float_word, new_store, word_float
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator import SimulatorBinding
+from tailwise.bindings.simulator import SimulatorInterface
 from tailwise.bindings.word_states import WordStates
 from tailwise.errors import SimulatorError
 from tailwise.models.compiled import CompiledSimulator
@@ -30,7 +30,7 @@ _METHODS = {
 }
 
 
-class CompiledBinding(WordStates, SimulatorBinding):
+class CompiledInterface(WordStates, SimulatorInterface):
     """A compiled simulator: a handle is a row of words in the store."""
 
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from numba import cfunc, njit, types
 from numba.core.dispatcher import Dispatcher
 
-from tailwise.bindings import native, world
-from tailwise.bindings import simulator_world as shared
+from tailwise.bindings import callback_model as shared
+from tailwise.bindings import kernel_model, native
 from tailwise.bindings.adapter_source import adapter_source
 from tailwise.bindings.function_key import NoKeyError, function_key, names
 from tailwise.bindings.intern import bits_float, float_bits
@@ -75,7 +75,7 @@ def _content(model: CompiledSimulator, options: SimulationOptions) -> Any:
 
 def _compile(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
     scope = _user_functions(model, options)
-    constants = {"DONE": world.DONE, "GO_ON": world.GO_ON, "MAX_ACTIONS": MAX_ACTIONS}
+    constants = {"DONE": kernel_model.DONE, "GO_ON": kernel_model.GO_ON, "MAX_ACTIONS": MAX_ACTIONS}
     for name in ("STATUS", "NEXT", "STEPS", "HORIZON", "WORDS", "SCRATCH", "NUMBERS", "COST", "DISCOUNT"):
         constants[name] = getattr(shared, name)
     for name in ("FAULT", "FAULT_ACTION", "FAULT_STEP", "GENERATOR", "SAVED_STREAM"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Self
 
-from tailwise.bindings.binding import BudgetSpentError
+from tailwise.bindings.interface import BudgetSpentError
 from tailwise.bindings.portable import require_portable
 from tailwise.bindings.sizes import RunningSize
 

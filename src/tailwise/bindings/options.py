@@ -11,7 +11,7 @@ from tailwise.bindings.widening import Widening
 
 
 class SimulationOptions(Protocol):
-    """The part of a search's options that a binding reads."""
+    """The part of a search's options that an interface reads."""
 
     @property
     def widening(self) -> Widening | None:

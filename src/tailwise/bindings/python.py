@@ -22,15 +22,15 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from tailwise.bindings import simulator_world as shared
-from tailwise.bindings.binding import BudgetSpentError
+from tailwise.bindings import callback_model as shared
+from tailwise.bindings.callback_model import COST, NEXT, STATUS, STEPS
+from tailwise.bindings.interface import BudgetSpentError
 from tailwise.bindings.intern import new_store
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON
 from tailwise.bindings.known_states import KnownStates
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator import SimulatorBinding
-from tailwise.bindings.simulator_world import COST, NEXT, STATUS, STEPS
+from tailwise.bindings.simulator import SimulatorInterface
 from tailwise.bindings.watchdog import EndlessCall, Watch
-from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import AccruedView, TabularMDP
 from tailwise.models.contract import LARGEST_COST
@@ -52,7 +52,7 @@ _PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
-class PythonBinding(SimulatorBinding):
+class PythonInterface(SimulatorInterface):
     """A Python simulator: its states are handles of those known (:class:`KnownStates`)."""
 
     first_chunk = 1
@@ -370,11 +370,11 @@ class PythonBinding(SimulatorBinding):
         return {**super().memory(), **self._known.memory(self.model)}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Know the states and outcomes that another binding knew."""
+        """Know the states and outcomes that another interface knew."""
         super().recall(memory)
         self._known = KnownStates.recalled(memory)
 
     def adopt(self, other: Self) -> None:
-        """Take over the states that another binding knows, and the outcomes that it remembers."""
+        """Take over the states that another interface knows, and the outcomes that it remembers."""
         super().adopt(other)
         self._known = other._known.copy()

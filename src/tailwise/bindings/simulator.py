@@ -8,16 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.bindings import simulator_world as shared
+from tailwise.bindings import callback_model as shared
 from tailwise.bindings import widening
-from tailwise.bindings.binding import Binding
+from tailwise.bindings.callback_model import CallbackModel
+from tailwise.bindings.interface import ModelInterface
 from tailwise.bindings.intern import InternStore, recalled_store, store_memory
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator_world import FunctionModel
 from tailwise.models.simulator import state_label
 
 
-class SimulatorBinding(Binding):
+class SimulatorInterface(ModelInterface):
     """A simulator whose states are kept as integer handles; the functions that the kernel calls come from a subclass.
 
     Parameters
@@ -25,11 +25,11 @@ class SimulatorBinding(Binding):
     model : simulator
         The model.
     rng : Generator
-        The search's own stream: the model draws from it too, so it must live as long as the binding.
+        The search's own stream: the model draws from it too, so it must live as long as the interface.
     options : SimulationOptions
         Widening, rollout policy and leaf value.
     width : int
-        Words of a state that the kernel interns; 0 where the binding interns for itself.
+        Words of a state that the kernel interns; 0 where the interface interns for itself.
     """
 
     draws = True
@@ -48,7 +48,7 @@ class SimulatorBinding(Binding):
     def _connect(self, functions: list[Any], store: InternStore) -> None:
         """Make what the kernel reads, from what it calls to count actions, to step and to roll out."""
         count, step, roll = functions
-        self.data = FunctionModel(
+        self.data = CallbackModel(
             count,
             step,
             roll,
@@ -89,10 +89,10 @@ class SimulatorBinding(Binding):
         return {"pairs": store_memory(widened.pairs), "widened": own}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Remember the outcomes that another binding remembered."""
+        """Remember the outcomes that another interface remembered."""
         own = {"pairs": recalled_store(memory["pairs"]), **memory["widened"]}
         self.data = self.data._replace(widened=self.data.widened._replace(**own))
 
     def adopt(self, other: Self) -> None:
-        """Take over the outcomes that another binding remembers."""
+        """Take over the outcomes that another interface remembers."""
         self.data = self.data._replace(widened=copy.deepcopy(other.data.widened))

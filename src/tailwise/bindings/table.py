@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 from tailwise._jit import inlined
 from tailwise._random import next_double
-from tailwise.bindings.binding import Binding
-from tailwise.bindings.world import DONE, FAILED, GO_ON, draw_index, register_world
+from tailwise.bindings.interface import ModelInterface
+from tailwise.bindings.kernel_model import DONE, FAILED, GO_ON, draw_index, register_kernel_model
 from tailwise.errors import SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.check_table import fail_in_dead_end
@@ -81,10 +81,10 @@ def _table_roll_out(model, state, h, horizon, discount, stream):  # type: ignore
     return total + factor * model.terminal_losses[state], steps, GO_ON
 
 
-register_world(TableData, _table_count_actions, _table_take_step, _table_end_cost, _table_roll_out)
+register_kernel_model(TableData, _table_count_actions, _table_take_step, _table_end_cost, _table_roll_out)
 
 
-class TableBinding(Binding):
+class TableInterface(ModelInterface):
     """A table: handles are state indices."""
 
     def __init__(self, mdp: TabularMDP) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.bindings.binding import Binding
+from tailwise.bindings.interface import ModelInterface
 from tailwise.bindings.intern import (
     InternStore,
     copied,
@@ -19,7 +19,7 @@ from tailwise.bindings.intern import (
 )
 
 
-class WordStates(Binding):
+class WordStates(ModelInterface):
     """A model whose handles are rows of ``data.store``."""
 
     forgets = True
@@ -52,11 +52,11 @@ class WordStates(Binding):
         return {**super().memory(), "store": store_memory(self.data.store)}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Know what another binding knew."""
+        """Know what another interface knew."""
         super().recall(memory)
         self._replace_store(recalled_store(memory["store"]))
 
     def adopt(self, other: Self) -> None:
-        """Take over what another binding knows."""
+        """Take over what another interface knows."""
         super().adopt(other)
         self._replace_store(copied(other.data.store))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
-from tailwise.bindings.world import roll_out
+from tailwise.bindings.kernel_model import roll_out
 from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import TabularMDP

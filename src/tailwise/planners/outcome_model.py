@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel
 from tailwise._values import refilled
-from tailwise.bindings.binding import Binding
+from tailwise.bindings.interface import ModelInterface
 from tailwise.bindings.known_states import KnownStates
-from tailwise.bindings.table import TableBinding
+from tailwise.bindings.table import TableInterface
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import (
@@ -60,7 +60,7 @@ def _read_only(table: OutcomeTable) -> OutcomeTable:
     return OutcomeTable._make(views)
 
 
-class TableOutcomes(TableBinding):
+class TableOutcomes(TableInterface):
     """A table: nothing is left to list."""
 
     def __init__(self, mdp: TabularMDP) -> None:
@@ -85,7 +85,7 @@ class TableOutcomes(TableBinding):
         """Nothing is left to list."""
 
 
-class SimulatorOutcomes(Binding):
+class SimulatorOutcomes(ModelInterface):
     """The states of a simulator that were met, and the outcomes of those that were asked for.
 
     Parameters

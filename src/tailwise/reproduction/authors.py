@@ -13,15 +13,15 @@ from tailwise._jit import inlined
 from tailwise._random import Seed
 from tailwise.bindings import bind
 from tailwise.bindings.accrued import (
-    AccruedBinding,
     AccruedData,
+    AccruedInterface,
     accrued_end_cost,
     count_accrued_actions,
     roll_out_accrued,
     take_accrued_step,
 )
+from tailwise.bindings.kernel_model import register_kernel_model
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.world import register_world
 from tailwise.models import AccruedView, ExponentialUtility, TabularMDP
 from tailwise.planners import ErmMcts, UtilitySearch
 from tailwise.search import SearchOptions
@@ -55,10 +55,10 @@ def _slipped_step(model, state, action, h, stream):  # type: ignore[no-untyped-d
     return target, 0.0 - utility, status
 
 
-register_world(SlippedData, count_accrued_actions, _slipped_step, accrued_end_cost, roll_out_accrued)
+register_kernel_model(SlippedData, count_accrued_actions, _slipped_step, accrued_end_cost, roll_out_accrued)
 
 
-class SlippedBinding(AccruedBinding):
+class SlippedInterface(AccruedInterface):
     """A :class:`SlippedTable` bound to the kernel."""
 
     def __init__(self, model: AccruedView) -> None:
@@ -67,8 +67,8 @@ class SlippedBinding(AccruedBinding):
 
 
 @bind.register
-def _(model: SlippedTable, rng: np.random.Generator, options: SimulationOptions) -> SlippedBinding:
-    return SlippedBinding(model)
+def _(model: SlippedTable, rng: np.random.Generator, options: SimulationOptions) -> SlippedInterface:
+    return SlippedInterface(model)
 
 
 class SlippedAccMcts(UtilitySearch):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, seed_sequence, seed_text, stream_words
 from tailwise._values import leaves, refilled
-from tailwise.bindings import BudgetSpentError, bind, world
+from tailwise.bindings import BudgetSpentError, bind, kernel_model
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
@@ -309,7 +309,7 @@ class TreeSearch(RootedSearch[Plan]):
                 _, status = self._call(self._search, min(left, countable))
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
-            if status == world.FULL:
+            if status == kernel_model.FULL:
                 try:
                     if not self._binding.make_room() and not self._tree.grow(self._binding.num_bytes):
                         return StopReason.MAX_MEMORY

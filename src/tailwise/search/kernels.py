@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, inlined
 from tailwise._memory import apart
-from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, take_step
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, take_step
 from tailwise.bonuses import bonus_of, growth_of, observe
 from tailwise.search.arena import (
     COUNT,
@@ -39,7 +39,7 @@ from tailwise.search.root_totals import HIGH, LOW, note_total
 from tailwise.search.rules.backup import back_up
 from tailwise.search.rules.leaf import goes_on, value_leaf
 
-NODE_LIMIT = -3  # a status beside the world's
+NODE_LIMIT = -3  # a status beside the kernel model's
 _DEEPEST_TRIE = 64  # siblings form a trie over at most 47 bits
 
 

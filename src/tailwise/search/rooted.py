@@ -290,7 +290,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         return [self]
 
     def _seat(self, seed: Seed) -> None:
-        """Take a turn, a random stream and a binding of its own."""
+        """Take a turn, a random stream and a model interface of its own."""
         raise NotImplementedError
 
     @property

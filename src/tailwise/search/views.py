@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.bindings import Binding
+from tailwise.bindings import ModelInterface
 from tailwise.errors import OptionError, StateError
 from tailwise.models.contract import Sense
 from tailwise.search.tree import Tree
@@ -29,13 +29,13 @@ class TreeReader:
     ----------
     tree : Tree
         The tree.
-    binding : Binding
+    binding : ModelInterface
         The bound model.
     sense : "cost" or "reward"
         What the numbers of the views are.
     """
 
-    def __init__(self, tree: Tree, binding: Binding, sense: Sense) -> None:
+    def __init__(self, tree: Tree, binding: ModelInterface, sense: Sense) -> None:
         self._tree = tree
         self.binding = binding
         self.sense = sense
@@ -52,7 +52,7 @@ class TreeReader:
 
     def detach(self) -> None:
         """Part from the search, which is about to take another tree and to forget states."""
-        self.binding = copy.copy(self.binding)  # what a binding forgets it replaces, so the copy still has it
+        self.binding = copy.copy(self.binding)  # what an interface forgets it replaces, so the copy still has it
 
     def settle(self) -> None:
         """Keep a copy, or nothing where the tree is large: the living tree is about to change."""

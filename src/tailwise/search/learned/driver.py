@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words, seed_text, stream_words
 from tailwise._values import leaves, refilled
-from tailwise.bindings import BudgetSpentError, bind, world
+from tailwise.bindings import BudgetSpentError, bind, kernel_model
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import AccruedView
 from tailwise.models.table_data import TableData
@@ -223,7 +223,7 @@ class LearnedSearch(RootedSearch[Plan]):
                 _, status = self._search(*self._kernel_parts(), self._stream, self._step, left)
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
-            if status == world.FULL:
+            if status == kernel_model.FULL:
                 stopped = self._grow()
                 if stopped is not None:
                     return stopped

@@ -32,8 +32,8 @@ import numpy as np
 
 from tailwise._jit import borrowed, inlined
 from tailwise._random import next_double
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, roll_out
 from tailwise.bindings.widening import takes_again
-from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, roll_out
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.learned.backups import BLOCK, action_value, refresh_node, value_after
 from tailwise.search.learned.steps import cost_offset, draw_step
@@ -73,7 +73,7 @@ from tailwise.search.learned.store import (
 from tailwise.search.learned.sweeps import refresh_reach, scout, sweep_if_due, wanted_draws
 from tailwise.search.root_totals import SPREAD, note_total
 
-NODE_LIMIT = -3  # a status beside the world's
+NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
 _FLOOR = 0.01
 _TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range

@@ -1,14 +1,14 @@
 """One step of a model, free of what depends on the step: what outcome counts may be shared across steps.
 
 A table with costs per step draws an outcome at its row's constant cost; what the step adds is an
-offset, known exactly. Everything else takes the step as the world gives it.
+offset, known exactly. Everything else takes the step as the kernel model gives it.
 """
 
 from __future__ import annotations
 
 from tailwise._jit import ChosenByKind
+from tailwise.bindings.kernel_model import DONE, GO_ON, take_step
 from tailwise.bindings.table import draw_outcome
-from tailwise.bindings.world import DONE, GO_ON, take_step
 from tailwise.models.table_data import TableData
 
 

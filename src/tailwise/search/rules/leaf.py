@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tailwise._jit import ChosenByKind, Kernel
 from tailwise._validate import integer
-from tailwise.bindings.world import roll_out
+from tailwise.bindings.kernel_model import roll_out
 from tailwise.risk.accumulator import push_value
 
 
@@ -45,7 +45,7 @@ def register_leaf(kind: type, function: Kernel) -> None:
         The NamedTuple class that the rule's ``compiled`` returns.
     function : callable
         ``function(rule, model, state, h, settings, stream) -> (cost_to_go, steps, status)``; the status is that of
-        :func:`tailwise.bindings.world.roll_out`.
+        :func:`tailwise.bindings.kernel_model.roll_out`.
     """
     value_leaf.register(kind, function)
 

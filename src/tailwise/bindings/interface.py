@@ -1,4 +1,4 @@
-"""What a search asks of a bound model beside what its kernel asks (:mod:`tailwise.bindings.world`)."""
+"""What a search asks of a bound model beside what its kernel asks (:mod:`tailwise.bindings.kernel_model`)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class BudgetSpentError(Exception):
     """Raised inside the library where states or outcomes would take more memory than the search may use."""
 
 
-class Binding:
+class ModelInterface:
     """A model bound to the kernel. A *handle* is the integer that stands for a state in the tree.
 
     Attributes
     ----------
     data : NamedTuple
-        What the kernel reads, of a class registered with :func:`tailwise.bindings.world.register_world`.
+        What the kernel reads, of a class registered with :func:`tailwise.bindings.kernel_model.register_kernel_model`.
     first_chunk : int
         Iterations to begin with: few for models whose steps may be slow.
     draws : bool
@@ -92,14 +92,14 @@ class Binding:
         return handles
 
     def adopt(self, other: Self) -> None:
-        """Take over the states that another binding of the same model knows, with their handles."""
+        """Take over the states that another interface of the same model knows, with their handles."""
 
     def memory(self) -> dict[str, Any]:
         """Return what the search's handles mean, as values for :mod:`tailwise._values`; what a file keeps."""
         return {}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Know what another binding of the same model knew, with its handles: what :meth:`memory` returned."""
+        """Know what another interface of the same model knew, with its handles: what :meth:`memory` returned."""
 
     @property
     def num_bytes(self) -> int:
@@ -107,7 +107,7 @@ class Binding:
         return 0
 
 
-def position_of(binding: Binding, handle: int, action: Any) -> int:
+def position_of(binding: ModelInterface, handle: int, action: Any) -> int:
     """Return the kernel's position of a user's action, or raise ``StateError``."""
     allowed = binding.actions(handle)
     for position, candidate in enumerate(allowed):

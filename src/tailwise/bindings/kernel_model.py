@@ -45,7 +45,7 @@ def roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-unt
     raise NotImplementedError
 
 
-def register_world(kind: type, counts: Kernel, steps: Kernel, ends: Kernel, rolls: Kernel) -> None:
+def register_kernel_model(kind: type, counts: Kernel, steps: Kernel, ends: Kernel, rolls: Kernel) -> None:
     """Make models whose data is a ``kind`` (a NamedTuple class) known to the search."""
     for function, body in ((count_actions, counts), (take_step, steps), (end_cost, ends), (roll_out, rolls)):
         function.register(kind, body)

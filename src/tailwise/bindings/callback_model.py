@@ -1,6 +1,6 @@
 """Simulators as the compiled kernel sees them: three addresses, and the memory they answer in.
 
-A simulator reaches the kernel as a :class:`FunctionModel`. Its functions are plain addresses with one
+A simulator reaches the kernel as a :class:`CallbackModel`. Its functions are plain addresses with one
 signature, so that the kernel is compiled once for all simulators and cached on disk; a
 compiled simulator supplies machine code, a Python one a C callback. Before each call the kernel marks the
 answer as failed: a function that dies half-way has answered "failed".
@@ -22,6 +22,7 @@ from tailwise._jit import inlined
 from tailwise._random import next_double
 from tailwise.bindings.callbacks import call_words
 from tailwise.bindings.intern import InternStore, intern
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, register_kernel_model
 from tailwise.bindings.widening import (
     Widened,
     begin_step,
@@ -30,7 +31,6 @@ from tailwise.bindings.widening import (
     store_outcome,
     takes_again,
 )
-from tailwise.bindings.world import DONE, FAILED, FULL, GO_ON, register_world
 
 # Entries of ``integers``.
 STATUS, NEXT, STEPS, HORIZON = 0, 1, 2, 3
@@ -44,7 +44,7 @@ COST, DISCOUNT = 0, 1
 NUMBERS_SIZE = 4
 
 
-class FunctionModel(NamedTuple):
+class CallbackModel(NamedTuple):
     """A simulator's data for the kernel; see the module's docstring."""
 
     count: Any  # address of (context, state, 0, 0): number of actions to integers[NEXT]
@@ -121,4 +121,4 @@ def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-un
     return model.numbers[COST], model.integers[STEPS], model.integers[STATUS]
 
 
-register_world(FunctionModel, _count_actions, _take_step, _end_cost, _roll_out)
+register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _roll_out)
