@@ -15,10 +15,11 @@ import numpy as np
 from tailwise.evaluation import Frontier
 from tailwise.report.document import Chart
 from tailwise.report.page import label
-from tailwise.report.paper_plots import COLOURS as COLOURS
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.search.plan import Trajectory
 
+# Okabe and Ito's palette: told apart by colour-blind readers too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 BODY, TAIL = COLOURS[0], COLOURS[1]
 _BINS, _POINTS = 48, 400

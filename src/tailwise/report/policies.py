@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tailwise.exact import Solution
 from tailwise.models import TabularMDP
+from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart
 from tailwise.report.page import label
-from tailwise.report.paper_plots import COLOURS
 from tailwise.report.trees import VIRIDIS
 from tailwise.risk.distribution import Floats
 

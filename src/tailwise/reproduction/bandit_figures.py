@@ -23,8 +23,9 @@ from tailwise.bandits.run import ESTIMATORS, BanditRun
 from tailwise.bandits.simulate import simulate
 from tailwise.bandits.theorem_constants import bandit_constants
 from tailwise.errors import RunError, require
-from tailwise.report.paper_plots import COLOURS, new_figure
+from tailwise.report.charts import COLOURS
 from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta, theorem_exponent
+from tailwise.reproduction.plots import new_figure
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.stream import stream_constants
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise.report.document import Image
-from tailwise.report.paper_plots import Curve, Panel, Sample, histogram_panels, risk_curves, save_figure
+from tailwise.reproduction.plots import Curve, Panel, histogram_panels, risk_curves, save_figure
 from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM, ORACLE
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw_figures(summary: Summary, folder: Path) -> tuple[list[Image], list[Path
     for letter, problem in zip("ab", ("mdp-4", "grid-mdp"), strict=True):
         rows = _histogram_rows(summary, problem, main)
         if rows:
-            samples = tuple(Sample(f"beta {row.experiment.beta:g}", row.totals) for row in rows)
+            samples = {f"beta {row.experiment.beta:g}": row.totals for row in rows}
             title = f"{problem}: ERM-MCTS, n = {rows[0].experiment.iterations}, variant {main}"
             caption = f"Figure ({letter}): discounted costs of {len(rows[0].totals)} episodes of ERM-MCTS on {problem}."
             figure = histogram_panels([Panel(title, samples)], xlabel=xlabel)
@@ -81,10 +82,10 @@ def _histogram_rows(summary: Summary, problem: str, variant: str) -> list[Row]:
     return [row for beta in betas if (row := summary.find(problem, ERM, variant, beta, size)) is not None]
 
 
-def _samples(rows: Sequence[Row], variant: str) -> tuple[Sample, ...]:
+def _samples(rows: Sequence[Row], variant: str) -> dict[str, NDArray[np.float64]]:
     shown = [row for row in rows if row.experiment.variant in ("exact", variant)]
     shown.sort(key=lambda row: ALGORITHMS.index(row.experiment.algorithm))
-    return tuple(Sample(row.experiment.algorithm, row.totals) for row in shown)
+    return {row.experiment.algorithm: row.totals for row in shown}
 
 
 def _empirical_curves(summary: Summary, rows: list[Row]) -> Any:

@@ -1,11 +1,11 @@
-"""Plots of totals and risks, as PNG and SVG; the same data give the same bytes.
+"""Plots of totals and risks for print, as PNG and SVG; the same data give the same bytes.
 
 matplotlib is imported when the first plot is drawn (extra ``report``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import require
+from tailwise.report.charts import COLOURS
 
 Floats = NDArray[np.float64]
 
-# Okabe and Ito's palette: told apart by colour-blind readers too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DPI = 160
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Totals with a name."""
-
-    label: str
-    totals: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,47 +35,29 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One histogram panel: several samples, a title, and a value to mark (the exact risk) or None."""
+    """One histogram panel: a title, totals by name, and a value to mark (the exact risk) or None."""
 
     title: str
-    samples: tuple[Sample, ...]
+    samples: Mapping[str, Floats]
     mark: float | None = None
 
 
-def histogram_panels(panels: Sequence[Panel], *, xlabel: str, bins: int = 20, columns: int = 1) -> Any:
-    """Draw panels of overlaid density histograms on common bins; return a matplotlib figure.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        What to draw, row by row.
-    xlabel : str
-        Label of the horizontal axis.
-    bins : int, default 20
-        Number of bins over the range of each panel.
-    columns : int, default 1
-        Panels side by side.
-    """
-    rows = -(-len(panels) // columns)
-    figure = new_figure(5.2 * columns, 2.9 * rows + 0.3)
+def histogram_panels(panels: Sequence[Panel], *, xlabel: str) -> Any:
+    """Draw panels of overlaid density histograms, one above the other, each on common bins."""
+    figure = new_figure(5.2, 2.9 * len(panels) + 0.3)
     for index, panel in enumerate(panels):
-        axes = figure.add_subplot(rows, columns, index + 1)
-        every = np.concatenate([sample.totals for sample in panel.samples])
-        edges = np.histogram_bin_edges(every, bins=bins)
-        for k, sample in enumerate(panel.samples):
-            colour = COLOURS[k % len(COLOURS)]
-            label = f"{sample.label} (mean {sample.totals.mean():.2f}, max {sample.totals.max():.2f})"
-            axes.hist(sample.totals, bins=edges, density=True, color=colour, alpha=0.35)
-            axes.hist(
-                sample.totals, bins=edges, density=True, color=colour, histtype="step", linewidth=1.4, label=label
-            )
+        axes = figure.add_subplot(len(panels), 1, index + 1)
+        edges = np.histogram_bin_edges(np.concatenate(list(panel.samples.values())), bins=20)
+        for k, (name, totals) in enumerate(panel.samples.items()):
+            colour, label = COLOURS[k % len(COLOURS)], f"{name} (mean {totals.mean():.2f}, max {totals.max():.2f})"
+            axes.hist(totals, bins=edges, density=True, color=colour, alpha=0.35)
+            axes.hist(totals, bins=edges, density=True, color=colour, histtype="step", linewidth=1.4, label=label)
         if panel.mark is not None:
             axes.axvline(panel.mark, color="#444444", linestyle=":", linewidth=1.2, label="exact optimal risk")
         axes.set_title(panel.title, fontsize=10)
         axes.set_ylabel("density")
         axes.legend(fontsize=7.5, frameon=False)
-        if index >= len(panels) - columns:
-            axes.set_xlabel(xlabel)
+    axes.set_xlabel(xlabel)
     return figure
 
 
@@ -98,21 +71,7 @@ def risk_curves(
     band: tuple[float, float] | None = None,
     band_label: str = "",
 ) -> Any:
-    """Draw risk against a parameter on a logarithmic axis; return a matplotlib figure.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        What to draw.
-    xlabel, ylabel, title : str
-        Labels.
-    exact : float, optional
-        A value to mark with a dotted line: the exact optimum.
-    band : tuple of two floats, optional
-        A range to shade.
-    band_label : str
-        What the range is.
-    """
+    """Draw risk against a parameter on a logarithmic axis, with the exact optimum marked and a range shaded."""
     figure = new_figure(5.6, 4.3)
     axes = figure.add_subplot()
     if band is not None:
