@@ -17,7 +17,7 @@ from tailwise import backward_induction, domains, evaluate
 from tailwise.evaluation import bootstrap_interval
 from tailwise.reproduction import Settings, reproduce, summarise, write_reproduction
 from tailwise.reproduction.experiments import BETAS
-from tailwise.reproduction.variants import make_planner
+from tailwise.reproduction.variants import variant_planner
 
 TIE = 1e-9  # one fall in 100 episodes of grid-mdp at beta 0.1 is the exact risk but for rounding
 
@@ -42,7 +42,7 @@ def decisions() -> None:
     for problem, beta in (("mdp-4", 1.0), ("grid-mdp", 0.1)):
         mdp = domains.make(problem)
         for algorithm, variant in (("ERM-MCTS", "repaired"), ("Acc-MCTS", "repaired"), ("ERM-MCTS", "text")):
-            planner = make_planner(mdp, algorithm, variant, beta)
+            planner = variant_planner(mdp, algorithm, variant, beta)
             planner.plan(iterations=100)
             for iterations in (1000, 10_000):
                 times = []

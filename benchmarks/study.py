@@ -275,7 +275,7 @@ def verdicts(results: dict[str, dict[str, Any]]) -> str:
 def draw(results: dict[str, dict[str, Any]], path: Path) -> None:
     """Draw mean regret over simulator steps and over seconds, one line a planner."""
     from tailwise.report.charts import COLOURS
-    from tailwise.reproduction.plots import MARKERS, new_figure
+    from tailwise.reproduction.figures import MARKERS, new_figure
 
     shown = ["learned model", "tree, preset auto", "log bonus, 2 std of all Q", BEST, "paper, constant sqrt(2)", "UCT"]
     figure = new_figure(9.0, 3.9)

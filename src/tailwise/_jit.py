@@ -89,17 +89,10 @@ class ChosenByKind:
 
 @functools.cache
 def kernel_for(function: Kernel, *kinds: type) -> Kernel:
-    """Compile ``function`` for one combination of plugged-in kinds, with a cache file of its own on disk.
+    """Compile ``function`` for one combination of plugged-in kinds (NamedTuple classes), with a cache file of its own.
 
     numba's cache knows neither an edit in another file nor that a kind's module may be missing in another process. So
     the name of the cache file holds a fingerprint of all the code that goes into the kernel.
-
-    Parameters
-    ----------
-    function : callable
-        Plain function, to be compiled as :func:`kernel` does.
-    *kinds : type
-        The NamedTuple classes that it will be called with.
     """
     if config.DISABLE_JIT:
         return function

@@ -49,14 +49,8 @@ def followed_plan(
 def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str], None]]:
     """Show ``text`` and the time passed while the body runs; yields a function that changes the text.
 
-    Inside another activity that is shown there is one line, with the inner one's text.
-
-    Parameters
-    ----------
-    text : str
-        What is being done, where how much is left is not known.
-    show : bool, optional
-        Whether to show it; by default only if standard error is a terminal.
+    For work of which is not known how much is left; shown on a terminal, unless ``show`` says otherwise. Inside another
+    activity that is shown there is one line, with the inner one's text.
     """
     global _change
     if _change is not None:

@@ -29,15 +29,10 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def seed_sequence(seed: Seed) -> np.random.SeedSequence:
-    """Return a SeedSequence for ``seed``; a Generator gives a child and so moves on.
+    """Return a SeedSequence for ``seed``, or raise ``OptionError``; a Generator gives a child and so moves on.
 
     Of a SeedSequence it is a copy that has spawned nothing yet: spawning from it leaves the caller's as it was, and
     the same SeedSequence gives the same result again.
-
-    Raises
-    ------
-    OptionError
-        If ``seed`` is not None, a non-negative int, a SeedSequence or a Generator.
     """
     if isinstance(seed, np.random.SeedSequence):
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size)
@@ -67,9 +62,7 @@ def seed_text(rng: np.random.Generator) -> str:
 def stream_words(rng: np.random.Generator) -> NDArray[np.uint64]:
     """Return the state of an SFC64 generator, shared with it, for use in kernels: uint64, shape (5,).
 
-    Four words are the state proper; the fifth buffers half a word between draws of 32 bits.
-
-    The caller must keep ``rng`` alive as long as it uses the words.
+    Four words are the state proper; the fifth buffers half a word between draws of 32 bits. ``rng`` must stay alive.
     """
     _verify_layout()
     if not isinstance(rng.bit_generator, np.random.SFC64):
@@ -97,10 +90,7 @@ def _verify_layout() -> None:
 
 
 def own_words(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Return a copy of :func:`stream_words`: uint64, shape (5,).
-
-    It is quicker to get, and right for a kernel whose model does not draw from ``rng`` itself.
-    """
+    """Return a copy of :func:`stream_words`: quicker, and right where the model does not draw from ``rng`` itself."""
     _verify_layout()
     state: Any = rng.bit_generator.state
     (words,) = apart(np.uint64, 5)

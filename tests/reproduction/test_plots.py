@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from tailwise.reproduction.plots import Curve, Panel, histogram_panels, risk_curves, save_figure
+from tailwise.reproduction.figures import Curve, Panel, histogram_panels, risk_curves, save_figure
 
 
 def drawn():

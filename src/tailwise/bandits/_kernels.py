@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from tailwise._jit import ChosenByKind, borrowed, inlined, kernel
 from tailwise._random import next_double
-from tailwise.bandits._tables import GUIDES
 from tailwise.bonuses import bonus_of, growth_of
 from tailwise.risk.accumulator import push_value
+
+GUIDES = 1024
 
 
 class BonusIndex(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,17 @@ from tailwise._jit import kernel_for
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, thread_count
-from tailwise.bandits._kernels import run_many
-from tailwise.bandits._tables import compile_tables
+from tailwise.bandits._kernels import GUIDES, run_many
 from tailwise.bandits.algorithms import BanditAlgorithm
-from tailwise.bandits.arms import Bandit
+from tailwise.bandits.arms import Bandit, Drift
+from tailwise.bandits.distributions import BoundedDistribution
 from tailwise.bandits.run import BanditRun
 from tailwise.errors import OptionError
 
 _PARTS = 100  # told of, one after the other
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def simulate(
@@ -137,3 +140,47 @@ def _stream_states(seed: Seed, number: int) -> NDArray[np.uint64]:
     for row, child in enumerate(seed_sequence(seed).spawn(number)):
         words[row] = np.random.SFC64(child).state["state"]["state"]
     return words
+
+
+class Tables(NamedTuple):
+    """A bandit as the few flat arrays that the compiled loop reads: each array that it is handed costs a count."""
+
+    outcome_start: Ints  # (K + 1,)
+    cost: Floats  # (K,) immediate cost
+    outcomes: Floats  # (O, 5): cumulative probability in its arm, limit and start (their indices), amplitude, decay
+    guide: Ints  # (D * GUIDES,) first piece that can hold a level of the g-th of GUIDES equal parts of [0, 1)
+    pieces: Floats  # (P, 4): cumulative probability before and after it in its distribution, left, width / probability
+    discount: float
+
+
+def compile_tables(bandit: Bandit) -> Tables:
+    """Flatten a bandit."""
+    known: dict[int, tuple[int, BoundedDistribution]] = {}  # by identity: arms may share a distribution
+
+    def index(costs: BoundedDistribution) -> int:
+        return known.setdefault(id(costs), (len(known), costs))[0]
+
+    starts, rows = [0], []
+    for arm in bandit.arms:
+        shares = np.cumsum([outcome.probability for outcome in arm.outcomes])
+        shares[-1] = 1.0
+        for share, outcome in zip(shares, arm.outcomes, strict=True):
+            drift = outcome.drift or Drift(outcome.distribution, amplitude=0.0)
+            rows.append((share, index(outcome.distribution), index(drift.start), drift.amplitude, drift.decay))
+        starts.append(len(rows))
+    parts = [costs for _, costs in known.values()]
+    uppers = [costs.cumulative for costs in parts]
+    upper = np.concatenate(uppers)
+    lower = np.concatenate([np.append(0.0, one[:-1]) for one in uppers])
+    left, width = (np.concatenate([getattr(costs, name) for costs in parts]) for name in ("left", "width"))
+    first_piece = np.cumsum([0, *(one.size for one in uppers[:-1])])
+    levels = np.arange(GUIDES) / GUIDES
+    guide = [start + np.searchsorted(one, levels, "right") for start, one in zip(first_piece, uppers, strict=True)]
+    return Tables(
+        outcome_start=np.array(starts, dtype=np.int64),
+        cost=np.array([float(arm.cost) for arm in bandit.arms]),
+        outcomes=np.array(rows, dtype=np.float64),
+        guide=np.concatenate(guide).astype(np.int64),
+        pieces=np.column_stack([lower, upper, left, width / (upper - lower)]),
+        discount=float(bandit.discount),
+    )

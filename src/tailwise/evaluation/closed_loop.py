@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, StateError
-from tailwise.evaluation.environment import Environment
-from tailwise.exact.policies import action_id
+from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
+from tailwise.evaluation.streams import child
+from tailwise.exact.policies import action_id, as_policy
 from tailwise.models import TabularMDP
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.acting import DEFAULT_ITERATIONS
@@ -26,23 +26,10 @@ def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int |
 
 
 class Player:
-    """A planner in an episode.
+    """A planner in the episodes of a model, which may be another than its own, of the same horizon.
 
-    Parameters
-    ----------
-    model : TabularMDP or simulator
-        What is played; the planner may have another model of it, of the same horizon.
-    planner : Planner
-        Any planner; it is left alone, each episode gets a fresh copy.
-    limits : tuple
-        Iterations and seconds of each decision; None is no limit.
-    reuse : bool, default True
-        Whether the planner may keep what it found in the step before.
-
-    Raises
-    ------
-    ModelError
-        If the horizons differ.
+    It is left alone: each episode gets a fresh copy. ``limits`` are iterations and seconds of each decision (None is no
+    limit), ``reuse`` says whether the copy keeps what it found in the step before.
     """
 
     def __init__(
@@ -66,14 +53,12 @@ class Player:
             planner.reset(self.model.start)
         return planner
 
-    def decide(self, planner: Any, state: Any, h: int) -> Any:
+    def decide(self, planner: Any, state: Any, h: int, accrued: float) -> Any:
         """Return an action that is allowed; Ctrl-C during a plan, which may end it early, ends the evaluation."""
         watch = self._watch if threading.current_thread() is not threading.main_thread() else None
         plan = planner.plan(self._iterations, self._seconds, progress=watch)
         if getattr(plan, "stopped", None) == "interrupted":
             raise KeyboardInterrupt
-        if isinstance(self.model, TabularMDP):
-            return action_id(self.model, plan.action, state, h)
         return allowed(self.model, plan.action, state, h)
 
     def _watch(self, iterations: int, seconds: float) -> None:
@@ -88,30 +73,64 @@ class Player:
             planner.reset(state, h + 1, **({"accrued": accrued} if self._told_accrued else {}))
 
 
-def play(
-    environment: Environment,
-    model: Any,
-    act: Callable[[Any, int], Any],
-    episode: int,
-    observe: Callable[[Any, Any, float, int, float], None] | None = None,
-) -> float:
-    """Play one episode and return its total; ``observe`` is told (action, next state, cost, step, total so far)."""
-    state = environment.begin(episode)
+class PolicyPlayer:
+    """A fixed policy in the episodes of a model: a function of (state, h), or what has ``act``."""
+
+    def __init__(self, model: Any, policy: Any) -> None:
+        self.model = model
+        self.is_stopped = threading.Event()
+        self._policy = as_policy(policy)
+        self._minds = minds_the_past(policy)
+        if not hasattr(self._policy, "act"):
+            raise ModelError(
+                f"{policy!r} is neither a planner nor a policy; expected a tailwise.Planner such as "
+                "ErmMcts, a function of (state, h), or an object with act(state, h)"
+            )
+
+    def fresh(self, seed: np.random.SeedSequence) -> Any:
+        """Return the policy: it keeps nothing."""
+        return self._policy
+
+    def decide(self, policy: Any, state: Any, h: int, accrued: float) -> Any:
+        """Return an action that is allowed."""
+        action = policy.act(state, h, accrued=accrued) if self._minds else policy.act(state, h)
+        return allowed(self.model, action, state, h)
+
+    def follow(self, policy: Any, action: Any, state: Any, cost: float, h: int, accrued: float) -> None:
+        """Nothing has to be told."""
+
+
+def minds_the_past(policy: Any) -> bool:
+    """Return whether a policy's ``act`` wants to know what was paid so far."""
+    return hasattr(policy, "act") and takes(policy.act, "accrued")
+
+
+def play(player: Player | PolicyPlayer, root: np.random.SeedSequence, episode: int, decisions: Any = None) -> float:
+    """Play one episode and return its total; ``decisions`` (H, 2), if given, gets state and action of each step."""
+    model = player.model
+    # An environment per episode (it holds the episode's draws), so that threads share nothing.
+    kind = TableEnvironment if isinstance(model, TabularMDP) else SimulatorEnvironment
+    environment: Environment = kind(model, root)
+    mine, state = player.fresh(child(root, episode, 1)), environment.begin(episode)
     total, factor = 0.0, 1.0
     for h in range(model.horizon):
-        action = act(state, h)
+        action = player.decide(mine, state, h, total)
+        if decisions is not None:
+            decisions[h] = state, action
         state, cost, done = environment.step(state, action, h)
         total += factor * cost
         if done:
             return total
         factor *= model.discount
-        if observe is not None and h + 1 < model.horizon:
-            observe(action, state, cost, h, total)
+        if h + 1 < model.horizon:
+            player.follow(mine, action, state, cost, h, total)
     return total + factor * environment.end_cost(state)
 
 
 def allowed(model: Any, action: Any, state: Any, h: int) -> Any:
-    """Return the action, or raise ``StateError`` if a simulator does not allow it."""
+    """Return the action (of a table its id), or raise ``StateError`` if a simulator does not allow it."""
+    if isinstance(model, TabularMDP):
+        return action_id(model, action, state, h)
     actions = model.actions(state)
     choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
     if action not in choices:

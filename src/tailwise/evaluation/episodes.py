@@ -18,16 +18,14 @@ from tailwise._progress import Progress, followed
 from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
-from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation.closed_loop import Player, allowed, checked_limits, play
-from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
-from tailwise.evaluation.fingerprint import world_name
+from tailwise.errors import OptionError, StateError
+from tailwise.evaluation.closed_loop import Player, PolicyPlayer, checked_limits, minds_the_past, play
 from tailwise.evaluation.returns import Returns
-from tailwise.evaluation.streams import child, run_key, start_stream
-from tailwise.exact.policies import action_id, as_policy, policy_rows
+from tailwise.evaluation.streams import run_key, start_stream, world_name
+from tailwise.exact.policies import policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.planners.protocol import Planner, is_shareable, takes
+from tailwise.planners.protocol import Planner, is_shareable
 from tailwise.search.side_by_side import in_threads
 
 _BLOCK = 8192
@@ -131,98 +129,37 @@ def play_episodes(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None, list[str]]:
     """Play some of the episodes of a sample: each has streams of its own, whichever others are played.
 
-    Parameters
-    ----------
-    model, planner_or_policy, reuse, threads, progress, partial
-        As for :func:`evaluate`.
-    episodes : range
-        Numbers of the episodes, one after the other.
-    root : SeedSequence
-        Seed of the whole sample.
-    limits : tuple
-        Iterations and seconds of each decision.
-
-    Returns
-    -------
-    tuple
-        Totals, decisions (see :class:`Returns`) and notes.
+    ``root`` is the seed of the whole sample, ``limits`` are iterations and seconds of each decision. Return totals,
+    decisions (see :class:`Returns`) and notes.
     """
     notes: list[str] = []
     options: dict[str, Any] = {"progress": progress, "partial": partial}
     decisions: NDArray[np.int32] | None = None
+    player: Player | PolicyPlayer
     if hasattr(planner_or_policy, "fixed_policy"):
         checked_limits(*limits)
         planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
     if isinstance(planner_or_policy, Planner):
-        player = Player(model, planner_or_policy, checked_limits(*limits), reuse=reuse)
-        if threads > 1 and not (is_shareable(model) and is_shareable(planner_or_policy.model)):
-            notes.append(f"played in one thread, not {threads}: a model in plain Python keeps to one")
-            threads = 1
-        totals, decisions = _play_planner(player, episodes, root, threads, options)
+        player, why = Player(model, planner_or_policy, checked_limits(*limits), reuse=reuse), "a model in plain Python"
+        is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
+        if isinstance(model, TabularMDP):
+            decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
     elif limits != (None, None):
         raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-    elif isinstance(model, TabularMDP) and not _minds_the_past(planner_or_policy):
-        totals = _follow_rows(model, policy_rows(model, planner_or_policy), episodes, root, threads, options)
+    elif isinstance(model, TabularMDP) and not minds_the_past(planner_or_policy):
+        rows = policy_rows(model, planner_or_policy)
+        return _follow_rows(model, rows, episodes, root, threads, options), None, notes
     else:
-        act = getattr(as_policy(planner_or_policy), "act", None)
-        if act is None:
-            raise ModelError(
-                f"{planner_or_policy!r} is neither a planner nor a policy; expected a tailwise.Planner such as "
-                "ErmMcts, a function of (state, h), or an object with act(state, h)"
-            )
-        if threads > 1:
-            notes.append(f"played in one thread, not {threads}: a policy that is a function keeps to one")
-        minds, environment = _minds_the_past(planner_or_policy), _environment(model, root)
-
-        def follow(k: int) -> float:
-            paid = 0.0
-
-            def decide(state: Any, h: int) -> Any:
-                action = act(state, h, accrued=paid) if minds else act(state, h)
-                legal = action_id if isinstance(model, TabularMDP) else allowed
-                return legal(model, action, state, h)
-
-            def observe(action: Any, state: Any, cost: float, h: int, total: float) -> None:
-                nonlocal paid
-                paid = total
-
-            return play(environment, model, decide, episodes[k], observe)
-
-        totals = np.array(in_threads(follow, len(episodes), 1, **options))
-    return totals, decisions, notes
-
-
-def _minds_the_past(policy: Any) -> bool:
-    """Return whether a policy's ``act`` wants to know what was paid so far."""
-    return hasattr(policy, "act") and takes(policy.act, "accrued")
-
-
-def _environment(model: Any, root: np.random.SeedSequence) -> Environment:
-    return TableEnvironment(model, root) if isinstance(model, TabularMDP) else SimulatorEnvironment(model, root)
-
-
-def _play_planner(
-    player: Player, episodes: range, root: np.random.SeedSequence, threads: int, options: dict[str, Any]
-) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
-    model = player.model
-    decisions = (
-        np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32) if isinstance(model, TabularMDP) else None
-    )
+        player, why, is_safe = PolicyPlayer(model, planner_or_policy), "a policy that is a function", False
+    if threads > 1 and not is_safe:
+        notes.append(f"played in one thread, not {threads}: {why} keeps to one")
+        threads = 1
 
     def one(k: int) -> float:
-        # An environment per episode (it holds the episode's draws), so that threads share nothing.
-        environment = _environment(model, root)
-        planner = player.fresh(child(root, episodes[k], 1))
+        return play(player, root, episodes[k], None if decisions is None else decisions[k])
 
-        def act(state: Any, h: int) -> Any:
-            action = player.decide(planner, state, h)
-            if decisions is not None:
-                decisions[k, h] = state, action
-            return action
-
-        return play(environment, model, act, episodes[k], lambda *seen: player.follow(planner, *seen))
-
-    return np.array(in_threads(one, len(episodes), threads, stop=player.is_stopped.set, **options)), decisions
+    totals = in_threads(one, len(episodes), threads, stop=player.is_stopped.set, **options)
+    return np.array(totals), decisions, notes
 
 
 def _follow_rows(

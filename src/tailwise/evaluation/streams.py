@@ -8,11 +8,14 @@ episode is SFC64, seeded by the run's key and the episode's number and stirred 1
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined, kernel
-from tailwise._random import next_double
+from tailwise._random import Seed, next_double, seed_sequence
+from tailwise.models.fingerprint import fingerprint
 
 _STIR = 12
 
@@ -25,6 +28,14 @@ def run_key(root: np.random.SeedSequence) -> NDArray[np.uint64]:
 def child(root: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
     """Return a descendant of ``root`` by its path; unlike ``spawn`` it leaves ``root`` as it was."""
     return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *path), pool_size=root.pool_size)
+
+
+def world_name(seed: Seed, model: Any) -> tuple[int, ...]:
+    """Return what tells the random numbers of a seed and the model that they were used in: three ints.
+
+    Two samples are pairs only if both were the same.
+    """
+    return (*(int(word) for word in run_key(seed_sequence(seed))), int.from_bytes(fingerprint(model, 8), "big"))
 
 
 @inlined

@@ -13,7 +13,7 @@ from tailwise.reproduction.report import write_reproduction
 from tailwise.reproduction.runner import reproduce
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.summary import CodeCheck, Row, Summary, summarise
-from tailwise.reproduction.variants import DEFAULT_VARIANTS, VARIANTS, Variant, make_planner
+from tailwise.reproduction.variants import DEFAULT_VARIANTS, VARIANTS, Variant, variant_planner
 
 __all__ = [
     "DEFAULT_VARIANTS",
@@ -33,10 +33,10 @@ __all__ = [
     "convergence_rows",
     "convergence_study",
     "list_experiments",
-    "make_planner",
     "reproduce",
     "runs_over_beta",
     "summarise",
     "transient",
+    "variant_planner",
     "write_reproduction",
 ]

@@ -72,17 +72,7 @@ def _(model: SlippedTable, rng: np.random.Generator, options: SimulationOptions)
 
 
 class SlippedAccMcts(UtilitySearch):
-    """Acc-MCTS with the utility ``exp(beta x)`` and the authors' slip.
-
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The table.
-    beta : float
-        Finite risk level, not 0.
-    seed : None, int, SeedSequence or Generator
-        Source of all randomness.
-    """
+    """Acc-MCTS with the utility ``exp(beta x)``, beta not 0, and the authors' slip."""
 
     def __init__(self, mdp: TabularMDP, beta: float, *, seed: Seed = None) -> None:
         view = SlippedTable(mdp, ExponentialUtility(beta=beta, sense=mdp.sense))

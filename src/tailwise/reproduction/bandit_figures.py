@@ -25,7 +25,7 @@ from tailwise.bandits.theorem_constants import bandit_constants
 from tailwise.errors import RunError, require
 from tailwise.report.charts import COLOURS
 from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta, theorem_exponent
-from tailwise.reproduction.plots import new_figure
+from tailwise.reproduction.figures import new_figure
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.stream import stream_constants
 
@@ -40,34 +40,9 @@ def save_all(
     threads: int = 1,
     progress: Progress = None,
 ) -> tuple[Path, ...]:
-    """Draw all figures into ``folder`` (made if need be).
+    """Draw all figures into ``folder`` (made if need be), as ``png`` or ``svg``, and return their files.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to write; existing files of the same name are replaced.
-    kind : {"png", "svg"}
-        File format.
-    pulls, replications : int
-        Size of each run.
-    seed : None, int, SeedSequence or Generator
-        Each figure gets its own child.
-    threads : int, default 1
-        Does not change the result.
-    progress : bool or callable, optional
-        True shows a bar; a function is called with (figures done, of how many).
-
-    Returns
-    -------
-    tuple of Path
-        The files.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    RunError
-        If the folder cannot be written.
+    Each figure has its own child of ``seed``; ``threads`` do not change the result.
     """
     require("matplotlib", "report", "drawing a figure")
     children = iter(seed_sequence(seed).spawn(len(BANDITS) + 2))

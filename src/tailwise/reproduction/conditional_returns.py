@@ -24,9 +24,8 @@ from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError
 from tailwise.evaluation.closed_loop import Player
-from tailwise.evaluation.fingerprint import world_name
 from tailwise.evaluation.returns import Returns
-from tailwise.evaluation.streams import child, episode_uniforms, run_key
+from tailwise.evaluation.streams import child, episode_uniforms, run_key, world_name
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.planners import Planner
@@ -202,12 +201,8 @@ def integrate_episodes(
 ) -> tuple[Floats, Floats]:
     """Play some of the episodes of a sample; see :func:`conditional_returns`.
 
-    Returns
-    -------
-    mixture : ndarray of float64, shape (k, 3)
-        Episode, total and probability given the episode, totals in the model's own sense.
-    totals : ndarray of float64, shape (episodes,)
-        What :func:`tailwise.evaluate` finds under the same seed.
+    Return the mixture, shape (k, 3): episode, total and probability given the episode, in the model's own sense; and
+    the totals, shape (episodes,): what :func:`tailwise.evaluate` finds under the same seed.
     """
     player = Player(mdp, planner, (iterations, None))
     certain, tails = certain_states(mdp)
@@ -241,7 +236,7 @@ def _integrate(
     atoms: list[tuple[float, float]] = []
     plain: float | None = None
     for h in range(mdp.horizon):
-        action = player.decide(planner, state, h)
+        action = player.decide(planner, state, h, accrued)
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         drawn = first + int(np.searchsorted(cumulative[first:last], draws[h], side="right"))

@@ -16,17 +16,7 @@ DISTRIBUTIONAL = "Distributional"  # no entry of the paper's tables
 
 @dataclass(frozen=True)
 class Entry(Result):
-    """One entry of a table: an empirical entropic risk with its 90 % bootstrap interval.
-
-    Attributes
-    ----------
-    problem, algorithm : str
-        What was run.
-    beta : float
-        Risk level.
-    value, low, high : float
-        The risk and the ends of the interval, as printed.
-    """
+    """One entry of a table: an empirical entropic risk with its 90 % bootstrap interval, as printed."""
 
     problem: str
     algorithm: str
@@ -61,22 +51,9 @@ TABLES = (
 
 @dataclass(frozen=True)
 class CodeRun(Result):
-    """A result of the authors' code.
+    """A result of the authors' code: an empirical risk ("plain"), or one by conditional Monte Carlo ("conditional").
 
-    Attributes
-    ----------
-    problem, algorithm : str
-        What was run.
-    beta : float
-        Risk level.
-    iterations, episodes : int
-        Search iterations of a decision, and episodes.
-    kind : "plain" or "conditional"
-        Empirical risk of the episodes, or by conditional Monte Carlo.
-    value : float
-        The risk.
-    low, high : float or None
-        Its interval, where one is known (plain: 90 %; conditional: 95 %).
+    The interval, where one is known, is of 90 % if plain, and of 95 % if conditional.
     """
 
     problem: str

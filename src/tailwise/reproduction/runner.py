@@ -19,7 +19,7 @@ from tailwise.reproduction.conditional_returns import integrate_episodes
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 from tailwise.reproduction.published import ORACLE
 from tailwise.reproduction.storage import RunFolder
-from tailwise.reproduction.variants import make_planner
+from tailwise.reproduction.variants import variant_planner
 
 
 def reproduce(
@@ -103,7 +103,7 @@ def play(experiment: Experiment, seed: int, episodes: range, threads: int = 1) -
     if experiment.algorithm == ORACLE:
         policy = backward_induction(mdp, experiment.beta)
         return Sample(play_episodes(mdp, policy, episodes, root, (None, None))[0], None, None)
-    planner = make_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
+    planner = variant_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
     if experiment.is_conditional:
         mixture, totals = integrate_episodes(mdp, planner, episodes, root, experiment.iterations, threads=threads)
         return Sample(totals, None, mixture)

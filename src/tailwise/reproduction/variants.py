@@ -11,8 +11,7 @@ from typing import Any
 
 from tailwise.bonuses import PolynomialBonus
 from tailwise.models import TabularMDP
-from tailwise.planners import AccMcts, ErmMcts
-from tailwise.planners import make_planner as planner_by_name
+from tailwise.planners import AccMcts, ErmMcts, make_planner
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM
 
@@ -85,7 +84,7 @@ VARIANTS = {variant.name: variant for variant in (*_PAPER, LAWS)}
 DEFAULT_VARIANTS = tuple(variant.name for variant in _PAPER)
 
 
-def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> Any:
+def variant_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> Any:
     """Return the planner of an algorithm in one of its variants.
 
     Parameters
@@ -107,12 +106,12 @@ def make_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> 
     Examples
     --------
     >>> from tailwise import domains
-    >>> from tailwise.reproduction import make_planner
-    >>> make_planner(domains.make("mdp-4"), "ERM-MCTS", "constant-20", 0.5).options.bonus.constant
+    >>> from tailwise.reproduction import variant_planner
+    >>> variant_planner(domains.make("mdp-4"), "ERM-MCTS", "constant-20", 0.5).options.bonus.constant
     20.0
     """
     if algorithm == DISTRIBUTIONAL:
-        return planner_by_name(mdp, beta, kind="distributional")
+        return make_planner(mdp, beta, kind="distributional")
     if algorithm == ACC:
         if variant == RESCALED.name:
             return AccMcts(mdp, beta)

@@ -66,16 +66,11 @@ class Worker:
 
 @contextmanager
 def connected(address: str, workers: int | None) -> Iterator[int]:
-    """Connect to a cluster for the time of a ``with`` block; yields the number of workers.
+    """Connect to a cluster for the time of a ``with`` block; yields the number of workers, by default one a CPU.
 
-    Parameters
-    ----------
-    address : str
-        "local" for a cluster of this machine alone, which listens to this machine alone and is taken down at the end;
-        "auto" for one that runs here; or its address, as ``host:6379`` or ``ray://host:10001``. Where this process is
-        connected already, that connection is used and left.
-    workers : int, optional
-        As many as the cluster has CPUs, if not given.
+    ``address`` is "local" for a cluster of this machine alone, which listens to this machine alone and is taken down at
+    the end; "auto" for one that runs here; or ``host:6379`` or ``ray://host:10001``. A connection that this process has
+    already is used and left.
     """
     ray = require("ray", "ray", "work on a cluster")
     wanted = None if workers is None else integer(workers, "workers", low=1)
@@ -119,15 +114,7 @@ def _knock(address: str) -> None:
 
 
 class WorkerPool:
-    """Carries tasks to actors of Ray, one CPU each.
-
-    Parameters
-    ----------
-    job : bytes
-        A packed :class:`Job`.
-    size : int
-        How many workers.
-    """
+    """Carries tasks of a packed :class:`Job` to ``size`` actors of Ray, one CPU each."""
 
     def __init__(self, job: bytes, size: int) -> None:
         self.size = size

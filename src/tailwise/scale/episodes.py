@@ -1,28 +1,31 @@
 """``scale.evaluate``: the episodes of a sample, spread over a cluster in blocks.
 
 Each episode has streams of its own, from the seed and its number: the sample is that of :func:`tailwise.evaluate`, bit
-for bit, whoever played it.
+for bit, whoever played it. :func:`run_blocks` hands out whatever is made of independent pieces: a task is a block.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tailwise._progress import Progress
+from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
+from tailwise.errors import WorkersLostError
 from tailwise.evaluation import Returns
 from tailwise.evaluation.closed_loop import checked_limits
 from tailwise.evaluation.episodes import play_episodes
-from tailwise.evaluation.fingerprint import world_name
+from tailwise.evaluation.streams import world_name
 from tailwise.models.check import require_model
 from tailwise.planners import Planner
-from tailwise.scale.blocks import blocks_of, run_blocks
-from tailwise.scale.cluster import connected
-from tailwise.scale.scheduler import Gathered
+from tailwise.scale.cluster import Report, WorkerPool, connected
+from tailwise.scale.pickling import packed
+from tailwise.scale.scheduler import Gathered, Scheduler
 
 _BLOCKS = 4  # for each worker
 
@@ -96,3 +99,53 @@ def evaluate(
     if sample is None or (sample.episodes < count and not partial):
         raise KeyboardInterrupt
     return sample
+
+
+class _Blocks:
+    """Task k is a call of ``function`` with the k-th arguments."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], work: Sequence[float]) -> None:
+        self._function, self._arguments, self._work = function, arguments, work
+
+    def begin(self) -> None:
+        """Nothing has to be got ready."""
+
+    def run(self, task: int, seconds: float) -> Report:
+        """Do a block, to its end."""
+        return Report(task, self._function(*self._arguments[task]), self._work[task], True)
+
+
+def blocks_of(episodes: int, blocks: int) -> list[range]:
+    """Return the numbers of all episodes in so many blocks of about equal size, none empty."""
+    edges = np.linspace(0, episodes, min(episodes, blocks) + 1).astype(int).tolist()
+    return [range(first, last) for first, last in itertools.pairwise(edges)]
+
+
+def run_blocks(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    work: Sequence[float],
+    *,
+    workers: int,
+    restarts: int,
+    progress: Progress,
+    verb: str,
+    done: float = 0.0,
+    model: Any = None,
+    model_path: str | None = None,
+    keep: Callable[[Report], None] | None = None,
+    rescued: Callable[[Gathered], Any] = lambda found: found,
+) -> Gathered:
+    """Call ``function`` with each of ``arguments`` on a cluster that is connected.
+
+    ``work`` says how much each is, and ``done`` what was done before: the progress counts both. ``keep`` is told each
+    report, once, as it comes. Of what was gathered when all workers are lost, the error takes ``rescued``.
+    """
+    job = packed(_Blocks(function, arguments, work), model, model_path)
+    with WorkerPool(job, min(workers, len(work))) as pool, followed(progress, verb, done + sum(work)) as tick:
+        follow = None if tick is None else lambda found, used: tick(done + found.work)
+        try:
+            return Scheduler(pool, len(work), restarts=restarts, progress=follow, keep=keep).run()
+        except WorkersLostError as error:
+            error.gathered = rescued(error.gathered)
+            raise

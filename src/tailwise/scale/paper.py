@@ -24,8 +24,8 @@ from tailwise.reproduction.bandit_studies import (
 from tailwise.reproduction.experiments import Experiment, list_experiments
 from tailwise.reproduction.runner import Sample, keep, opened, play
 from tailwise.reproduction.storage import RunFolder
-from tailwise.scale.blocks import blocks_of, run_blocks
 from tailwise.scale.cluster import Report, connected
+from tailwise.scale.episodes import blocks_of, run_blocks
 from tailwise.search import StopReason
 
 _BLOCKS = 2  # of each experiment, for each worker

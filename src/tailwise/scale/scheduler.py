@@ -32,27 +32,13 @@ _MOST_REPORTS = 200.0  # a second, if no other rhythm is given
 
 @dataclass
 class Gathered:
-    """What came of all tasks.
+    """What came of all tasks."""
 
-    Attributes
-    ----------
-    reports : dict
-        Of each task that reported, its furthest report.
-    stopped : StopReason
-        Why the work ended.
-    lost : list of str
-        Why each lost worker was lost.
-    again : set of int
-        Tasks that were begun again.
-    seconds : float
-        Time from the first hand-out to the end.
-    """
-
-    reports: dict[int, Report] = field(default_factory=dict)
+    reports: dict[int, Report] = field(default_factory=dict)  # the furthest of each task that reported
     stopped: StopReason = StopReason.ITERATIONS
-    lost: list[str] = field(default_factory=list)
-    again: set[int] = field(default_factory=set)
-    seconds: float = 0.0
+    lost: list[str] = field(default_factory=list)  # why each lost worker was lost
+    again: set[int] = field(default_factory=set)  # tasks that were begun again
+    seconds: float = 0.0  # from the first hand-out to the end
 
     @property
     def work(self) -> float:
@@ -75,27 +61,12 @@ class Gathered:
 
 
 class Scheduler:
-    """Who is doing what.
+    """Who is doing what. Tasks are handed out in the order of their numbers.
 
-    Parameters
-    ----------
-    pool : WorkerPool
-        Carries the work.
-    tasks : int
-        How many there are; they are handed out in the order of their numbers.
-    seconds : float, optional
-        Time limit.
-    report_every : float, optional
-        Seconds between the reports of a worker on one task; 1 for up to 200 workers, then so many that no more than
-        200 reports a second arrive.
-    restarts : int, default 10
-        How many lost workers are replaced.
-    is_enough : callable, optional
-        Asked after reports came; a true answer ends the work.
-    progress : callable, optional
-        Told what was gathered so far, and the seconds used.
-    keep : callable, optional
-        Told each final report that counts, once, as it comes.
+    ``seconds`` is the time limit, ``report_every`` the seconds between the reports of a worker on one task (1 for up to
+    200 workers, then so many that no more than 200 reports a second arrive), ``restarts`` how many lost workers are
+    replaced. After reports came ``progress`` is told what was gathered and the seconds used, and a true answer of
+    ``is_enough`` ends the work. ``keep`` is told each final report that counts, once, as it comes.
     """
 
     def __init__(
@@ -127,12 +98,8 @@ class Scheduler:
     def run(self) -> Gathered:
         """Have all tasks done; Ctrl-C ends the work early, and returns what had been reported, if anything was.
 
-        Raises
-        ------
-        WorkersLostError
-            If no worker is left, or none gets ready; with what was gathered.
-        Exception
-            Whatever a task raised.
+        Raise ``WorkersLostError``, with what was gathered, if no worker is left or none gets ready; and what a task
+        raised.
         """
         found, arrived = self._found, self._pool.now()
         for _ in range(self._pool.size):

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._exact_average import ExactAverage
-from tailwise.theory._first_time import log_minus_one
+from tailwise.theory._exact_average import ExactAverage, log_minus_one
 from tailwise.theory._logs import as_float, ln, log_second_remainder, log_sum, precise
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.concentration import log_mean_deviation
