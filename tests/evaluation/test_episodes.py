@@ -324,16 +324,16 @@ def test_samples_of_different_models_are_no_pairs(chain):
     for model, policy in ((other, [0]), (shorter, [0, 0]), (Duck(chain), lambda state, h: 0)):
         second = evaluate(model, policy, episodes=5, seed=0)
         with pytest.raises(OptionError, match="5 and 5 episodes of different models"):
-            compare(first, second, beta=0.5)
+            compare(first, second, 0.5)
     with pytest.raises(OptionError, match="under different seeds"):
-        compare(first, evaluate(chain, [0, 0], episodes=5, seed=1), beta=0.5)
-    assert compare(first, evaluate(chain.with_options(horizon=4), [0, 0], episodes=5, seed=0), beta=0.5).equal == 5
+        compare(first, evaluate(chain, [0, 0], episodes=5, seed=1), 0.5)
+    assert compare(first, evaluate(chain.with_options(horizon=4), [0, 0], episodes=5, seed=0), 0.5).equal == 5
 
 
 def test_simulators_are_told_apart_by_what_they_do():
     def priced(price):
         return evaluate(Faulty(outcome=(1, price, False)), lambda state, h: 0, episodes=3, seed=0)
 
-    assert compare(priced(1.0), priced(1.0), beta=0.5).equal == 3
+    assert compare(priced(1.0), priced(1.0), 0.5).equal == 3
     with pytest.raises(OptionError, match="different models"):
-        compare(priced(1.0), priced(2.0), beta=0.5)
+        compare(priced(1.0), priced(2.0), 0.5)

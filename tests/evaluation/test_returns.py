@@ -15,7 +15,17 @@ from tailwise.evaluation.bootstrap import statistic
 from tailwise.exact import backward_induction
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts
-from tailwise.risk import conditional_value_at_risk, erm, value_at_risk
+from tailwise.risk import (
+    ERM,
+    CVaR,
+    Exceedance,
+    Expectation,
+    ExpectedUtility,
+    WorstCase,
+    conditional_value_at_risk,
+    erm,
+    value_at_risk,
+)
 
 COSTS = np.array([3.0, 1.0, 2.0, 2.0, 10.0, 4.0])
 
@@ -185,6 +195,32 @@ def test_comparison_of_rewards_has_the_sense_of_rewards():
     assert (found.difference, found.better, found.worse) == (4.0, 10, 0)
 
 
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_objectives_have_intervals_and_are_compared(sense):
+    """By name or as a value: one interval; the pairs of any objective, against resamples drawn one by one."""
+    rng = np.random.default_rng(1)
+    first, second = (Returns(rng.integers(0, 6, 60).astype(float), sense, streams=(1,)) for _ in range(2))
+    named = first.interval("erm", beta=0.5, resamples=400)
+    for same in (first.interval(0.5, resamples=400), first.interval(ERM(0.5), resamples=400)):
+        assert tuple(same) == pytest.approx(tuple(named), abs=1e-12)
+    cvar = first.interval(CVaR(0.8), resamples=400, method="percentile")
+    assert cvar.low <= first.cvar(0.8) == cvar.value <= cvar.high
+    assert cvar.target == f"CVaR at level 0.8 of the total {sense} of an episode"
+    with pytest.raises(OptionError, match="its own beta or level"):
+        first.interval(CVaR(0.8), level=0.5)
+    for objective in (Expectation(), CVaR(0.8), Exceedance(3.5), WorstCase(), ExpectedUtility(lambda total: total**2)):
+        found = compare(first, second, objective, resamples=2000)
+        assert found.difference == pytest.approx(first.risk(objective) - second.risk(objective), abs=1e-12)
+        assert found.measure == objective.words
+        drawn = []
+        for _ in range(2000):
+            chosen = rng.integers(0, 60, 60)
+            one, two = (Returns(sample.costs[chosen], sense) for sample in (first, second))
+            drawn.append(one.risk(objective) - two.risk(objective))
+        spread = max(np.std(drawn), 1e-9)
+        assert tuple(found.interval) == pytest.approx(np.quantile(drawn, [0.05, 0.95]), abs=0.35 * spread + 0.35)
+
+
 def test_a_sample_made_by_hand_is_a_copy():
     costs = np.array([1.0, 2.0])
     sample = Returns(costs)
@@ -236,7 +272,7 @@ def test_the_head_of_a_sample_is_the_sample_of_fewer_episodes():
     head = many.head(4)
     assert np.array_equal(head.costs, few.costs)
     assert np.array_equal(head.decisions, few.decisions)
-    assert compare(head, few, beta=0.5, resamples=100).equal == 4
+    assert compare(head, few, 0.5, resamples=100).equal == 4
     with pytest.raises(OptionError, match="episodes must be from 1 to 6"):
         many.head(7)
     assert json.loads(json.dumps(few.to_dict()))["costs"] == few.costs.tolist()

@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from tailwise._random import Seed, generator
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
+from tailwise.models.contract import Sense
 from tailwise.risk.intervals import Interval
+from tailwise.risk.objectives import ERM, Expectation, Objective
 from tailwise.risk.rows import mixture_erms
 
 Floats = NDArray[np.float64]
@@ -36,29 +38,7 @@ _NUMBERS = 2**22  # counts held at a time
 
 
 def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: float | None = None) -> Statistic:
-    """Return a measure of costs as a function of counts on ``atoms``.
-
-    Parameters
-    ----------
-    measure : "erm", "mean", "std", "quantile" or "cvar"
-        What to compute.
-    atoms : ndarray of float64, shape (k,)
-        Distinct costs, increasing.
-    beta : float
-        Finite risk level; for "erm" only.
-    level : float in [0, 1]
-        For "quantile" and "cvar" only.
-
-    Returns
-    -------
-    callable
-        From counts, float64 of shape (k, atoms), to values, float64 of shape (k,).
-
-    Raises
-    ------
-    OptionError
-        If a parameter is missing, superfluous or out of range.
-    """
+    """Return a measure of costs as a function of counts on ``atoms``: distinct costs, increasing."""
     choice(measure, "measure", ("erm", "mean", "std", "quantile", "cvar"))
     for name, value, users in (("beta", beta, ("erm",)), ("level", level, ("quantile", "cvar"))):
         if (value is not None) != (measure in users):
@@ -80,6 +60,15 @@ def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: 
 def erm_statistic(atoms: Floats, beta: float) -> Statistic:
     """Return the ERM as a function of counts on ``atoms``, which need not be distinct or in order."""
     return lambda counts: mixture_erms(counts, atoms, beta)
+
+
+def objective_statistic(objective: Objective, totals: Floats, sense: Sense) -> Statistic:
+    """Return an objective of totals as a function of counts on them; all in the model's own sense."""
+    if isinstance(objective, (ERM, Expectation)):
+        sign = 1.0 if sense == "cost" else -1.0
+        found = erm_statistic(sign * totals, getattr(objective, "beta", 0.0))
+        return lambda counts: sign * found(counts) + 0.0  # no -0.0
+    return lambda counts: np.array([objective.of(totals, row, sense=sense) for row in counts])
 
 
 def _std(counts: Floats, centred: Floats) -> Floats:
@@ -118,8 +107,12 @@ def bootstrap_interval(
     ----------
     costs : ndarray of float64, shape (n,)
         The sample.
-    measure, beta, level
-        See :func:`statistic`.
+    measure : "erm", "mean", "std", "quantile" or "cvar"
+        What to compute.
+    beta : float
+        Finite risk level; for "erm" only.
+    level : float in [0, 1]
+        For "quantile" and "cvar" only.
     confidence : float in (0, 1), default 0.9
         Nominal coverage.
     method : "percentile" or "bca", default "bca"
@@ -146,13 +139,20 @@ def bootstrap_interval(
     >>> 43 < low < 46 and 53 < high < 56
     True
     """
+    atoms, counts = np.unique(costs, return_counts=True)
+    measured = statistic(measure, atoms, beta=beta, level=level)
+    return statistic_interval(measured, counts, confidence, method, resamples, seed)
+
+
+def statistic_interval(
+    measured: Statistic, counts: NDArray[np.int64], confidence: float, method: str, resamples: int, seed: Seed
+) -> Interval:
+    """Return :func:`bootstrap_interval` of a function of counts."""
     wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
     choice(method, "method", METHODS)
     number = integer(resamples, "resamples", low=100)
-    atoms, counts = np.unique(costs, return_counts=True)
-    measured = statistic(measure, atoms, beta=beta, level=level)
     estimate = float(measured(counts[None, :].astype(np.float64))[0])
-    if atoms.size == 1:
+    if counts.size == 1:
         return Interval(estimate, estimate)
     values = np.concatenate([measured(c) for c in resampled_counts(counts, number, generator(seed))])
     tails = np.array([(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])

@@ -11,24 +11,24 @@ from tailwise._random import Seed, generator
 from tailwise._shown import Shown
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.evaluation.bootstrap import erm_statistic, resampled_counts
+from tailwise.evaluation.bootstrap import objective_statistic, resampled_counts
 from tailwise.evaluation.returns import Returns
-from tailwise.risk.entropic import erm
 from tailwise.risk.intervals import Interval
+from tailwise.risk.objectives import Objective, as_objective
 
 
 @dataclass(frozen=True)
 class Comparison(Shown, Result):
-    """The difference in entropic risk between two samples, first minus second.
+    """The difference in an objective between two samples, first minus second.
 
     Attributes
     ----------
     first, second : str
         Labels of the two.
-    beta : float
-        Risk level.
+    measure : str
+        What is compared, as "ERM at beta 0.5".
     difference : float
-        ERM of the first minus ERM of the second, in the model's own sense.
+        That of the first minus that of the second, in the model's own sense.
     interval : Interval
         Percentile bootstrap interval of the difference, pairs resampled together.
     confidence : float
@@ -39,7 +39,7 @@ class Comparison(Shown, Result):
 
     first: str
     second: str
-    beta: float
+    measure: str
     difference: float
     interval: Interval
     confidence: float
@@ -56,7 +56,7 @@ class Comparison(Shown, Result):
 def compare(
     first: Returns,
     second: Returns,
-    beta: float,
+    objective: Objective | float,
     *,
     confidence: float = 0.9,
     resamples: int = 10_000,
@@ -68,8 +68,8 @@ def compare(
     ----------
     first, second : Returns
         Samples of :func:`tailwise.evaluate` on one model under one seed, with equally many episodes.
-    beta : float
-        Finite risk level.
+    objective : Objective or float
+        What is compared, as :class:`tailwise.CVaR`; a number is the beta of an ERM.
     confidence : float in (0, 1), default 0.9
         Nominal coverage of the interval.
     resamples : int, default 10,000
@@ -93,10 +93,10 @@ def compare(
     >>> mdp = domains.make("mdp-4")
     >>> averse = evaluate(mdp, backward_induction(mdp, 1.0), episodes=500, seed=0)
     >>> neutral = evaluate(mdp, backward_induction(mdp, 0.0), episodes=500, seed=0)
-    >>> compare(averse, neutral, beta=1.0).is_clear
+    >>> compare(averse, neutral, 1.0).is_clear
     True
     """
-    level = real(beta, "beta")
+    aim = as_objective(objective)
     wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
     number = integer(resamples, "resamples", low=100)
     if first.streams != second.streams or first.episodes != second.episodes or first.sense != second.sense:
@@ -105,16 +105,16 @@ def compare(
             f"(got {first.episodes} and {second.episodes} episodes{_difference(first, second)})"
         )
     sign = 1.0 if first.sense == "cost" else -1.0
-    one, two = sign * first.costs, sign * second.costs
-    pairs, counts = np.unique(np.stack((one, two)), axis=1, return_counts=True)
-    left, right = (erm_statistic(costs, level) for costs in pairs)
+    pairs, counts = np.unique(np.stack((sign * first.costs, sign * second.costs)), axis=1, return_counts=True)
+    left, right = (objective_statistic(aim, sign * costs, first.sense) for costs in pairs)
     rng = generator(seed)
     values = np.concatenate([left(rows) - right(rows) for rows in resampled_counts(counts, number, rng)])
-    low, high = np.quantile(values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
-    difference = erm(one, level) - erm(two, level)
+    low, high = np.quantile(sign * values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
     ends = sorted((sign * float(low) + 0.0, sign * float(high) + 0.0))  # + 0.0: no -0.0
+    one, two = sign * first.costs, sign * second.costs
     return Comparison(
-        first.label, second.label, level, sign * difference + 0.0, Interval(*ends), wanted,
+        first.label, second.label, aim.words, first.risk(aim) - second.risk(aim) + 0.0,
+        Interval(*ends), wanted,
         int(np.count_nonzero(one < two)), int(np.count_nonzero(one == two)), int(np.count_nonzero(one > two)),
     )  # fmt: skip
 

@@ -13,10 +13,12 @@ from tailwise._plain import Result, plain
 from tailwise._random import Seed
 from tailwise._shown import Shown
 from tailwise._validate import integer
-from tailwise.evaluation.bootstrap import bootstrap_interval
+from tailwise.errors import OptionError
+from tailwise.evaluation.bootstrap import bootstrap_interval, objective_statistic, statistic_interval
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.intervals import Interval
+from tailwise.risk.objectives import Objective, as_objective
 
 MEASURES = ("erm", "mean", "std", "cvar", "quantile")
 
@@ -164,7 +166,7 @@ class Returns(Shown, Measures):
 
     def interval(
         self,
-        measure: str = "erm",
+        measure: str | Objective | float = "erm",
         *,
         beta: float | None = None,
         level: float | None = None,
@@ -177,8 +179,9 @@ class Returns(Shown, Measures):
 
         Parameters
         ----------
-        measure : "erm", "mean", "std", "quantile" or "cvar", default "erm"
-            The measure; "erm" needs ``beta``, the last two need ``level``.
+        measure : Objective, float, or "erm", "mean", "std", "quantile" or "cvar", default "erm"
+            An objective, as :class:`tailwise.CVaR` (a number is the beta of an ERM), or the name of a measure: "erm"
+            needs ``beta``, the last two need ``level``.
         beta : float, optional
             Finite risk level.
         level : float in [0, 1], optional
@@ -203,6 +206,16 @@ class Returns(Shown, Measures):
         OptionError
             If an option is missing or out of range.
         """
+        player = f" played by {self.label}" if self.label else ""
+        if not isinstance(measure, str):
+            objective = as_objective(measure)
+            if beta is not None or level is not None:
+                raise OptionError("an objective has its own beta or level: leave beta= and level= out")
+            atoms, counts = np.unique(self._signed(self.costs), return_counts=True)  # in costs: the draws of a name
+            measured = objective_statistic(objective, self._signed(atoms), self.sense)
+            found = statistic_interval(measured, counts, confidence, method, resamples, seed)
+            target = f"{objective.words} of the total {self.sense} of an episode{player}"
+            return SampleInterval(*found, objective.words, self.risk(objective), target, confidence, method)
         costs = np.asarray(self._signed(self.costs))
         if self.sense == "reward" and measure == "quantile" and level is not None:
             costs = self.costs  # a quantile has no bad side
@@ -214,7 +227,7 @@ class Returns(Shown, Measures):
             found = Interval(0.0 - found.high, 0.0 - found.low)
         given = beta if level is None else level
         value = getattr(self, measure) if given is None else getattr(self, measure)(given)
-        name, player = _name(measure, beta, level), f" played by {self.label}" if self.label else ""
+        name = _name(measure, beta, level)
         target = f"{name} of the total {self.sense} of an episode{player}"
         return SampleInterval(*found, name, float(value), target, confidence, method)
 

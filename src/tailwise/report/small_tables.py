@@ -62,8 +62,8 @@ def _(found: Comparison) -> str:
         clear,
         *map(str, (found.better, found.equal, found.worse)),
     )
-    columns = ("ERM difference", f"{100 * found.confidence:g} % interval", "", "better", "equal", "worse")
-    return _shown(f"{found.first} minus {found.second}, beta {found.beta:g}", columns, [cells], text_columns=0)
+    columns = ("difference", f"{100 * found.confidence:g} % interval", "", "better", "equal", "worse")
+    return _shown(f"{found.first} minus {found.second}: {found.measure}", columns, [cells], text_columns=0)
 
 
 @html_of.register
