@@ -211,12 +211,12 @@ class Returns(Shown, Measures):
             objective = as_objective(measure)
             if beta is not None or level is not None:
                 raise OptionError("an objective has its own beta or level: leave beta= and level= out")
-            atoms, counts = np.unique(self._signed(self.costs), return_counts=True)  # in costs: the draws of a name
-            measured = objective_statistic(objective, self._signed(atoms), self.sense)
+            atoms, counts = np.unique(self.signed(self.costs), return_counts=True)  # in costs: the draws of a name
+            measured = objective_statistic(objective, self.signed(atoms), self.sense)
             found = statistic_interval(measured, counts, confidence, method, resamples, seed)
             target = f"{objective.words} of the total {self.sense} of an episode{player}"
             return SampleInterval(*found, objective.words, self.risk(objective), target, confidence, method)
-        costs = np.asarray(self._signed(self.costs))
+        costs = np.asarray(self.signed(self.costs))
         if self.sense == "reward" and measure == "quantile" and level is not None:
             costs = self.costs  # a quantile has no bad side
         found = bootstrap_interval(

@@ -65,8 +65,7 @@ def sampling_interval(
     size, number = integer(episodes, "episodes", low=1), integer(draws, "draws", low=100)
     wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
     totals, weights = distribution.weighted()
-    sign = 1.0 if distribution.sense == "cost" else -1.0
-    costs = sign * np.asarray(totals)
+    costs = np.asarray(distribution.signed(totals))
     if not np.isfinite(costs).all():
         raise OptionError("there are infinite totals; their empirical ERM has no sampling distribution")
     running = np.cumsum(np.full(costs.size, 1.0 / costs.size) if weights is None else weights)
@@ -77,4 +76,4 @@ def sampling_interval(
         draws_of_chunk = rng.random((min(step, number - first), size))
         values.append(row_erms(costs[np.searchsorted(running, draws_of_chunk, side="right")], level))
     low, high = np.quantile(np.concatenate(values), [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
-    return Interval(*sorted((sign * float(low) + 0.0, sign * float(high) + 0.0)))  # + 0.0: no -0.0
+    return Interval(*sorted((float(distribution.signed(low)), float(distribution.signed(high)))))

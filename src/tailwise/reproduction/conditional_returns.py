@@ -91,11 +91,11 @@ class ConditionalReturns(Measures):
 
     def conditional_erms(self, beta: float) -> Floats:
         """Return the ERM of each episode given its uncertain path: float64, shape (n,)."""
-        level, costs = real(beta, "beta"), np.asarray(self._signed(self.costs))
+        level, costs = real(beta, "beta"), np.asarray(self.signed(self.costs))
         ends = np.append(np.flatnonzero(np.diff(self.owners)) + 1, self.owners.size)
         starts = np.append(0, ends[:-1])
         risks = [weighted_erm(costs[a:b], level, self.weights[a:b]) for a, b in zip(starts, ends, strict=True)]
-        return np.asarray(self._signed(np.array(risks)))
+        return np.asarray(self.signed(np.array(risks)))
 
     def interval(
         self,

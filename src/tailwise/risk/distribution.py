@@ -31,28 +31,29 @@ class Measures:
         """Return totals, and their weights: None where all are equally likely."""
         raise NotImplementedError
 
-    def _signed(self, values: Any) -> Any:
+    def signed(self, values: Any) -> Any:
+        """Return totals as costs, or costs as totals: where totals are rewards the sign changes."""
         return values if self.sense == "cost" else 0.0 - values
 
     def erm(self, beta: float) -> float:
         """Return the entropic risk at ``beta`` (1/cost); for rewards ``-ERM(-X)``."""
         totals, weights = self.weighted()
-        return float(self._signed(erm(self._signed(totals), beta, weights)))
+        return float(self.signed(erm(self.signed(totals), beta, weights)))
 
     def cvar(self, level: float) -> float:
         """Return the mean of the worst ``1 - level`` of the totals, ``level`` in [0, 1]."""
         totals, weights = self.weighted()
-        return float(self._signed(conditional_value_at_risk(self._signed(totals), level, weights)))
+        return float(self.signed(conditional_value_at_risk(self.signed(totals), level, weights)))
 
     def var(self, level: float) -> float:
         """Return the value at risk: the least cost x with ``P(X <= x) >= level``, of negated rewards, negated back."""
         totals, weights = self.weighted()
-        return float(self._signed(value_at_risk(self._signed(totals), level, weights)))
+        return float(self.signed(value_at_risk(self.signed(totals), level, weights)))
 
     def evar(self, level: float) -> float:
         """Return the entropic value at risk, the least of ``ERM_beta - ln(1 - level) / beta``; ``level`` in [0, 1]."""
         totals, weights = self.weighted()
-        return float(self._signed(entropic_value_at_risk(self._signed(totals), level, weights)))
+        return float(self.signed(entropic_value_at_risk(self.signed(totals), level, weights)))
 
     def exceedance(self, total: float) -> float:
         """Return the probability of a total worse than ``total``: above it for costs, below it for rewards.
