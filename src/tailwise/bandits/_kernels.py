@@ -1,8 +1,8 @@
 """The compiled bandit loop.
 
 Notation: arm i, outcome o (arm i owns those from ``outcome_start[i]`` on), distribution d, piece p. The guide table
-finds a cost's piece in about one step where a binary search takes nine. ``counts`` = T_i, ``values`` = rho_i
-at beta, ``means`` and ``squares`` = mean and sum of squared deviations.
+finds a cost's piece in about one step where a binary search takes nine. ``known``: ``counts`` = T_i,
+``values`` = rho_i at beta, ``means`` and ``squares`` = mean and sum of squared deviations.
 
 A pull draws, in this order: a uniform for the outcome if the arm has several, then one for the cost.
 """
@@ -101,7 +101,7 @@ def growth_at(rule, time):  # type: ignore[no-untyped-def]
 
 
 @ChosenByKind
-def index_of(rule, growth, arm, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+def index_of(rule, growth, arm, known, words):  # type: ignore[no-untyped-def]
     """Index of an arm: the least one is pulled."""
     raise NotImplementedError
 
@@ -110,12 +110,14 @@ def _bonus_growth(rule, time):  # type: ignore[no-untyped-def]
     return growth_of(rule.bonus, 0, time, rule.statistics, 0)
 
 
-def _bonus_index(rule, growth, arm, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+def _bonus_index(rule, growth, arm, known, words):  # type: ignore[no-untyped-def]
+    counts, values, means, _ = known
     value = means[arm] if rule.of_mean else values[arm]
     return value - bonus_of(rule.bonus, growth, 0, counts[arm], rule.statistics, arm)
 
 
-def _thompson_index(rule, growth, arm, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+def _thompson_index(rule, growth, arm, known, words):  # type: ignore[no-untyped-def]
+    counts, _, means, squares = known
     precision = next_gamma(rule.shape + 0.5 * counts[arm], words)
     precision /= rule.rate + 0.5 * squares[arm]
     return means[arm] + next_normal(words) / math.sqrt(counts[arm]) + 0.5 * rule.beta / precision
@@ -127,20 +129,22 @@ index_of.register(ThompsonIndex, _thompson_index)
 
 
 @inlined
-def choose(rule, time, counts, values, means, squares, words):  # type: ignore[no-untyped-def]
+def choose(rule, time, known, words):  # type: ignore[no-untyped-def]
     """Arm of least index after ``time`` pulls; the first of equals."""
     best, least, growth = 0, math.inf, growth_at(rule, time)
-    for arm in range(counts.shape[0]):
-        index = index_of(rule, growth, arm, counts, values, means, squares, words)
+    for arm in range(known[0].shape[0]):
+        index = index_of(rule, growth, arm, known, words)
         if index < least:
             best, least = arm, index
     return best
 
 
 @inlined
-def run_one(tables, rule, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
-    """One replication up to the last checkpoint; writes counts, rho_bar and rho_stream at each."""
-    counts, visits, values, means, squares = memory
+def run_one(tables, rule, beta, checkpoints, words, memory, outputs, r):  # type: ignore[no-untyped-def]
+    """Replication r up to the last checkpoint; writes counts, rho_bar and rho_stream at each."""
+    visits, known = memory
+    counts, values, means, squares = known
+    counts_out, average_out, stream_out = outputs
     counts[:] = 0
     visits[:] = 0
     values[:] = 0.0
@@ -150,7 +154,7 @@ def run_one(tables, rule, beta, checkpoints, words, memory, counts_out, average_
     for time in range(checkpoints[-1]):
         arm = time
         if time >= arms:
-            arm = choose(rule, time, counts, values, means, squares, words)
+            arm = choose(rule, time, known, words)
         cost = draw_cost(tables, arm, visits, words)
         counts[arm] += 1
         count = counts[arm]
@@ -163,19 +167,18 @@ def run_one(tables, rule, beta, checkpoints, words, memory, counts_out, average_
             total = 0.0
             for one in range(arms):
                 total += counts[one] * values[one]
-                counts_out[row, one] = counts[one]
-            average_out[row], stream_out[row] = total / (time + 1), stream
+                counts_out[r, row, one] = counts[one]
+            average_out[r, row], stream_out[r, row] = total / (time + 1), stream
             row += 1
 
 
-def run_many(tables, rule, beta, checkpoints, words, memory, counts_out, average_out, stream_out):  # type: ignore[no-untyped-def]
+def run_many(tables, rule, beta, checkpoints, words, memory, outputs):  # type: ignore[no-untyped-def]
     """Replications r = 0..R-1, each with its own generator state ``words[r]``.
 
-    ``memory`` holds arrays that the replications reuse: counts and visits (int64, one per outcome), values, means,
-    squares. They come from outside because only an argument may be borrowed.
+    ``memory`` holds arrays that the replications reuse: visits (int64, one per outcome), and what is known of each arm:
+    counts (int64), values, means, squares. They come from outside because only an argument may be borrowed.
     """
     tables, rule, memory = borrowed(tables), borrowed(rule), borrowed(memory)
-    checkpoints, words, counts_out = borrowed(checkpoints), borrowed(words), borrowed(counts_out)
-    average_out, stream_out = borrowed(average_out), borrowed(stream_out)
+    checkpoints, words, outputs = borrowed(checkpoints), borrowed(words), borrowed(outputs)
     for r in range(words.shape[0]):
-        run_one(tables, rule, beta, checkpoints, words[r], memory, counts_out[r], average_out[r], stream_out[r])
+        run_one(tables, rule, beta, checkpoints, words[r], memory, outputs, r)

@@ -103,10 +103,9 @@ def simulate(
     level = float(algorithm.beta)
 
     def work(part: slice) -> None:
-        whole = tuple(np.zeros(size, dtype=np.int64) for size in (arms, tables.outcomes.shape[0]))
-        memory = (*whole, *(np.zeros(arms) for _ in range(3)))
-        outputs = counts[part], average[part], stream[part]
-        run(tables, rule, level, points, words[part], memory, *outputs)
+        known = (np.zeros(arms, dtype=np.int64), *(np.zeros(arms) for _ in range(3)))
+        memory = np.zeros(tables.outcomes.shape[0], dtype=np.int64), known
+        run(tables, rule, level, points, words[part], memory, (counts[part], average[part], stream[part]))
 
     workers = min(thread_count(threads), number)
     with followed(progress, "pulling", number) as tick, ThreadPoolExecutor(workers) as pool:
