@@ -17,7 +17,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import Kernel, inlined
-from tailwise._memory import apart
+from tailwise._padding import apart
 from tailwise.errors import OptionError, VersionError
 
 Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"

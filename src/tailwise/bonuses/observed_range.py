@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._memory import apart
+from tailwise._padding import apart
 from tailwise._validate import real
 from tailwise.bonuses.bonus import Bonus, Slots, register_bonus
 from tailwise.bonuses.powers import PowerTable, power, power_table

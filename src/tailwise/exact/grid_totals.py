@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._csr import ranges
 from tailwise._jit import kernel
-from tailwise._ranges import ranges
 from tailwise.errors import StateError
 from tailwise.exact.relevant import relevant
 from tailwise.models import TabularMDP

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._ranges import ranges
+from tailwise._csr import ranges
 from tailwise.exact.backward_induction import TIE_TOLERANCE
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._ranges import ranges
+from tailwise._csr import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import GridTotals

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._ranges import ranges
+from tailwise._csr import ranges
 from tailwise.errors import SimulatorError
 from tailwise.exact.cvar import TotalPlan
 from tailwise.exact.totals import Floats, Ints

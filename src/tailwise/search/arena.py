@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined, kernel
-from tailwise._memory import apart
+from tailwise._padding import apart
 
 UNIT_BYTES = 16
 LEFT, RIGHT, NUM_ACTIONS = 1, 2, 3  # header, after the state at 0

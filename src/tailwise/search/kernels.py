@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import borrowed, inlined
-from tailwise._memory import apart
+from tailwise._padding import apart
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, take_step
 from tailwise.bonuses import bonus_of, growth_of, observe
 from tailwise.search.arena import (
