@@ -42,7 +42,7 @@ def decisions() -> None:
     for problem, beta in (("mdp-4", 1.0), ("grid-mdp", 0.1)):
         mdp = domains.make(problem)
         for algorithm, variant in (("ERM-MCTS", "repaired"), ("Acc-MCTS", "repaired"), ("ERM-MCTS", "text")):
-            planner = variant_planner(mdp, algorithm, variant, beta)
+            planner = variant_planner(mdp, beta, algorithm, variant)
             planner.plan(iterations=100)
             for iterations in (1000, 10_000):
                 times = []

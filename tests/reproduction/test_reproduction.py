@@ -109,7 +109,7 @@ def test_samples_are_those_of_evaluate(finished):
         if experiment.algorithm == ORACLE:
             returns = evaluate(mdp, backward_induction(mdp, experiment.beta), episodes=experiment.episodes, seed=seed)
         else:
-            planner = variant_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
+            planner = variant_planner(mdp, experiment.beta, experiment.algorithm, experiment.variant)
             returns = evaluate(mdp, planner, episodes=experiment.episodes, iterations=experiment.iterations, seed=seed)
         assert np.array_equal(totals, returns.costs)
         if mixture is not None:
@@ -328,7 +328,7 @@ def test_the_slip_is_what_makes_the_last_decisions_wrong():
     assert backward_induction(mdp, 1.0).act(0, 18) == 0
     chosen = {"repaired": 0, "authors": 0}
     for variant, seed in itertools.product(chosen, range(20)):
-        search = variant_planner(mdp, ACC, variant, 1.0).fresh(seed)
+        search = variant_planner(mdp, 1.0, ACC, variant).fresh(seed)
         search.reset(0, 18)
         chosen[variant] += search.plan(iterations=300).action == 0
     assert chosen == {"repaired": 20, "authors": 0}
@@ -336,13 +336,13 @@ def test_the_slip_is_what_makes_the_last_decisions_wrong():
 
 def test_variants_make_what_they_say():
     mdp = make("mdp-4")
-    assert type(variant_planner(mdp, ACC, "authors", 0.5)) is SlippedAccMcts
-    assert variant_planner(mdp, ACC, "repaired", 0.5).model.utility.form == "raw"
-    assert variant_planner(mdp, ACC, "rescaled", 0.5).model.utility.form == "rescaled"
-    assert variant_planner(mdp, ERM, "text", 0.5).options.expansion == "path"
-    assert variant_planner(mdp, ERM, "constant-20", 0.5).options.bonus.constant == 20.0
-    assert type(variant_planner(mdp, ERM, "repaired", 0.5)) is ErmMcts
-    assert isinstance(variant_planner(mdp, "Distributional", "laws", 0.5), DistributionalMcts)
+    assert type(variant_planner(mdp, 0.5, ACC, "authors")) is SlippedAccMcts
+    assert variant_planner(mdp, 0.5, ACC, "repaired").model.utility.form == "raw"
+    assert variant_planner(mdp, 0.5, ACC, "rescaled").model.utility.form == "rescaled"
+    assert variant_planner(mdp, 0.5, ERM, "text").options.expansion == "path"
+    assert variant_planner(mdp, 0.5, ERM, "constant-20").options.bonus.constant == 20.0
+    assert type(variant_planner(mdp, 0.5, ERM, "repaired")) is ErmMcts
+    assert isinstance(variant_planner(mdp, 0.5, "Distributional", "laws"), DistributionalMcts)
     assert all(variant.summary.endswith(".") for variant in VARIANTS.values())
 
 

@@ -103,7 +103,7 @@ def play(experiment: Experiment, seed: int, episodes: range, threads: int = 1) -
     if experiment.algorithm == ORACLE:
         policy = backward_induction(mdp, experiment.beta)
         return Sample(play_episodes(mdp, policy, episodes, root, (None, None))[0], None, None)
-    planner = variant_planner(mdp, experiment.algorithm, experiment.variant, experiment.beta)
+    planner = variant_planner(mdp, experiment.beta, experiment.algorithm, experiment.variant)
     if experiment.is_conditional:
         mixture, totals = integrate_episodes(mdp, planner, episodes, root, experiment.iterations, threads=threads)
         return Sample(totals, None, mixture)

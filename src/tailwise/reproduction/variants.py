@@ -84,19 +84,19 @@ VARIANTS = {variant.name: variant for variant in (*_PAPER, LAWS)}
 DEFAULT_VARIANTS = tuple(variant.name for variant in _PAPER)
 
 
-def variant_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) -> Any:
+def variant_planner(model: TabularMDP, beta: float, algorithm: str, variant: str) -> Any:
     """Return the planner of an algorithm in one of its variants.
 
     Parameters
     ----------
-    mdp : TabularMDP
+    model : TabularMDP
         The table to plan on.
+    beta : float
+        Finite risk level.
     algorithm : {"ERM-MCTS", "Acc-MCTS", "Distributional"}
         Which algorithm.
     variant : str
         Which of ``VARIANTS``; one that applies to the algorithm.
-    beta : float
-        Finite risk level.
 
     Returns
     -------
@@ -107,21 +107,21 @@ def variant_planner(mdp: TabularMDP, algorithm: str, variant: str, beta: float) 
     --------
     >>> from tailwise import domains
     >>> from tailwise.reproduction import variant_planner
-    >>> variant_planner(domains.make("mdp-4"), "ERM-MCTS", "constant-20", 0.5).options.bonus.constant
+    >>> variant_planner(domains.make("mdp-4"), 0.5, "ERM-MCTS", "constant-20").options.bonus.constant
     20.0
     """
     if algorithm == DISTRIBUTIONAL:
-        return make_planner(mdp, beta, kind="distributional")
+        return make_planner(model, beta, kind="distributional")
     if algorithm == ACC:
         if variant == RESCALED.name:
-            return AccMcts(mdp, beta)
+            return AccMcts(model, beta)
         if variant == AUTHORS.name:
-            return SlippedAccMcts(mdp, beta)
-        return AccMcts(mdp, beta, form="raw", expansion="path" if variant == TEXT.name else "leaf")
+            return SlippedAccMcts(model, beta)
+        return AccMcts(model, beta, form="raw", expansion="path" if variant == TEXT.name else "leaf")
     if variant == AUTHORS.name:
-        return ForgetfulErmMcts(mdp, beta)
+        return ForgetfulErmMcts(model, beta)
     if variant == TEXT.name:
-        return ErmMcts(mdp, beta, expansion="path")
+        return ErmMcts(model, beta, expansion="path")
     if variant.startswith("constant-"):
-        return ErmMcts(mdp, beta, bonus=PolynomialBonus(constant=float(variant.removeprefix("constant-"))))
-    return ErmMcts(mdp, beta)
+        return ErmMcts(model, beta, bonus=PolynomialBonus(constant=float(variant.removeprefix("constant-"))))
+    return ErmMcts(model, beta)
