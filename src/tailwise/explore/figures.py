@@ -7,7 +7,6 @@ from typing import Any
 from tailwise.evaluation import Frontier
 from tailwise.explore.session import Moment
 from tailwise.report import charts
-from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart
 from tailwise.report.outlook import known_totals, places
 from tailwise.report.plots import plain_figure
