@@ -69,7 +69,7 @@ WORK = {
     "listing states": lambda mdp, told: tabulate(domains.make("machine-maintenance"), progress=told),
     "solving ": lambda mdp, told: ExactPlanner(mdp, 0.1).decision(progress=told),
     "playing": lambda mdp, told: evaluate(mdp, backward_induction(mdp, 0.1), episodes=9000, seed=0, progress=told),
-    "planning": lambda mdp, told: plan_many(mdp, [0, 1, 2], 0.1, iterations=10, progress=told),
+    "planning": lambda mdp, told: plan_many(mdp, 0.1, [0, 1, 2], iterations=10, progress=told),
     "searching": lambda mdp, told: make_planner(mdp, 0.1).plan(iterations=1000, progress=told),
     "solving for each beta ": lambda mdp, told: frontier(mdp, [0.0, 0.05], progress=told),
     "searching ": lambda mdp, told: CvarMcts(mdp, 0.9, seed=0).plan(iterations=200, progress=told),

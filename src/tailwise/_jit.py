@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, TypeAlias
 
-import numpy as np
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+
+from tailwise._function_key import code_digest
 
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
@@ -96,39 +97,17 @@ def kernel_for(function: Kernel, *kinds: type) -> Kernel:
     """
     if config.DISABLE_JIT:
         return function
-    marks: dict[Any, Any] = {}
-    _collect(function, kinds, marks)
-    names = [(kind.__module__, kind.__qualname__, getattr(kind, "__annotations__", None)) for kind in kinds]
-    digest = hashlib.sha256(repr((names, list(marks.values()))).encode()).hexdigest()[:16]
+    named = [(kind.__module__, kind.__qualname__, getattr(kind, "__annotations__", None)) for kind in kinds]
+
+    def bodies(value: Any) -> list[Any]:
+        return [value.body(kind) for kind in kinds] if isinstance(value, ChosenByKind) else []
+
+    code = code_digest(function, bodies)
+    digest = hashlib.sha256(repr((named, code)).encode()).hexdigest()[:16]
     plain: Any = function
     copy = FunctionType(plain.__code__, plain.__globals__, plain.__name__)
     copy.__module__, copy.__qualname__ = plain.__module__, f"{plain.__qualname__}_{digest}"
     return kernel(copy)
-
-
-def _collect(function: Any, kinds: tuple[type, ...], marks: dict[Any, Any]) -> None:
-    """Put down the bytecode of ``function`` and of all that it calls by name, and the constants that it names."""
-    if isinstance(function, ChosenByKind):
-        for kind in kinds:
-            _collect(function.body(kind), kinds, marks)
-        return
-    plain = getattr(function, "py_func", None) or getattr(function, "_defn", function)
-    if plain in marks or not isinstance(plain, FunctionType):
-        return
-    codes: list[CodeType] = [plain.__code__]
-    names: set[str] = set()
-    marks[plain] = []
-    for code in codes:
-        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
-        constants = [part for part in code.co_consts if not isinstance(part, CodeType)]
-        marks[plain].append((code.co_name, code.co_code, repr(constants), code.co_names, code.co_varnames))
-        names.update(code.co_names)
-    for name in sorted(names & plain.__globals__.keys()):
-        value = plain.__globals__[name]
-        if isinstance(value, (bool, int, float, str, tuple, list, np.generic)):
-            marks[plain].append((name, repr(value)))
-        elif callable(value):
-            _collect(value, kinds, marks)
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:

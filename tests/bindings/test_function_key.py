@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tailwise import CompiledSimulator, ErmMcts, NluMcts, domains
+from tailwise._function_key import NoKeyError, function_key
 from tailwise.bindings import callbacks, compiled_adapters
-from tailwise.bindings.function_key import NoKeyError, function_key
 
 RATE = 2.0
 SETTINGS = types.ModuleType("settings_of_a_user")

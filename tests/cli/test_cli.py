@@ -199,8 +199,11 @@ def test_gymnasium_models():
         (["plan", "grid-mdp", "--beta", "1", "--seed", "-2"], "seed"),
         (["solve", "grid-mdp", "--beta", "1", "--step", "15"], "step must be from 0 to 14, not 15"),
         (["plan", "grid-mdp", "--beta", "1", "--iterations", "1.5"], "1.5"),
-        (["plan", "grid-mdp", "--beta", "1", "--planner", "erm-bi"], "is a fixed policy"),
-        (["plan", "grid-mdp", "--beta", "1", "--planner", "exact", "--bonus", "2"], "no exploration bonus"),
+        (["plan", "grid-mdp", "--beta", "1", "--bonus", "2"], "exact (chosen, since a table"),
+        (
+            ["plan", "grid-mdp", "--beta", "1", "--planner", "exact", "--bonus", "2"],
+            "exact does not take the option bonus=2.0",
+        ),
         (["plan", "grid-mdp", "--beta", "1", "--until", "soon"], "proven, gap:WIDTH or stable:ITERATIONS"),
         (["solve", "nothing.csv", "--beta", "1"], "nothing.csv"),
         (["solve", "battery", "--beta", "1", "--state", "(1,2,3)"], "is not like the start"),

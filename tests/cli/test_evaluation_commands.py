@@ -52,7 +52,7 @@ def test_evaluate_prints_one_json_object():
 
 
 def test_evaluate_for_people():
-    text = run("evaluate", "mdp-4", "--beta", "0.5", "--planner", "erm-bi", "-e", "500", "--seed", "0")
+    text = run("evaluate", "mdp-4", "--beta", "0.5", "--planner", "exact", "-e", "500", "--seed", "0")
     assert "ERM at beta 0.5" in text
     assert "exact optimum at beta 0.5: 1.77921" in text
     assert "may be missing from 500 episodes" in " ".join(text.split())
@@ -61,13 +61,13 @@ def test_evaluate_for_people():
 def test_compare_pairs_all_with_the_first():
     content = json.loads(
         run(
-            "compare", "grid-mdp", "--beta", "0.1", "--planners", "erm-bi,neutral-bi,uct", "-n", "20,40",
+            "compare", "grid-mdp", "--beta", "0.1", "--planners", "exact,exact-neutral,uct", "-n", "20,40",
             "-e", "40", "--resamples", "200", "--integrate", "--json",
         )
     )  # fmt: skip
     rows = content["planners"]
     assert [(row["planner"], row["iterations"]) for row in rows] == [
-        ("erm-bi", None), ("neutral-bi", None), ("uct", 20), ("uct", 40),
+        ("exact", None), ("exact-neutral", None), ("uct", 20), ("uct", 40),
     ]  # fmt: skip
     assert rows[0]["difference"] == 0.0
     assert rows[0]["equal"] == 40
@@ -89,7 +89,7 @@ def test_compare_for_people_fits_the_page():
         (("evaluate", "mdp-4", "--beta", "1", "-e", "0"), OptionError, "episodes must be at least 1"),
         (("evaluate", "mdp-4", "--beta", "nan"), OptionError, "beta must be a finite number"),
         (("evaluate", "mdp-5", "--beta", "1"), UnknownNameError, "mdp-5"),
-        (("evaluate", "mdp-4", "--beta", "1", "--planner", "erm-bi", "-n", "5"), OptionError, "limits of a planner"),
+        (("evaluate", "mdp-4", "--beta", "1", "--bonus", "2"), OptionError, "does not take the option bonus=2.0"),
         (("evaluate", "mdp-4", "--beta", "1", "-n", "0"), OptionError, "iterations must be at least 1"),
         (("evaluate", "mdp-5", "--beta", "1", "--confidence", "2"), OptionError, "confidence must be"),
         (("compare", "mdp-5", "--beta", "1", "--resamples", "9"), OptionError, "resamples must be at least 100"),
@@ -117,7 +117,7 @@ def test_exact_policies_play_simulators_that_list_their_outcomes():
         "--beta",
         "0.02",
         "-p",
-        "erm-bi,exact,neutral-bi",
+        "exact,auto,exact-neutral",
         "-n",
         "1",
         "-e",
@@ -186,7 +186,7 @@ def test_ctrl_c_keeps_what_was_compared(calls, rows, episodes, monkeypatch):
 
 def test_planners_for_tables_say_so():
     with pytest.raises(ModelError, match="needs a model that lists its outcomes"):
-        make_planner(object(), 0.5, kind="erm-bi")
+        make_planner(object(), 0.5, kind="exact")
 
 
 @pytest.mark.compiled

@@ -15,9 +15,9 @@ COMMANDS = {
     "exact": ("plan", "grid-mdp", "--beta", "0.1", "--seed", "0", "-n", "2000"),
     "bounded": ("plan", "american-put", "--beta", "0.02", "--seed", "0", "--planner", "bounded"),
     "solve": ("solve", "grid-mdp", "--beta", "0.5"),
-    "evaluate": ("evaluate", "mdp-4", "--beta", "1", "--planner", "erm-bi", "-e", "50", "--seed", "0"),
+    "evaluate": ("evaluate", "mdp-4", "--beta", "1", "--planner", "exact", "-e", "50", "--seed", "0"),
     "compare": (
-        "compare", "grid-mdp", "--beta", "0.1", "-p", "erm-bi,neutral-bi", "-e", "50", "--integrate",
+        "compare", "grid-mdp", "--beta", "0.1", "-p", "exact,exact-neutral", "-e", "50", "--integrate",
     ),
     "domains": ("domains",),
     "theory": ("theory", "schedule", "--horizon", "3", "--beta", "0.1"),

@@ -73,8 +73,8 @@ def test_rewards_are_shown_as_rewards():
 @pytest.mark.compiled
 def test_a_simulator_is_searched_closed_loop_on_common_random_numbers():
     model = domains.make("sailing")
-    found = frontier(model, [0.0, 0.05], planner="erm-mcts", episodes=6, iterations=50, seed=3)
-    again = frontier(model, [0.0, 0.05], planner="erm-mcts", episodes=6, iterations=50, seed=3)
+    found = frontier(model, [0.0, 0.05], kind="erm-mcts", episodes=6, iterations=50, seed=3)
+    again = frontier(model, [0.0, 0.05], kind="erm-mcts", episodes=6, iterations=50, seed=3)
     assert not found.exact
     assert [point.mean for point in found.points] == [point.mean for point in again.points]
     from tailwise import make_planner

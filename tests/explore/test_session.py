@@ -77,7 +77,7 @@ def test_an_earlier_decision_can_be_taken_otherwise():
 def test_wrong_values_change_nothing():
     session = Session(domains.make("grid-mdp"), beta=0.05, iterations=50)
     before = settled(session).settings
-    for wrong in ({"beta": "many"}, {"beta": None, "iterations": 0}, {"iterations": 1.5}, {"planner": "erm-bi"}):
+    for wrong in ({"beta": "many"}, {"beta": None, "iterations": 0}, {"iterations": 1.5}, {"planner": "cvar-mcts"}):
         with pytest.raises(OptionError):
             session.change(**wrong)
     with pytest.raises(StateError):

@@ -1,20 +1,41 @@
 """The one door: what is chosen, and that the plan says so; and the conditions that end a plan."""
 
+import inspect
+
 import numpy as np
 import pytest
 
-from tailwise import ErmMcts, Planner, Simulator, domains, evaluate, make_planner
+from tailwise import (
+    ERM,
+    CVaR,
+    ErmMcts,
+    EVaR,
+    Expectation,
+    ExpectedUtility,
+    NestedCVaR,
+    Planner,
+    PolynomialBonus,
+    Simulator,
+    TreeSearch,
+    backward_induction,
+    domains,
+    evaluate,
+    make_planner,
+)
 from tailwise._plain import plain
-from tailwise.errors import OptionError
-from tailwise.planners import AutoPlanner, list_planners, make, until
-from tailwise.search import StopReason
+from tailwise.errors import ModelError, OptionError
+from tailwise.planners import find_planner, list_planners, make, until
+from tailwise.planners.make import choose_kind
+from tailwise.search import AnytimeSearch, SearchKeywords, StopReason
+from tailwise.search.learned import LearnedKeywords
+
+_OBJECTIVES = {"cvar-mcts": CVaR(0.95), "nlu-mcts": ExpectedUtility(lambda total: total * total)}
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
 
 def test_a_small_table_is_solved_exactly_and_the_plan_says_so():
     planner = make_planner(domains.make("mdp-4"), 0.5, seed=0)
-    assert isinstance(planner, AutoPlanner)
     assert isinstance(planner, Planner)
     plan = planner.plan(iterations=10)
     assert (plan.planner, plan.label) == ("exact", "safe")
@@ -29,15 +50,47 @@ class BlackBox:
     name = "box"
 
 
-def test_what_is_chosen_follows_what_the_model_offers(monkeypatch):
-    def names(model):
-        return [kind for kind, _ in make._candidates(model)]
+def test_what_is_chosen_follows_what_the_model_offers_and_what_is_wanted(monkeypatch):
+    def chosen(model, objective=0.5):
+        return choose_kind(model, objective)[0].name
 
-    assert names(domains.make("mdp-4")) == ["exact", "bounded", "learned", "tree", "erm-mcts"]
-    assert names(domains.make("battery")) == ["exact", "bounded", "learned", "tree", "erm-mcts"]
-    assert names(BlackBox()) == ["learned", "tree", "erm-mcts"]
+    mdp, battery = domains.make("mdp-4"), domains.make("battery")
+    assert [chosen(model) for model in (mdp, battery, BlackBox())] == ["exact", "exact", "learned"]
+    assert chosen(BlackBox(), Expectation()) == "learned"
+    assert chosen(BlackBox(), CVaR(0.9)) == "cvar-mcts"
+    assert chosen(BlackBox(), ExpectedUtility(abs)) == "nlu-mcts"
+    assert chosen(BlackBox(), EVaR(0.9)) == "distributional"
+    with pytest.raises(OptionError, match=r"no planner pursues the nested CVaR at level 0\.9 on box"):
+        chosen(BlackBox(), NestedCVaR(0.9))
     monkeypatch.setattr(make, "_QUICK_SWEEP", 10)
-    assert names(domains.make("mdp-4")) == ["bounded", "learned", "tree", "erm-mcts"]
+    assert chosen(mdp) == "bounded"
+
+
+def test_a_kind_says_which_objectives_it_pursues():
+    mdp = domains.make("mdp-4")
+    with pytest.raises(OptionError, match=r"erm-mcts does not pursue the CVaR at level 0.9; those that do: cvar-mcts"):
+        make_planner(mdp, CVaR(0.9), kind="erm-mcts")
+    with pytest.raises(OptionError, match=r"cvar-mcts does not pursue the ERM at beta 0\.5; those that do: exact"):
+        make_planner(mdp, 0.5, kind="cvar-mcts")
+    assert make_planner(mdp, CVaR(0.9), kind="cvar-mcts").level == 0.9
+    assert make_planner(mdp, Expectation(), kind="erm-mcts").options.beta == 0.0
+    assert make_planner(mdp, ERM(0.5), kind="erm-mcts").options.beta == 0.5
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in list_planners()])
+def test_kinds_declare_the_options_that_they_take(kind):
+    """What the table of kinds says of a class, which is imported late, is what its constructor takes."""
+    declared = find_planner(kind)
+    built = make_planner(domains.make("mdp-4"), _OBJECTIVES.get(kind, 0.5), kind=kind)
+    signature = inspect.signature(type(built)).parameters
+    taken = {name for name, one in signature.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
+    if "keywords" in signature:
+        tree = isinstance(built, TreeSearch)
+        taken |= set((SearchKeywords if tree else LearnedKeywords).__annotations__)
+    of_the_objective = {"model", "beta", "level", "utility", "measure", "seed"}
+    fixed = {"acc-mcts-raw": {"form", "reference"}}.get(kind, set())
+    assert set(declared.options) == taken - of_the_objective - fixed
+    assert declared.saves == isinstance(built, AnytimeSearch)
 
 
 def test_a_simulator_of_few_states_is_solved_exactly():
@@ -48,7 +101,8 @@ def test_a_simulator_of_few_states_is_solved_exactly():
     assert (plan.planner, plan.action, plan.value, plan.proven) == ("exact", exact.action, exact.value, True)
     assert "reaches few states" in plan.reason
     assert planner.plan(seconds=1e-6).iterations < 5_000  # the clock is looked at soon
-    assert make_planner(machine, 0.1, seed=0, tolerance=0.0).kind == "bounded"  # which alone takes this option
+    with pytest.raises(OptionError, match=r"exact \(chosen, since .*not take the option tolerance=0.0: .*bounded"):
+        make_planner(machine, 0.1, seed=0, tolerance=0.0)
 
 
 @pytest.mark.compiled
@@ -56,6 +110,7 @@ def test_a_model_that_lists_its_outcomes_has_its_best_action_proven(monkeypatch)
     battery = domains.make("battery")
     exact = make_planner(battery, 0.02, kind="exact").decision()
     monkeypatch.setattr(make, "_FEW_STATES", 10)
+    assert make_planner(battery, 0.02, tolerance=0.1, max_memory=10**8).kind == "bounded"
     plan = make_planner(battery, 0.02, seed=0).plan(iterations=1000, until=until.gap(0.0))
     assert (plan.planner, plan.proven, plan.action) == ("bounded", True, exact.action)
     assert "lists its outcomes" in plan.reason
@@ -124,44 +179,48 @@ class Crowd(Simulator):
         return outcomes[int(rng.random() * len(outcomes))][1:]
 
 
-def test_what_turns_out_too_large_is_handed_on_to_the_next_planner():
-    planner = make_planner(Crowd(), 0.5, seed=0)
+def test_a_root_from_which_too_much_is_reached_is_named():
+    """The planner that was chosen stays: at the start few states are reached."""
+    planner = make_planner(Crowd(), 0.5, seed=0, max_states=100)
     assert planner.kind == "exact"
-    planner.reset(1)
-    assert planner.kind in ("learned", "tree")
-    plan = planner.plan(iterations=200)
-    assert (plan.action, plan.state, plan.planner) == (0, 1, planner.kind)
-    moved = make_planner(Crowd(), 0.5, seed=0)
-    moved.advance(0, 1)
-    assert (moved.kind, moved.step, moved.state) == (planner.kind, 1, 1)
-    refused = make_planner(Crowd(), 0.5, seed=0)
+    for move in (lambda: planner.reset(1), lambda: planner.advance(0, 1)):
+        with pytest.raises(ModelError, match="crowd reaches over 100 states; raise max_states, or search"):
+            move()
+    begun = Crowd()
+    begun.start = 1
+    assert make_planner(begun, 0.5, seed=0).kind == "learned"
     with pytest.raises(OptionError, match="step must be"):
-        refused.reset(0, 3)
-    assert (refused.kind, refused.step) == ("exact", 0)
+        planner.reset(0, 3)
 
 
-def test_options_decide_too():
+def test_an_option_never_turns_a_proof_into_a_sample():
     mdp = domains.make("mdp-4")
-    planner = make_planner(mdp, 0.5, seed=0, bonus=3.0, expansion="path")
-    assert planner.kind == "erm-mcts"
+    with pytest.raises(OptionError, match=r"exact \(chosen, .*the option bonus=1.0: name a planner .*kind='erm-mcts'"):
+        make_planner(mdp, 0.5, bonus=1.0)
+    with pytest.raises(OptionError, match=r"the option bonus=PolynomialBonus.*kind='tree' or .*, erm-mcts"):
+        make_planner(mdp, 0.5, bonus=PolynomialBonus())
+    with pytest.raises(OptionError, match="expansion='path'"):
+        make_planner(mdp, 0.5, seed=0, expansion="path")
+    with pytest.raises(OptionError, match=r"learned \(chosen, since box is sampled.*the option bonus=1.0"):
+        make_planner(Sampled(mdp), 0.5, bonus=1.0)
+    planner = make_planner(mdp, 0.5, seed=0, kind="erm-mcts", bonus=3.0, expansion="path")
     assert planner.options.bonus.constant == 3.0
-    assert make_planner(mdp, 0.5, seed=0, expansion="path").kind == "tree"
-    with pytest.raises(OptionError, match="does not take these options"):
+    assert make_planner(mdp, 0.5, max_nodes=10, max_memory=10**6).kind == "exact"  # which needs no such room
+    assert make_planner(Sampled(mdp), 0.5, max_nodes=10).options.max_nodes == 10
+    with pytest.raises(OptionError, match="does not take the option nonsense=3: leave it out"):
         make_planner(mdp, 0.5, nonsense=3)
     with pytest.raises(OptionError, match="beta"):
         make_planner(mdp, "much")
-    with pytest.raises(AttributeError):
-        planner.nonsense  # noqa: B018
 
 
 def test_auto_is_played_as_what_it_chose():
     mdp = domains.make("mdp-4")
-    auto, exact = make_planner(mdp, 0.5), make_planner(mdp, 0.5, kind="erm-bi")
+    auto, exact = make_planner(mdp, 0.5), backward_induction(mdp, 0.5)
     played = [evaluate(mdp, player, episodes=20, seed=5).costs for player in (auto, exact)]
     assert np.array_equal(*played)
     assert hasattr(auto, "fixed_policy")  # followed as it is, with no plan at each step
     assert np.array_equal(evaluate(mdp, auto, episodes=20, seed=5, iterations=7).costs, played[0])
-    assert not hasattr(make_planner(mdp, 0.5, bonus=3.0), "fixed_policy")
+    assert not hasattr(make_planner(mdp, 0.5, kind="tree"), "fixed_policy")
 
 
 _SLOW_UNCOMPILED = ("cvar-mcts", "distributional")  # they solve a table of totals over and over
@@ -173,10 +232,7 @@ _KINDS = [
 @pytest.mark.parametrize("kind", _KINDS)
 def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
     mdp = domains.make("mdp-4")
-    planners = [make_planner(mdp, 0.5, kind=kind, seed=7) for _ in range(2)]
-    if not isinstance(planners[0], Planner):
-        assert planners[0].act(mdp.start, 0) in mdp.actions(mdp.start)
-        return
+    planners = [make_planner(mdp, _OBJECTIVES.get(kind, 0.5), kind=kind, seed=7) for _ in range(2)]
     first, second = (planner.plan(iterations=300) for planner in planners)
     assert planners[0].state == getattr(first, "state", mdp.start) == mdp.start
     assert first.action in mdp.actions(mdp.start)
@@ -189,7 +245,7 @@ def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
     assert other.plan(iterations=300).value == first.value
     if not hasattr(other, "act"):  # it is no part of the protocol
         return
-    minds_the_past = kind.startswith("acc") or kind in ("cvar-mcts", "distributional")
+    minds_the_past = kind.startswith("acc") or kind in ("nlu-mcts", "cvar-mcts", "distributional")
     past = {"accrued": 0.5} if minds_the_past else {}
     assert other.act(2, 3, iterations=50, **past) in mdp.actions(2)
     assert (other.state, other.step) == (2, 3)

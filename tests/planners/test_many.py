@@ -2,10 +2,9 @@
 
 import pytest
 
-from tailwise import LearnedModelSearch, Simulator, domains, make_planner, plan_many
+from tailwise import CVaR, LearnedModelSearch, Simulator, domains, make_planner, plan_many
 from tailwise._random import seed_sequence
 from tailwise.errors import OptionError, StateError
-from tailwise.planners import AutoPlanner
 from tailwise.planners.protocol import plan_in_threads
 
 
@@ -16,13 +15,13 @@ def numbers(plan):
 def test_each_root_is_planned_as_alone_whatever_the_threads():
     mdp = domains.make("grid-mdp")
     states = [0, 7, 3]
-    plans = plan_many(mdp, states, 0.1, step=2, kind="tree", iterations=300, seed=5)
+    plans = plan_many(mdp, 0.1, states, step=2, kind="tree", iterations=300, seed=5)
     alone = []
     for state, seed in zip(states, seed_sequence(5).spawn(3), strict=True):
         search = make_planner(mdp, 0.1, kind="tree", seed=seed)
         search.reset(state, 2)
         alone.append(search.plan(iterations=300))
-    together = plan_many(mdp, iter(states), 0.1, step=2, kind="tree", iterations=300, seed=5, threads=2)
+    together = plan_many(mdp, 0.1, iter(states), step=2, kind="tree", iterations=300, seed=5, threads=2)
     assert [numbers(p) for p in plans] == [numbers(p) for p in alone] == [numbers(p) for p in together]
     with pytest.raises(OptionError, match="no tree"):
         plans[0].root  # noqa: B018
@@ -30,22 +29,20 @@ def test_each_root_is_planned_as_alone_whatever_the_threads():
 
 def test_an_exact_planner_is_solved_once_for_all_roots():
     mdp = domains.make("grid-mdp")
-    plans = plan_many(mdp, range(3), 0.1, iterations=8)
+    plans = plan_many(mdp, 0.1, range(3), iterations=8)
     assert [plan.planner for plan in plans] == ["exact"] * 3
     seen = []
-    assert plan_many(mdp, [], 0.1, progress=lambda *now: seen.append(now)) == ()
-    plan_many(mdp, [0, 1], 0.1, kind="tree", threads=2, progress=lambda *now: seen.append(now), iterations=5)
+    assert plan_many(mdp, 0.1, [], progress=lambda *now: seen.append(now)) == ()
+    plan_many(mdp, 0.1, [0, 1], kind="tree", threads=2, progress=lambda *now: seen.append(now), iterations=5)
     assert seen == [(1, 2), (2, 2)]
 
 
 def test_faults_are_named():
     mdp = domains.make("mdp-4")
     with pytest.raises(StateError, match="99"):
-        plan_many(mdp, [0, 99], 0.1, threads=2, kind="tree")
-    with pytest.raises(OptionError, match="fixed policy"):
-        plan_many(mdp, [0], 0.1, kind="erm-bi")
+        plan_many(mdp, 0.1, [0, 99], threads=2, kind="tree")
     with pytest.raises(OptionError, match="threads"):
-        plan_many(mdp, [0], 0.1, threads=0)
+        plan_many(mdp, 0.1, [0], threads=0)
 
 
 class Coin(Simulator):
@@ -59,18 +56,17 @@ class Coin(Simulator):
 
 
 def test_python_keeps_to_one_thread_and_says_so():
-    (plan,) = plan_many(Coin(), [0], 0.5, kind="tree", iterations=20, threads=3, seed=1)
+    (plan,) = plan_many(Coin(), 0.5, [0], kind="tree", iterations=20, threads=3, seed=1)
     assert plan.notes == ("searched in one thread, not 3: a model in plain Python keeps to one",)
 
 
 def test_planners_without_threads_say_so():
     mdp = domains.make("mdp-4")
     planners = {
-        "auto": AutoPlanner(mdp, 0.5, seed=0, tolerance=0.0),  # an option of bounded RTDP
         "learned": LearnedModelSearch(mdp, 0.5, seed=0),
         "bounded": make_planner(mdp, 0.5, kind="bounded", seed=0),
         "distributional": make_planner(mdp, 0.5, kind="distributional", seed=0),
-        "cvar-mcts": make_planner(mdp, 0.5, kind="cvar-mcts", seed=0),
+        "cvar-mcts": make_planner(mdp, CVaR(0.95), kind="cvar-mcts", seed=0),
     }
     for planner in planners.values():
         (note,) = plan_in_threads(planner, 2, iterations=20).notes

@@ -91,6 +91,6 @@ def test_names_in_reports_of_totals_are_text():
 
 def test_a_sampled_frontier_says_so():
     battery = domains.make("battery", horizon=4)
-    found = frontier(battery, [0.0, 0.1], episodes=20, iterations=20, planner="exact", seed=0)
+    found = frontier(battery, [0.0, 0.1], episodes=20, iterations=20, kind="exact", seed=0)
     text = frontier_report(found, model=battery).markdown()
     assert "played in closed loop, on common random numbers" in text

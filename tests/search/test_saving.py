@@ -23,6 +23,7 @@ from tailwise import (
     LearnedModelSearch,
     NluMcts,
     RangeBonus,
+    SearchOptions,
     Simulator,
     TreeSearch,
     Uct,
@@ -133,7 +134,7 @@ SOME = 300
 
 
 def model_of(search):
-    return search._problem
+    return search.problem
 
 
 def moved(search, threads=1):
@@ -308,23 +309,71 @@ def test_callables_of_all_kinds_are_told_apart(one, same, other, tmp_path):
 
 
 def test_what_is_not_known_to_be_whole_is_not_saved(tmp_path):
-    with pytest.raises(OptionError, match="a SlippedAccMcts cannot be kept in a file: it has a view of its own"):
-        SlippedAccMcts(FOUR, 0.5, seed=0).save(tmp_path / "it")
-
-    class Mine(TreeSearch):
-        def __init__(self, model, options):
-            super().__init__(model, options, seed=0)
-            self.memory = 3
-
-    with pytest.raises(OptionError, match=r"attributes of its own \(memory\)"):
-        Mine(FOUR, ErmMcts(FOUR, 0.5).options).save(tmp_path / "it")
-
     class Bonus(PolynomialBonus):
         pass
 
     with pytest.raises(OptionError, match="bonus of this ErmMcts cannot be kept in a file"):
         ErmMcts(FOUR, 0.5, bonus=Bonus()).save(tmp_path / "it")
     assert not list(tmp_path.iterdir())
+
+
+class Counting(ErmMcts):
+    """Has an option and a state of its own."""
+
+    def __init__(self, mdp, beta, *, seed=None, times=1):
+        super().__init__(mdp, beta, seed=seed)
+        self.times, self.planned = times, 0
+
+    def plan(self, *limits, **options):
+        self.planned += self.times
+        return super().plan(*limits, **options)
+
+    def state_dict(self):
+        return {**super().state_dict(), "planned": self.planned}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.planned = state["planned"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Counting(FOUR, 0.5, seed=2, times=3),
+        lambda: SlippedAccMcts(FOUR, 0.5, seed=2),
+        lambda: TreeSearch(walk(), SearchOptions(beta=0.5, rollout_policy=lowest, untried="random"), seed=2),
+    ],
+    ids=["own", "slipped", "options"],
+)
+def test_parameters_and_state_make_a_search_whatever_its_class(make, tmp_path):
+    search = make()
+    search.plan(iterations=SOME)
+    functions = {"rollout_policy": lowest} if type(search) is TreeSearch else {}
+    again = load_search(search.save(tmp_path / "it"), search.problem, **functions)
+    twin = copy.deepcopy(search)
+    other = type(search)(search.problem, **search.get_params(), seed=9)
+    other.load_state_dict(search.state_dict())
+    plans = [one.plan(iterations=SOME).rows for one in (search, again, twin, other)]
+    assert plans[1:] == plans[:-1]
+    if isinstance(search, Counting):
+        assert [one.planned for one in (search, again, twin, other)] == [6, 6, 6, 6]
+        assert search.get_params() == {"beta": 0.5, "times": 3}
+        assert (search.fresh(seed=1).times, search.problem) == (3, FOUR)
+
+
+def test_states_that_no_file_can_hold_are_copied_all_the_same():
+    search = ErmMcts(Walk(Odd, lambda state: state.k), 0.2, seed=0)
+    search.plan(iterations=60)
+    twin = copy.deepcopy(search)
+    assert twin.plan(iterations=60).rows == search.plan(iterations=60).rows
+
+
+def test_a_search_of_an_older_version_is_named(tmp_path):
+    path = Uct(FOUR, seed=1).save(tmp_path / "it")
+    path.write_bytes(path.read_bytes().replace(b"tailwise search 2", b"tailwise search 1", 1))
+    for use in (lambda: load_search(path, FOUR), lambda: Uct(FOUR, seed=1).plan(iterations=9, checkpoint=path)):
+        with pytest.raises(FormatError, match="its format has version 1, this tailwise reads version 2"):
+            use()
 
 
 def test_a_search_at_the_horizon_can_be_saved(tmp_path):
@@ -408,9 +457,9 @@ search.save(sys.argv[1])
 
 
 DESCRIBE = """
-from tailwise.search.function_text import described
+from tailwise._function_key import function_name
 from tailwise._values import pack
-print(described(lambda total, level=frozenset("abc"): "x" if total in {"p", "q", "r"} else None))
+print(function_name(lambda total, level=frozenset("abc"): "x" if total in {"p", "q", "r"} else None))
 print(pack((frozenset("abcdef"), frozenset([(8, "a"), (0, "b")]), frozenset([8, 0, 16])), []))
 """
 

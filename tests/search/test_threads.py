@@ -287,7 +287,7 @@ def test_what_two_threads_write_at_every_iteration_lies_apart():
     search = ErmMcts(domains.make("grid-mdp"), 0.1, preset="auto", seed=0)
     search.plan(iterations=200, threads=3)
     lines = []
-    for tree in search._members():
+    for tree in search._trees:
         arrays = [tree._stream, tree._tree.arena.counters, tree._rules.bonus.totals, *tree._trace]
         written = [array for array in arrays if array is not tree._trace.latest]  # but rarely at its ends
         ends = [(array.ctypes.data // 64, (array.ctypes.data + array.nbytes - 1) // 64) for array in written]

@@ -13,7 +13,7 @@ from numba import cfunc, config, float64, njit, types
 from numba.core.errors import NumbaWarning
 from numba.extending import intrinsic
 
-from tailwise.bindings.function_key import NoKeyError, function_key
+from tailwise._function_key import NoKeyError, function_key
 
 if config.DISABLE_JIT:  # the "address" of a function is the function itself
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from numba import cfunc, njit, types
 from numba.core.dispatcher import Dispatcher
 
+from tailwise._function_key import NoKeyError, function_key, names
 from tailwise.bindings import callback_model as shared
 from tailwise.bindings import kernel_model, native
 from tailwise.bindings.adapter_source import adapter_source
-from tailwise.bindings.function_key import NoKeyError, function_key, names
 from tailwise.bindings.intern import bits_float, float_bits
 from tailwise.bindings.options import SimulationOptions
 from tailwise.errors import ModelError

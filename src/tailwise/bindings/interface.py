@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,15 +91,15 @@ class ModelInterface:
         """Forget all states but these; return their new handles. What was known before is replaced, not changed."""
         return handles
 
-    def adopt(self, other: Self) -> None:
-        """Take over the states that another interface of the same model knows, with their handles."""
-
-    def memory(self) -> dict[str, Any]:
-        """Return what the search's handles mean, as values for :mod:`tailwise._values`; what a file keeps."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the search's handles mean: plain values for :mod:`tailwise._values`, and copies of arrays."""
         return {}
 
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Know what another interface of the same model knew, with its handles: what :meth:`memory` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know what another interface of the same model knew, with its handles: what :meth:`state_dict` returned."""
+
+    def require_portable(self) -> None:
+        """Raise ``SimulatorError`` if a file cannot hold one of the states."""
 
     @property
     def num_bytes(self) -> int:

@@ -104,11 +104,6 @@ def intern_rows(store, rows):  # type: ignore[no-untyped-def]
     return handles
 
 
-def copied(store: InternStore) -> InternStore:
-    """Return an independent copy."""
-    return InternStore(store.words.copy(), store.slots.copy(), store.used.copy())
-
-
 def store_memory(store: InternStore) -> tuple[int, NDArray[np.int64]]:
     """Return all that makes a store: its capacity, and the words in use, shape (used, width)."""
     return store.words.shape[0], store.words[: int(store.used[0])].copy()

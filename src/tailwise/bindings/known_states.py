@@ -74,25 +74,20 @@ class KnownStates:
         other.index, other._size = dict(self.index), copy.copy(self._size)
         return other
 
-    def memory(self, model: Any) -> dict[str, Any]:
-        """Return what a file keeps of the states of a model.
-
-        Raises
-        ------
-        SimulatorError
-            If a file cannot hold one of them; names it.
-        """
+    def require_portable(self, model: Any) -> None:
+        """Raise ``SimulatorError`` if a file cannot hold one of the states of a model; names it."""
         require_portable(self.states, self._portable, model)
         self._portable = len(self.states)
-        return {"states": self.states, "size": vars(self._size)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that makes them: the states themselves are shared."""
+        return {"states": list(self.states), "size": dict(vars(self._size))}
 
     @classmethod
-    def recalled(cls, memory: dict[str, Any]) -> KnownStates:
-        """Return the states of a file: of what :meth:`memory` returned."""
-        states = memory["states"]
-        found = cls._of(states, [hash(state) for state in states], [None] * len(states), memory["size"])
-        found._portable = len(states)
-        return found
+    def loaded(cls, state: dict[str, Any]) -> KnownStates:
+        """Return the states that :meth:`state_dict` described."""
+        states = state["states"]
+        return cls._of(states, [hash(one) for one in states], [None] * len(states), state["size"])
 
     @classmethod
     def _of(

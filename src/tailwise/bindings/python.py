@@ -16,7 +16,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 from numba import config
@@ -365,16 +365,15 @@ class PythonInterface(SimulatorInterface):
         """Memory of states (estimated) and of outcomes."""
         return super().num_bytes + self._known.num_bytes
 
-    def memory(self) -> dict[str, Any]:
-        """Return the states met, if a file can hold them, and the outcomes remembered."""
-        return {**super().memory(), **self._known.memory(self.model)}
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states met, and the outcomes remembered."""
+        return {**super().state_dict(), **self._known.state_dict()}
 
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Know the states and outcomes that another interface knew."""
-        super().recall(memory)
-        self._known = KnownStates.recalled(memory)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know the states and outcomes that another binding knew."""
+        super().load_state_dict(state)
+        self._known = KnownStates.loaded(state)
 
-    def adopt(self, other: Self) -> None:
-        """Take over the states that another interface knows, and the outcomes that it remembers."""
-        super().adopt(other)
-        self._known = other._known.copy()
+    def require_portable(self) -> None:
+        """Raise if a file cannot hold one of the states; names it."""
+        self._known.require_portable(self.model)

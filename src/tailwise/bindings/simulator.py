@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,17 +81,13 @@ class SimulatorInterface(ModelInterface):
         """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""
         self.data = self.data._replace(widened=widening.pruned(self.data.widened, kept, fresh))
 
-    def memory(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the outcomes remembered."""
         widened = self.data.widened
-        own = {name: array for name, array in widened._asdict().items() if name not in ("limits", "pairs")}
+        own = {name: array.copy() for name, array in widened._asdict().items() if name not in ("limits", "pairs")}
         return {"pairs": store_memory(widened.pairs), "widened": own}
 
-    def recall(self, memory: dict[str, Any]) -> None:
-        """Remember the outcomes that another interface remembered."""
-        own = {"pairs": recalled_store(memory["pairs"]), **memory["widened"]}
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember the outcomes that another binding remembered."""
+        own = {"pairs": recalled_store(state["pairs"]), **state["widened"]}
         self.data = self.data._replace(widened=self.data.widened._replace(**own))
-
-    def adopt(self, other: Self) -> None:
-        """Take over the outcomes that another interface remembers."""
-        self.data = self.data._replace(widened=copy.deepcopy(other.data.widened))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tailwise.bindings.interface import ModelInterface
 from tailwise.bindings.intern import (
     InternStore,
-    copied,
     grown,
     intern_rows,
     recalled_store,
@@ -47,16 +46,11 @@ class WordStates(ModelInterface):
         self._replace_store(store)
         return fresh
 
-    def memory(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the states met so far, and what else is remembered."""
-        return {**super().memory(), "store": store_memory(self.data.store)}
+        return {**super().state_dict(), "store": store_memory(self.data.store)}
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Know what another interface knew."""
-        super().recall(memory)
-        self._replace_store(recalled_store(memory["store"]))
-
-    def adopt(self, other: Self) -> None:
-        """Take over what another interface knows."""
-        super().adopt(other)
-        self._replace_store(copied(other.data.store))
+        super().load_state_dict(state)
+        self._replace_store(recalled_store(state["store"]))

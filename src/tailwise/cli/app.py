@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tailwise._version import __version__
 
-# Order of the help page. Each module has ``register(app)``; heavy imports wait until a command runs.
+# Order of the help page. Each module has ``register(app)``, and is imported when its command is asked for.
 _COMMANDS = (
     *("plan", "solve", "frontier", "beta", "evaluate", "compare", "explore"),
-    *("info", "convert", "domains"),
+    *("info", "convert", "domains", "planners"),
     *("reproduce", "bandit", "theory"),
 )
 
+
+class _Commands(TyperGroup):
+    """Commands that are imported one by one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = dict.fromkeys(_COMMANDS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the help page."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None if there is none of that name."""
+        if cmd_name in _COMMANDS and self.commands[cmd_name] is None:
+            part = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            importlib.import_module(f"tailwise.cli.{cmd_name}").register(part)
+            made = typer.main.get_command(part)
+            self.commands[cmd_name] = made.commands[cmd_name] if isinstance(made, TyperGroup) else made
+        return self.commands.get(cmd_name)
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="tailwise",
     help="Planning under risk: which action to take now, its whole cost distribution, and how sure that is.",
     no_args_is_help=True,
@@ -40,7 +64,3 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-for _name in _COMMANDS:
-    importlib.import_module(f"tailwise.cli.{_name}").register(app)

@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.evaluation import compare
         from tailwise.models import TabularMDP
         from tailwise.planners import Planner, find_planner
-        from tailwise.planners.protocol import takes
+        from tailwise.risk.objectives import CVaR
 
         check_report(report)
         names = [name.strip() for name in planners.split(",") if name.strip()]
@@ -77,8 +77,8 @@ def register(app: typer.Typer) -> None:
             raise OptionError(f"--integrate works on tables only; {model} is a simulator")
         players = {}
         for name in names:
-            takes_bonus = name == "auto" or find_planner(name).bonus is not None
-            takes_level = name != "auto" and takes(find_planner(name).build, "level")
+            takes_bonus = name != "auto" and find_planner(name).bonus is not None
+            takes_level = level is not None and name != "auto" and find_planner(name).pursues(CVaR(level))
             built = build_planner(
                 problem, beta, name, bonus=bonus if takes_bonus else None, level=level if takes_level else None
             )

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.cli.models import build_planner, load_model, settle_aim
         from tailwise.evaluation import evaluate
         from tailwise.planners import Planner
-        from tailwise.search.acting import DEFAULT_ITERATIONS
+        from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
         check_report(report)
         weight, planner = settle_aim(beta, planner, level)

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
         if isinstance(problem, TabularMDP):
             problem = load_solvable(model, horizon=horizon, discount=discount)
         found = lay_out(
-            problem, betas if betas == "auto" else _numbers(betas), budget=budget, planner=planner, episodes=episodes,
+            problem, betas if betas == "auto" else _numbers(betas), budget=budget, kind=planner, episodes=episodes,
             iterations=1000 if iterations is None else iterations, seed=seed, threads=threads, progress=True,
         )  # fmt: skip
         if plot is not None:

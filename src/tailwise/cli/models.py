@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,7 @@ def load_solvable(
 
     from tailwise.exact import truncate
     from tailwise.models import TabularMDP
-    from tailwise.planners.make import lists_outcomes
+    from tailwise.models.simulator import lists_outcomes
 
     model = load_model(spec, horizon=horizon, discount=discount)
     if not lists_outcomes(model):
@@ -71,6 +70,7 @@ def load_table(
 def settle_aim(beta: float | None, kind: str, level: float | None) -> tuple[float, str]:
     """Return the beta and the planner's name from --beta, --planner and --level: a tail mean needs no beta."""
     from tailwise.planners import find_planner
+    from tailwise.risk.objectives import ERM, CVaR
 
     if kind == "auto" and level is not None:
         if beta is not None:
@@ -78,13 +78,12 @@ def settle_aim(beta: float | None, kind: str, level: float | None) -> tuple[floa
                 f"--beta {beta:g} (least ERM) and --level {level:g} (least CVaR) are two aims; give one, or name "
                 "the planner with --planner"
             )
-        return 0.0, "cvar-mcts"
+        return 0.0, kind
     if beta is not None:
         return beta, kind
     if kind != "auto":
-        option = inspect.signature(find_planner(kind).build).parameters.get("level")
-        default = inspect.Parameter.empty if option is None else option.default
-        if option is not None and (level is not None or default not in (None, inspect.Parameter.empty)):
+        found = find_planner(kind)
+        if found.pursues(CVaR(0.95)) and (level is not None or not found.pursues(ERM(0.0))):
             return 0.0, kind
     raise OptionError(
         "--beta is missing: how much risk weighs, per unit of cost (> 0 averse, 0 the mean, < 0 seeking); "
@@ -102,10 +101,14 @@ def build_planner(
     seed: int | None = None,
 ) -> Any:
     """Build the planner or policy of ``--planner``, with ``--bonus`` and ``--level`` where given."""
-    from tailwise.planners import make_planner
+    from tailwise.planners import find_planner, make_planner
+    from tailwise.risk.objectives import ERM, CVaR
 
-    given = {"bonus": bonus, "level": level}
-    return make_planner(model, beta, kind=kind, seed=seed, **{k: v for k, v in given.items() if v is not None})
+    objective: Any = beta if level is None else CVaR(level)
+    if level is None and kind != "auto" and not find_planner(kind).pursues(ERM(beta)):
+        objective = CVaR(0.95)
+    options = {} if bonus is None else {"bonus": bonus}
+    return make_planner(model, objective, kind=kind, seed=seed, **options)
 
 
 def find_state(model: Any, text: str | None) -> Any:

@@ -92,7 +92,7 @@ Planner: TypeAlias = Annotated[
     typer.Option(
         "--planner", "-p",
         help="auto (by what the model offers), exact, bounded, learned, tree, erm-mcts, acc-mcts, acc-mcts-raw, uct, "
-        "uct-polynomial, cvar-mcts, distributional, erm-bi, neutral-bi, or package.module:Class.",
+        "uct-polynomial, cvar-mcts, distributional, exact-neutral, or package.module:Class.",
     ),
 ]  # fmt: skip
 Report: TypeAlias = Annotated[

@@ -65,7 +65,6 @@ def register(app: typer.Typer) -> None:
         """Find the action to take now, with the risk of each."""
         from tailwise.cli.models import build_planner, find_state, load_model, settle_aim
         from tailwise.errors import OptionError
-        from tailwise.planners import Planner
         from tailwise.planners.protocol import checkpointed, plan_in_threads
         from tailwise.planners.until import from_text
         from tailwise.search import Plan
@@ -84,8 +83,6 @@ def register(app: typer.Typer) -> None:
         if ray is not None and planner == "auto":
             planner = "tree"
         search = build_planner(problem, weight, planner, bonus=bonus, level=level, seed=seed)
-        if not isinstance(search, Planner):
-            raise OptionError(f"{planner} is a fixed policy and plans nothing; use exact for the optimum")
         search.reset(find_state(problem, state), step)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS

@@ -14,7 +14,7 @@ from tailwise.evaluation.streams import child
 from tailwise.exact.policies import action_id, as_policy
 from tailwise.models import TabularMDP
 from tailwise.planners.protocol import Planner, takes
-from tailwise.search.acting import DEFAULT_ITERATIONS
+from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
 
 def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int | None, float | None]:

@@ -169,7 +169,7 @@ def frontier(
     *,
     budget: float | None = None,
     tolerance: float = 1e-8,
-    planner: str = "auto",
+    kind: str = "auto",
     episodes: int = 200,
     iterations: int = 1000,
     seed: Seed = 0,
@@ -190,7 +190,7 @@ def frontier(
         A total; adds the probability of doing worse.
     tolerance : float, default 1e-8
         How exactly the betas of change are found, relative.
-    planner : str, default "auto"
+    kind : str, default "auto"
         On simulators, a name of :func:`tailwise.planners.list_planners`.
     episodes, iterations, seed
         On simulators, as for :func:`tailwise.evaluate`. Every beta meets the same random numbers.
@@ -229,7 +229,7 @@ def frontier(
     options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
     number = 1 + len(_SCALES) + 1 if wanted is None else len(wanted)
     with followed(progress, "playing each beta", number * episodes) as tick:
-        found = _sampled_points(model, wanted, planner, limit, options, tick)
+        found = _sampled_points(model, wanted, kind, limit, options, tick)
     return Frontier(_compared(found, model.sense), model.sense, limit, False, False)
 
 
@@ -324,7 +324,7 @@ def _same(point: FrontierPoint, law: ReturnDistribution, label: str) -> bool:
 def _sampled_points(
     model: Any,
     betas: list[float] | None,
-    planner: str,
+    kind: str,
     budget: float | None,
     options: dict[str, Any],
     tick: Callable[[float], None] | None,
@@ -335,7 +335,7 @@ def _sampled_points(
         nonlocal played
         before, played = played, played + options["episodes"]
         told = None if tick is None else lambda done, _: tick(before + done)
-        return evaluate(model, make_planner(model, beta, kind=planner, seed=options["seed"]), progress=told, **options)
+        return evaluate(model, make_planner(model, beta, kind=kind, seed=options["seed"]), progress=told, **options)
 
     if betas is None:
         spread = play(0.0).std
@@ -343,7 +343,7 @@ def _sampled_points(
     points = []
     for beta in betas:
         returns = play(beta)
-        first = make_planner(model, beta, kind=planner, seed=options["seed"]).plan(iterations=options["iterations"])
+        first = make_planner(model, beta, kind=kind, seed=options["seed"]).plan(iterations=options["iterations"])
         ends = returns.interval("erm", beta=beta)
         point = _point(returns, beta, beta, beta, None, first.label, budget)
         points.append(replace(point, interval=(float(ends[0]), float(ends[1]))))

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from tailwise._validate import integer, real
-from tailwise.errors import OptionError, StateError
+from tailwise.errors import StateError
 from tailwise.evaluation import Frontier, frontier
 from tailwise.evaluation.environment import SimulatorEnvironment, TableEnvironment
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.simulator import action_label, own_method, short
-from tailwise.planners import ExactPlanner, Planner, list_planners, make_planner
-from tailwise.planners.make import AutoPlanner, lists_outcomes
+from tailwise.planners import ExactPlanner, list_planners, make_planner
+from tailwise.planners.make import choose_kind
 from tailwise.planners.protocol import as_plan, takes
 from tailwise.report.recording import Recorder
 from tailwise.search import Plan
@@ -132,10 +132,10 @@ class Session:
         require_model(model)
         self.model = model
         self.is_table = isinstance(model, TabularMDP)
-        named = {kind.name for kind in list_planners() if lists_outcomes(model) or not kind.needs_outcomes}
+        named = {kind.name for kind in list_planners() if kind.works_on(model)}
         self.planners = tuple(name for name in (*_OFFERED, planner) if name == "auto" or name in named)
         self.planners = tuple(dict.fromkeys((*self.planners, planner)))
-        self._is_solved = self.is_table and AutoPlanner(model, 0.0).kind == "exact"
+        self._is_solved = self.is_table and choose_kind(model, 0.0)[0].name == "exact"
         self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
         self._lock = threading.RLock()
         self._worker, self._beside = Worker(), Worker()
@@ -273,8 +273,6 @@ class Session:
     def _check(self, settings: Settings) -> None:
         """Raise the error of a wrong setting, before anything is changed."""
         planner = make_planner(self.model, settings.beta, kind=settings.planner, seed=self._seed)
-        if not isinstance(planner, Planner):
-            raise OptionError(f"{settings.planner} is a fixed policy, which thinks nothing; choose a planner")
         planner.reset(settings.state, 0)
 
     def _keep_moments(self, place: int) -> None:
@@ -384,7 +382,7 @@ class Session:
                 model = copy.copy(self.model)
                 model.start = now.state
                 size: dict[str, Any] = {"episodes": _EPISODES, "iterations": now.iterations}
-                found = frontier(model, planner=now.planner, progress=ticket.tell, **size)
+                found = frontier(model, kind=now.planner, progress=ticket.tell, **size)
             with self._lock:
                 self._frontiers[key] = found
                 self._tell()

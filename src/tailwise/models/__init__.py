@@ -1,16 +1,21 @@
 """What the world is: the model contract, tables, simulators, and their checks."""
 
-from tailwise.models.accrued import AccruedView, ExponentialUtility
-from tailwise.models.check import check_model
-from tailwise.models.check_simulator import check_simulator
-from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.contract import Model, Outcome
-from tailwise.models.discretized import Discretized
-from tailwise.models.gymnasium_simulator import EnvironmentState, GymnasiumSimulator
-from tailwise.models.report import Report, Violation
-from tailwise.models.simulator import Simulator
-from tailwise.models.tabular import TabularMDP
-from tailwise.models.tabulate import tabulate
+from typing import TYPE_CHECKING
+
+from tailwise._lazy import lazy
+
+if TYPE_CHECKING:
+    from tailwise.models.accrued import AccruedView, ExponentialUtility
+    from tailwise.models.check import check_model
+    from tailwise.models.check_simulator import check_simulator
+    from tailwise.models.compiled import CompiledSimulator
+    from tailwise.models.contract import Model, Outcome
+    from tailwise.models.discretized import Discretized
+    from tailwise.models.gymnasium_simulator import EnvironmentState, GymnasiumSimulator
+    from tailwise.models.report import Report, Violation
+    from tailwise.models.simulator import Simulator
+    from tailwise.models.tabular import TabularMDP
+    from tailwise.models.tabulate import tabulate
 
 __all__ = [
     "AccruedView",
@@ -29,3 +34,5 @@ __all__ = [
     "check_simulator",
     "tabulate",
 ]
+
+__getattr__ = lazy(__name__)

@@ -122,6 +122,11 @@ def own_method(model: Any, name: str) -> Any:
     return method
 
 
+def lists_outcomes(model: Any) -> bool:
+    """Return whether a model, a table or a simulator, can say every outcome of an action, with its probability."""
+    return own_method(model, "outcomes") is not None
+
+
 def action_label(model: Any, action: Any, state: Any) -> str:
     """Return the name to show for an action in a state; only compiled simulators may name theirs by the state."""
     name = own_method(model, "action_name")

@@ -59,12 +59,27 @@ def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = 
         return tabulate_states(simulator, max_states=max_states, tick=tick)[0]
 
 
+def tabulated_within(simulator: Any, max_states: int) -> TabularMDP | None:
+    """Build the same table, or return None where there are more states than ``max_states``."""
+    found = _listed(simulator, max_states, None)
+    return None if found is None else found[0]
+
+
 def tabulate_states(
     simulator: Any, *, max_states: int = 100_000, tick: Callable[[float], None] | None = None
 ) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
     """Build the same table; return it with (index, first step at which it can be reached) of each state."""
+    found = _listed(simulator, integer(max_states, "max_states", low=1), tick)
+    if found is None:
+        name = model_name(simulator)
+        raise ModelError(f"{name} reaches over {max_states} states; raise max_states, or search")
+    return found
+
+
+def _listed(
+    simulator: Any, max_states: int, tick: Callable[[float], None] | None
+) -> tuple[TabularMDP, dict[Any, tuple[int, int]]] | None:
     validate_simulator(simulator)
-    integer(max_states, "max_states", low=1)
     name = model_name(simulator)
     if own_method(simulator, "outcomes") is None:
         raise ModelError(f"{name} has no outcomes(state, action); a table needs every outcome")
@@ -93,7 +108,7 @@ def tabulate_states(
                     index[target] = len(index), depth + 1
                     pending.append((target, depth + 1))
                     if len(index) > max_states:
-                        raise ModelError(f"{name} reaches over {max_states} states; raise max_states, or search")
+                        return None
                 rows.append((here, k, here if done else index[target][0], float(probability), float(cost), bool(done)))
     states, actions, targets, chances, costs, ends = map(np.array, zip(*rows, strict=True))
     terminals = _terminals(simulator, list(index))

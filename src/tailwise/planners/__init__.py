@@ -1,25 +1,31 @@
 """Planners: the protocol, exact solvers and thin configurations of the search, each with a name."""
 
-from tailwise.planners import until
-from tailwise.planners.acc_mcts import AccMcts
-from tailwise.planners.bounded_rtdp import BoundedRtdp
-from tailwise.planners.cvar_mcts import CvarMcts
-from tailwise.planners.distributional_mcts import DistributionalMcts
-from tailwise.planners.erm_mcts import ErmMcts
-from tailwise.planners.exact import ExactPlanner
-from tailwise.planners.exact_policy import ExactPolicy
-from tailwise.planners.learned import LearnedModelSearch
-from tailwise.planners.make import AutoPlanner, make_planner
-from tailwise.planners.many import plan_many
-from tailwise.planners.nlu_mcts import NluMcts
-from tailwise.planners.protocol import Decision, Planner
-from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
-from tailwise.planners.uct import Uct
-from tailwise.planners.utility_search import UtilitySearch
+from typing import TYPE_CHECKING
+
+from tailwise._lazy import lazy
+from tailwise.planners import kinds as kinds  # it registers what this package has
+
+if TYPE_CHECKING:
+    from tailwise.planners import until
+    from tailwise.planners.acc_mcts import AccMcts
+    from tailwise.planners.bounded_rtdp import BoundedRtdp
+    from tailwise.planners.cells import objective_cells
+    from tailwise.planners.cvar_mcts import CvarMcts
+    from tailwise.planners.distributional_mcts import DistributionalMcts
+    from tailwise.planners.erm_mcts import ErmMcts
+    from tailwise.planners.exact import ExactPlanner
+    from tailwise.planners.exact_policy import ExactPolicy
+    from tailwise.planners.learned import LearnedModelSearch
+    from tailwise.planners.make import make_planner
+    from tailwise.planners.many import plan_many
+    from tailwise.planners.nlu_mcts import NluMcts
+    from tailwise.planners.protocol import Decision, FullPlanner, Planner
+    from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
+    from tailwise.planners.uct import Uct
+    from tailwise.planners.utility_search import UtilitySearch
 
 __all__ = [
     "AccMcts",
-    "AutoPlanner",
     "BoundedRtdp",
     "CvarMcts",
     "Decision",
@@ -27,6 +33,7 @@ __all__ = [
     "ErmMcts",
     "ExactPlanner",
     "ExactPolicy",
+    "FullPlanner",
     "LearnedModelSearch",
     "NluMcts",
     "Planner",
@@ -36,7 +43,10 @@ __all__ = [
     "find_planner",
     "list_planners",
     "make_planner",
+    "objective_cells",
     "plan_many",
     "register_planner",
     "until",
 ]
+
+__getattr__ = lazy(__name__)

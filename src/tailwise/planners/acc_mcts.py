@@ -25,15 +25,13 @@ from tailwise._jit import kernel
 from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
 from tailwise.bindings.kernel_model import roll_out
-from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility, total_bounds
 from tailwise.models.simulator import cost_fault, model_name, short
-from tailwise.planners.registry import register_planner
 from tailwise.planners.utility_search import UtilitySearch
 from tailwise.risk import erm
-from tailwise.search import SearchKeywords, SearchOptions, options_of
+from tailwise.search import SearchKeywords, options_of
 
 _PILOTS, _SIMULATED_PILOTS = 256, 64
 
@@ -54,8 +52,6 @@ class AccMcts(UtilitySearch):
         The point m of the rescaled form: a total cost, or a total reward of a model that has rewards.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    options : SearchOptions, optional
-        How to search; or give its fields one by one:
     **keywords
         Fields of :class:`tailwise.SearchOptions`, such as ``bonus``. ``widening``, ``rollout_policy`` and
         ``leaf_value`` are for simulators: both functions are of the model's own states, and a leaf's value is a
@@ -88,7 +84,6 @@ class AccMcts(UtilitySearch):
         form: str = "rescaled",
         reference: float | None = None,
         seed: Seed = None,
-        options: SearchOptions | None = None,
         **keywords: Unpack[SearchKeywords],
     ) -> None:
         level = real(beta, "beta", hint="0 is the mean, positive averse, negative seeking")
@@ -99,7 +94,12 @@ class AccMcts(UtilitySearch):
         else:
             point = pilot_reference(model, level) if reference is None else reference
         utility = ExponentialUtility(beta=level, reference=point, sense=getattr(model, "sense", "cost"))
-        super().__init__(AccruedView(model, utility), options_of(0.0, options, keywords), seed=seed)
+        super().__init__(AccruedView(model, utility), options_of(0.0, keywords), seed=seed)
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the arguments of the constructor; ``reference`` is the one that was found, where none was given."""
+        utility: Any = self.model.utility
+        return {**super().get_params(), "reference": utility.reference}
 
 
 def pilot_reference(model: Any, beta: float) -> float:
@@ -165,11 +165,6 @@ def _random_episodes(table, start, horizon, discount, stream, totals):  # type: 
         totals[k], _, _ = roll_out(table, start, 0, horizon, discount, stream)
 
 
-def _raw(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> AccMcts:
+def raw_planner(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> AccMcts:
+    """Return the search with the paper's utility."""
     return AccMcts(model, beta, form="raw", seed=seed, **options)
-
-
-register_planner("acc-mcts", AccMcts, summary="search on accrued costs, rescaled utility", bonus=PolynomialBonus)
-register_planner(
-    "acc-mcts-raw", _raw, summary="search on accrued costs, the paper's utility exp(beta x)", bonus=PolynomialBonus
-)

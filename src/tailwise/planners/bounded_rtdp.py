@@ -28,7 +28,7 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import config
@@ -53,12 +53,11 @@ from tailwise.planners.outcome_model import (
     ranges_from,
     ranges_of,
 )
-from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.plan import Plan, StopReason
-from tailwise.search.rooted import RootedSearch
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -74,12 +73,12 @@ _KEPT = ("low", "high", "limits", "path", "counters", "root_low", "root_high", "
 _is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
 
 
-class BoundedRtdp(RootedSearch[Plan]):
+class BoundedRtdp(AnytimeSearch[Plan]):
     """Certified bounds on the optimal entropic risk, and an action that is proven best.
 
     An iteration is a trial. Without a limit ``plan`` goes on until the action is proven best; a plan that was cut short
     (``plan.proven`` is False) recommends the action of the best estimate. ``advance`` keeps all bounds. See also
-    :class:`tailwise.search.RootedSearch`.
+    :class:`tailwise.search.AnytimeSearch`.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ class BoundedRtdp(RootedSearch[Plan]):
     max_nodes, max_memory : int, optional
         Bounds on the number of stored pairs (step, state) and on their bytes (a simulator's states and listed
         outcomes included); reaching one ends the call of ``plan`` and is reported.
-    max_states : int, default 10_000
+    max_states : int, default 100_000
         How many states of a simulator may be listed to find bounds, where none are given.
 
     Raises
@@ -143,13 +142,9 @@ class BoundedRtdp(RootedSearch[Plan]):
         width: float | None = None,
         max_nodes: int | None = None,
         max_memory: int | None = None,
-        max_states: int = 10_000,
+        max_states: int = 100_000,
     ) -> None:
         self.model = model
-        self._given = {
-            "beta": beta, "bounds": bounds, "terminal_bounds": terminal_bounds, "tolerance": tolerance, "width": width,
-            "max_nodes": max_nodes, "max_memory": max_memory, "max_states": max_states,
-        }  # fmt: skip
         self.beta = real(beta, "beta")
         slack = real(tolerance, "tolerance", low=0.0)
         closeness = math.inf if width is None else real(width, "width", low=0.0)
@@ -169,52 +164,41 @@ class BoundedRtdp(RootedSearch[Plan]):
             none, none, np.empty(0, np.int64), none, none, none, none,
         )  # fmt: skip
         self._nodes: kernels.Nodes
-        self._seat(seed)
-        self.reset()
+        self._start(seed)
+        self._root_at(self._binding.handle(model.start), 0)
 
     # -------------------------------------------------------------------- root
 
-    def _seat(self, seed: Seed) -> None:
+    def _start(self, seed: Seed) -> None:
         self._turn = Turn()
+        self._others = []
         rng = generator(seed)
         self._stream, self._seed_text = own_words(rng), seed_text(rng)
         self._binding = self._binding.copy()
         self._search = copy.deepcopy(self._search)
 
-    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
-        self._nodes = copy.deepcopy(other._nodes, memo)
-
-    def _memory(self) -> dict[str, Any]:
+    def _found(self) -> dict[str, Any]:
         used = int(self._nodes.store.used[0])
-        search = {name: getattr(self._search, name) for name in _KEPT}
+        search = {name: getattr(self._search, name).copy() for name in _KEPT}
         nodes = store_memory(self._nodes.store), self._nodes.low[:used].copy(), self._nodes.high[:used].copy()
-        sweep = self._pending, self._is_pruned
-        return {"binding": self._binding.memory(), "search": search, "nodes": nodes, "sweep": sweep}
+        sweep = self._pending.copy(), self._is_pruned
+        return {"binding": self._binding.state_dict(), "search": search, "nodes": nodes, "sweep": sweep}
 
-    def _recall(self, memory: dict[str, Any]) -> None:
-        self._binding.recall(memory["binding"])
-        self._search = kernels.fitted(self._search._replace(**memory["search"]), *self._binding.max_branching)
-        kept, low, high = memory["nodes"]
+    def _load_found(self, found: dict[str, Any]) -> None:
+        self._binding.load_state_dict(found["binding"])
+        self._search = kernels.fitted(self._search._replace(**found["search"]), *self._binding.max_branching)
+        kept, low, high = found["nodes"]
         store = recalled_store(kept)
         capacity, used = store.words.shape[0], int(store.used[0])
         self._nodes = kernels.Nodes(store, np.empty(capacity), np.empty(capacity))
         self._nodes.low[:used], self._nodes.high[:used] = low, high
-        self._pending, self._is_pruned = memory["sweep"]
+        self._pending, self._is_pruned = found["sweep"]
 
-    def _recipe(self) -> dict[str, Any]:
-        return self._given
-
-    @classmethod
-    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
-        search = object.__new__(cls)
-        BoundedRtdp.__init__(search, model, **recipe)
-        return search
-
-    def _begin(self, handle: int, step: int) -> None:
+    def _root_at(self, handle: int, step: int) -> None:
         self._resize(min(_FIRST_NODES, self._room), None)
         self._root(handle, step)
 
-    def _move(self, position: int, handle: int, step: int) -> None:
+    def _move_root(self, position: int, handle: int, step: int) -> None:
         self._root(handle, step)
 
     def _root(self, handle: int, step: int) -> None:
@@ -243,7 +227,7 @@ class BoundedRtdp(RootedSearch[Plan]):
 
     # ---------------------------------------------------------------- planning
 
-    def _counts(self) -> Ints:
+    def _counters(self) -> Ints:
         return self._search.counters
 
     def _first_chunk(self) -> int:
@@ -457,9 +441,3 @@ def _cost_range(given: Any, name: str, sense: str) -> Range:
     if low > high:
         raise OptionError(f"{name} is ({low:g}, {high:g}); the first must not exceed the second")
     return (low, high) if sense == "cost" else (0.0 - high, 0.0 - low)
-
-
-register_planner(
-    "bounded", BoundedRtdp, summary="certified bounds on the optimal risk, and an action proven best",
-    needs_outcomes=True,
-)  # fmt: skip

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from tailwise.exact.cvar import least_cvar
 from tailwise.exact.evar import check_level
 from tailwise.exact.totals import Floats
 from tailwise.planners.learned_totals import LearnedTotals
-from tailwise.planners.registry import register_planner
 from tailwise.risk.measures import value_at_risk
 from tailwise.risk.objectives import CVaR
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
@@ -89,7 +88,6 @@ class CvarMcts(LearnedTotals):
     ) -> None:
         self.level = check_level(level)
         self._given = None if threshold is None else real(threshold, "threshold")
-        self._keywords = keywords
         super().__init__(model, LearnedOptions(beta=0.0, **keywords), seed=seed)
         self._keep_given()
 
@@ -108,10 +106,6 @@ class CvarMcts(LearnedTotals):
         """
         super().reset(state, step, accrued=accrued)
         self._keep_given()
-
-    def fresh(self, seed: Seed = None) -> Self:
-        """Return an equal planner at the model's start with a seed of its own."""
-        return type(self)(self.model, self.level, seed=seed, threshold=self._given, **self._keywords)
 
     def _leading_beta(self, std: float) -> float:
         return math.sqrt(-2.0 * math.log1p(-self.level)) / std
@@ -137,9 +131,6 @@ def best_shortfall(planner: LearnedTotals, graph: Any, level: float, solves: int
     return Shortfall(float(planner._whole(b)), planner._sign)
 
 
-def _build(model: Any, beta: float, *, seed: Seed = None, level: float = 0.95, **options: Any) -> CvarMcts:
-    """Return the planner by name; its aim is the tail at ``level``, and ``beta`` does not matter to it."""
-    return CvarMcts(model, level, seed=seed, **options)
-
-
-register_planner("cvar-mcts", _build, summary="least CVaR of the total (level=0.95), by search with a learned model")
+def cvar_planner(model: Any, objective: CVaR, *, seed: Seed = None, **options: Any) -> CvarMcts:
+    """Return the planner for an objective."""
+    return CvarMcts(model, objective.level, seed=seed, **options)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -28,10 +28,9 @@ from tailwise.exact.totals import Floats
 from tailwise.planners.cvar_mcts import Shortfall, best_shortfall
 from tailwise.planners.learned_totals import Aim, LearnedTotals
 from tailwise.planners.protocol import takes
-from tailwise.planners.registry import register_planner
 from tailwise.risk import conditional_value_at_risk, erm
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.objectives import ERM, CVaR, ExpectedUtility, Objective
+from tailwise.risk.objectives import ERM, CVaR, Expectation, ExpectedUtility, Objective
 from tailwise.search.learned import LearnedKeywords, LearnedOptions
 from tailwise.search.plan import SaidObjective
 
@@ -126,12 +125,8 @@ class DistributionalMcts(LearnedTotals):
     ) -> None:
         if (utility is None) == (measure is None) or not callable(utility or measure):
             raise OptionError("give a utility of the total or a measure= of a sample of totals: one function")
-        self._utility, self._measure, self._keywords = utility, measure, keywords
+        self._utility, self._measure = utility, measure
         super().__init__(model, LearnedOptions(beta=0.0, **keywords), seed=seed)
-
-    def fresh(self, seed: Seed = None) -> Self:
-        """Return an equal planner at the model's start with a seed of its own."""
-        return type(self)(self.model, self._utility, measure=self._measure, seed=seed, **self._keywords)
 
     def _leading_beta(self, std: float) -> float:
         return self._measure.beta if isinstance(self._measure, ErmOf) else 1.0 / std
@@ -186,6 +181,8 @@ class DistributionalMcts(LearnedTotals):
     def _objective(self) -> Objective | SaidObjective:
         if self._utility is not None:
             return ExpectedUtility(self._utility)
+        if isinstance(self._measure, MeasureOf):
+            return self._measure.objective
         if isinstance(self._measure, CvarOf):
             return CVaR(self._measure.level)
         if isinstance(self._measure, ErmOf):
@@ -194,6 +191,23 @@ class DistributionalMcts(LearnedTotals):
 
     def __repr__(self) -> str:
         return f"DistributionalMcts({'utility' if self._measure is None else 'measure'})"
+
+
+@dataclass(frozen=True)
+class MeasureOf:
+    """An objective of totals, in a model's sense."""
+
+    objective: Objective
+    sense: Literal["cost", "reward"]
+
+    @property
+    def name(self) -> str:
+        """What the numbers are."""
+        return self.objective.name
+
+    def __call__(self, totals: Floats, *, weights: Floats | None = None) -> float:
+        """Return the objective."""
+        return self.objective.of(totals, weights, sense=self.sense)
 
 
 @dataclass(frozen=True)
@@ -220,15 +234,16 @@ class CvarOf:
         return self.sign * conditional_value_at_risk(self.sign * totals, self.level, weights)
 
 
-def _build(
-    model: Any, beta: float, *, seed: Seed = None, level: float | None = None, **options: Any
+def distributional_planner(
+    model: Any, objective: Objective, *, seed: Seed = None, **options: Any
 ) -> DistributionalMcts:
-    """Return the planner by name: for the ERM at ``beta``, or the CVaR at ``level`` if that is given."""
+    """Return the planner for an objective of the total."""
     sign = 1.0 if model.sense == "cost" else -1.0
-    measure = ErmOf(beta, sign) if level is None else CvarOf(check_level(level), sign)
+    if isinstance(objective, ExpectedUtility):
+        return DistributionalMcts(model, objective.utility, seed=seed, **options)
+    measure: Any = MeasureOf(objective, model.sense)
+    if isinstance(objective, (ERM, Expectation)):
+        measure = ErmOf(getattr(objective, "beta", 0.0), sign)
+    elif isinstance(objective, CVaR):
+        measure = CvarOf(check_level(objective.level), sign)
     return DistributionalMcts(model, measure=measure, seed=seed, **options)
-
-
-register_planner(
-    "distributional", _build, summary="laws of the total, Thompson sampling (ERM at beta, or CVaR: level=)"
-)

@@ -19,9 +19,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from tailwise._random import Seed
-from tailwise.bonuses import PolynomialBonus
-from tailwise.planners.registry import register_planner
-from tailwise.search import SearchKeywords, SearchOptions, TreeSearch, options_of
+from tailwise.search import SearchKeywords, TreeSearch, options_of
 
 
 class ErmMcts(TreeSearch):
@@ -40,8 +38,6 @@ class ErmMcts(TreeSearch):
         rules that find the right action sooner and need no constant: a bonus in the scale of the costs seen
         (:class:`RangeBonus`), the off-policy backup (:class:`OffPolicyBackup`), untried actions in random order, and
         the action of least risk. Where states hardly come back (continuous ones), "paper" is as good or better.
-    options : SearchOptions, optional
-        How to search; or give its fields one by one:
     **keywords
         Fields of :class:`tailwise.SearchOptions`, such as ``bonus``, ``backup``, ``recommend``, ``max_nodes``.
 
@@ -66,15 +62,11 @@ class ErmMcts(TreeSearch):
         *,
         seed: Seed = None,
         preset: str = "paper",
-        options: SearchOptions | None = None,
         **keywords: Unpack[SearchKeywords],
     ) -> None:
-        super().__init__(model, options_of(beta, options, keywords, preset=preset), seed=seed)
+        super().__init__(model, options_of(beta, keywords, preset=preset), seed=seed)
 
 
-def _tree(model: Any, beta: float, *, seed: Seed = None, **keywords: Any) -> ErmMcts:
+def auto_tree(model: Any, beta: float, *, seed: Seed = None, **keywords: Any) -> ErmMcts:
+    """Return the search with the rules that need no constant."""
     return ErmMcts(model, beta, seed=seed, **{"preset": "auto", **keywords})
-
-
-register_planner("tree", _tree, summary="the same search with rules that need no constant (preset='auto')")
-register_planner("erm-mcts", ErmMcts, summary="the paper's search for the entropic risk", bonus=PolynomialBonus)

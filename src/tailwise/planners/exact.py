@@ -26,19 +26,18 @@ from tailwise.exact.backward_induction import Solution
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label
 from tailwise.planners.exact_policy import ExactPolicy
-from tailwise.planners.registry import register_planner
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow
-from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Turn
 from tailwise.search.plan import Origin, Plan, StopReason
+from tailwise.search.policy_mixin import PolicyMixin
 
 _MOST_SAMPLES = 65_536
 _CHUNK_STEPS = 2**21  # played between two looks at the clock
 _FIRST_STEPS = 2**13  # the same where seconds are given, to begin with
 
 
-class ExactPlanner(ActsByPlanning):
+class ExactPlanner(PolicyMixin):
     """Backward induction as a planner: exact values, and the distribution of the total by playing.
 
     Parameters
@@ -240,6 +239,8 @@ class ExactPlanner(ActsByPlanning):
             origin=Origin(
                 self.model, {"beta": self.beta}, seed_text(self._rng), table=self._policy.table, root=self._root
             ),
+            planner=self.kind if self.reason else "",
+            reason=self.reason,
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if action in tied),
         )
 
@@ -299,4 +300,6 @@ def play_policy(table, action_ids, policy, root, position, first_step, discount,
     return steps
 
 
-register_planner("exact", ExactPlanner, summary="the exact optimum, by backward induction", needs_outcomes=True)
+def neutral_planner(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> ExactPlanner:
+    """Return the exact planner for the mean, whatever the beta: what a planner that minds risk is held against."""
+    return ExactPlanner(model, 0.0, seed=seed, **options)

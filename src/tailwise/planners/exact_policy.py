@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tailwise._progress import Progress
-from tailwise._random import Seed
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError, StateError
 from tailwise.exact.backward_induction import Solution, backward_induction
@@ -19,7 +18,6 @@ from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.simulator import model_name, own_method, short
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners.registry import register_planner
 
 
 class ExactPolicy:
@@ -106,15 +104,3 @@ class ExactPolicy:
         other = copy.copy(self.model)
         other.start = state
         return ExactPolicy(other, self.beta, max_states=self._max_states, threads=self.threads)
-
-
-def _optimal(model: Any, beta: float, *, seed: Seed = None) -> Solution | ExactPolicy:
-    return backward_induction(model, beta) if isinstance(model, TabularMDP) else ExactPolicy(model, beta)
-
-
-def _neutral(model: Any, beta: float, *, seed: Seed = None) -> Solution | ExactPolicy:
-    return _optimal(model, 0.0)
-
-
-register_planner("erm-bi", _optimal, summary="the same as a fixed policy (the paper's ERM-BI)", needs_outcomes=True)
-register_planner("neutral-bi", _neutral, summary="the exact risk-neutral policy", needs_outcomes=True)

@@ -23,7 +23,6 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise.bindings import Widening
-from tailwise.planners.registry import register_planner
 from tailwise.search.learned import LearnedOptions, LearnedSearch
 
 
@@ -91,6 +90,3 @@ class LearnedModelSearch(LearnedSearch):
             leaf_value=leaf_value,
         )
         super().__init__(model, options, seed=seed)
-
-
-register_planner("learned", LearnedModelSearch, summary="sampling, with every outcome kept as a learned model")

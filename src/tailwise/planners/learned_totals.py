@@ -33,9 +33,9 @@ from tailwise.planners.learned_table import LearnedPolicy, LearnedTable, draw_ou
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason
-from tailwise.search.acting import ActsByPlanning
 from tailwise.search.anytime import Turn, one_thread
 from tailwise.search.learned import LearnedOptions, LearnedSearch
+from tailwise.search.policy_mixin import PolicyMixin
 
 _PILOT = 256  # episodes at beta 0
 _ROUNDS, _LATER, _SHARE = 12, 3, 16  # replicates that a first and a later plan follow; fewest episodes of each
@@ -56,7 +56,7 @@ NO_RETURN = (
 Aim = Callable[[Floats], Floats]  # from totals of the whole episode, in the model's sense, to what is to be least
 
 
-class LearnedTotals(ActsByPlanning):
+class LearnedTotals(PolicyMixin):
     """A planner for an aim about the total; its subclasses say which. One call at a time, as for every search.
 
     Numbers of its plans count the whole episode. ``value`` is what the plan is worth under what was learned: somewhat

@@ -10,18 +10,18 @@ from typing import Any
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import thread_count
-from tailwise.errors import OptionError
 from tailwise.planners.make import make_planner
-from tailwise.planners.protocol import Planner, as_plan, is_shareable
-from tailwise.search.acting import DEFAULT_ITERATIONS
+from tailwise.planners.protocol import as_plan, is_shareable
+from tailwise.risk.objectives import Objective
 from tailwise.search.anytime import one_thread
+from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 from tailwise.search.side_by_side import in_threads
 
 
 def plan_many(
     model: Any,
+    objective: Objective | float,
     states: Iterable[Any],
-    beta: float,
     *,
     step: int = 0,
     kind: str = "auto",
@@ -38,10 +38,10 @@ def plan_many(
     ----------
     model : TabularMDP or simulator
         The problem.
+    objective : Objective or float
+        What is wanted of the total; a number is the beta of an ERM.
     states : iterable
         The roots, as the model names its states.
-    beta : float
-        Finite risk level at step 0 (1/cost).
     step : int, default 0
         Step h of every root, 0 to H - 1.
     kind : str, default "auto"
@@ -68,13 +68,13 @@ def plan_many(
     StateError
         If the model has no such state.
     OptionError
-        If ``kind`` names a fixed policy, or an option is out of range.
+        If an option is out of range.
 
     Examples
     --------
     >>> from tailwise import domains, plan_many
     >>> mdp = domains.make("grid-mdp")
-    >>> plans = plan_many(mdp, [0, 1, 2], beta=0.1, iterations=500, seed=0)
+    >>> plans = plan_many(mdp, 0.1, [0, 1, 2], iterations=500, seed=0)
     >>> [(plan.state, plan.label) for plan in plans][0]
     (0, 'up')
     """
@@ -83,9 +83,7 @@ def plan_many(
     notes = () if is_shareable(model) else one_thread(workers, "a model in plain Python keeps to one")
     workers = 1 if notes else workers
     root_seed = seed_sequence(seed)
-    planner = make_planner(model, beta, kind=kind, seed=root_seed, **options)
-    if not isinstance(planner, Planner):
-        raise OptionError(f"{kind} is a fixed policy and plans nothing; use exact for the optimum")
+    planner = make_planner(model, objective, kind=kind, seed=root_seed, **options)
     limits = {"iterations": DEFAULT_ITERATIONS if iterations is None and seconds is None else iterations}
     seeds, stopped = root_seed.spawn(len(roots)), threading.Event()
 

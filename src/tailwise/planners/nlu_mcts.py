@@ -18,7 +18,8 @@ from tailwise.bonuses import LogBonus
 from tailwise.errors import OptionError
 from tailwise.models import AccruedView
 from tailwise.planners.utility_search import UtilitySearch
-from tailwise.search import SearchKeywords, SearchOptions, options_of
+from tailwise.risk.objectives import ExpectedUtility
+from tailwise.search import SearchKeywords, options_of
 
 
 class NluMcts(UtilitySearch):
@@ -34,8 +35,6 @@ class NluMcts(UtilitySearch):
         that can occur. Compiled where numba can, else called back (about a microsecond an episode).
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    options : SearchOptions, optional
-        How to search; or give its fields one by one:
     **keywords
         Fields of :class:`tailwise.SearchOptions`, such as ``bonus``: ``LogBonus()`` if not given, its constant in
         the unit of the utility. ``widening``, ``rollout_policy`` and ``leaf_value`` are for simulators: both functions
@@ -66,11 +65,15 @@ class NluMcts(UtilitySearch):
         utility: Callable[[float], float],
         *,
         seed: Seed = None,
-        options: SearchOptions | None = None,
         **keywords: Unpack[SearchKeywords],
     ) -> None:
         if not callable(utility):
             raise OptionError(f"utility must be a function of the total, not {utility!r}; for exp(beta x) use AccMcts")
-        if options is None and keywords.get("bonus") is None:
+        if keywords.get("bonus") is None:
             keywords["bonus"] = LogBonus()
-        super().__init__(AccruedView(model, utility), options_of(0.0, options, keywords), seed=seed)
+        super().__init__(AccruedView(model, utility), options_of(0.0, keywords), seed=seed)
+
+
+def utility_planner(model: Any, objective: ExpectedUtility, *, seed: Seed = None, **options: Any) -> NluMcts:
+    """Return the search for an objective."""
+    return NluMcts(model, objective.utility, seed=seed, **options)

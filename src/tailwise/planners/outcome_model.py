@@ -128,17 +128,21 @@ class SimulatorOutcomes(ModelInterface):
         other._arrays = OutcomeTable._make(array.copy() for array in self._arrays)
         return other
 
-    def memory(self) -> dict[str, Any]:
-        """Return the states met, if a file can hold them, and their outcomes."""
-        sizes = self._rows, self._outcomes, *self.max_branching
-        return {**self._known.memory(self.model), "ahead": self._ahead, "sizes": sizes, "room": tuple(self._arrays)}
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states met and their outcomes."""
+        sizes, room = (self._rows, self._outcomes, *self.max_branching), tuple(one.copy() for one in self._arrays)
+        return {**self._known.state_dict(), "ahead": list(self._ahead), "sizes": sizes, "room": room}
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Know the states and outcomes that another one knew."""
-        self._known, self._ahead = KnownStates.recalled(memory), memory["ahead"]
-        self._rows, self._outcomes, *most = memory["sizes"]
+        self._known, self._ahead = KnownStates.loaded(state), state["ahead"]
+        self._rows, self._outcomes, *most = state["sizes"]
         self.max_branching = most[0], most[1]
-        self._arrays = refilled(self._arrays, iter(memory["room"]))
+        self._arrays = refilled(self._arrays, iter(state["room"]))
+
+    def require_portable(self) -> None:
+        """Raise if a file cannot hold one of the states; names it."""
+        self._known.require_portable(self.model)
 
     @property
     def table(self) -> OutcomeTable:

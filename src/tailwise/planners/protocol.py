@@ -18,13 +18,16 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from tailwise._progress import PlanProgress
 from tailwise._random import Seed
 from tailwise.errors import OptionError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 from tailwise.models.simulator import action_label
+from tailwise.planners.registry import list_planners
 from tailwise.risk.intervals import Interval
-from tailwise.search import ActionRow, Plan, StopReason
+from tailwise.search import ActionRow, StopReason
 from tailwise.search.anytime import one_thread
+from tailwise.search.plan import Plan
 
 
 class Decision(Protocol):
@@ -160,6 +163,22 @@ def as_plan(decision: Any, planner: Any) -> Plan:
     )  # fmt: skip
 
 
+class FullPlanner(Planner, Protocol):
+    """A planner whose plans say all that a :class:`tailwise.Plan` does, as those of this library do."""
+
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        threads: int = 1,
+        until: Callable[[Any], bool] | None = None,
+        progress: PlanProgress = None,
+    ) -> Plan:
+        """Think about the root until a limit is reached; see :meth:`Planner.plan`."""
+        ...
+
+
 def takes(method: Callable[..., Any], keyword: str) -> bool:
     """Return whether a method has a parameter of that name."""
     return keyword in inspect.signature(method).parameters
@@ -184,11 +203,9 @@ def checkpointed(planner: Any, path: str | Path | None, every: float) -> dict[st
         return {}
     if takes(planner.plan, "checkpoint"):
         return {"checkpoint": path, "every": every}
-    kind = getattr(planner, "kind", type(planner).__name__)
-    raise OptionError(
-        f"{kind} keeps no checkpoint; leave it out, or choose a kind of planner that does: learned, tree, erm-mcts, "
-        "uct or bounded"
-    )
+    kind = getattr(planner, "kind", "") or type(planner).__name__
+    able = ", ".join(one.name for one in list_planners() if one.saves)
+    raise OptionError(f"{kind} keeps no checkpoint; leave it out, or choose a kind of planner that does: {able}")
 
 
 def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Any:

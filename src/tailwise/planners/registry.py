@@ -1,7 +1,8 @@
-"""Planners and policies by name.
+"""Planners by name, and what each takes: model, objective and options. What is chosen, and refused, follows from that.
 
-Every module of this package names what it holds with :func:`register_planner`, in its own file. Other packages
-add theirs by an entry point of the group ``tailwise.planners``, or are named in full, as ``package.module:Class``.
+The kinds of this package stand in :mod:`tailwise.planners.kinds`, each with the place of its class, which is imported
+when it is built. Others are added by :func:`register_planner`, by an entry point of the group ``tailwise.planners``, or
+are named in full, as ``package.module:Class``.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Literal
 
 from tailwise.errors import OptionError, UnknownNameError
+from tailwise.models.simulator import lists_outcomes
+from tailwise.risk.objectives import ERM, Expectation, Objective
 
 GROUP = "tailwise.planners"
+_BY_BETA = (ERM, Expectation)
 
 
 @dataclass(frozen=True)
 class PlannerKind:
-    """One entry of the list.
+    """What a kind of planner declares.
 
     Attributes
     ----------
@@ -30,20 +33,48 @@ class PlannerKind:
         What ``kind=`` and ``--planner`` take.
     summary : str
         What it is, in one line.
-    build : callable
-        ``build(model, beta, *, seed, ...)`` returns a :class:`tailwise.Planner`, or a policy (an object with
-        ``act(state, h)``), which takes no iterations. Its other keywords are the options of the kind.
-    needs_outcomes : bool
-        Whether the model must list its outcomes: a table, or a simulator that has ``outcomes``.
-    bonus : type or None
-        The rule that a plain number as ``bonus=`` is the constant of; None where there is none.
+    build : callable or str
+        ``build(model, objective, *, seed, ...)`` returns a :class:`tailwise.Planner`; or where it is found,
+        ``package.module:name``. One whose objectives are ``ERM`` and ``Expectation`` is given the number beta.
+    options : tuple of str or None
+        Names of its other keywords; None where it takes any.
+    models : "any" or "outcomes"
+        What it works on: any model, or one that lists its outcomes (a table, or a simulator that has ``outcomes``).
+    objectives : tuple of type
+        Classes of objectives that it pursues.
+    bonus : callable or str, optional
+        The rule that a plain number as ``bonus=`` is the constant of.
+    saves : bool
+        Whether it can be saved, and keeps checkpoints.
     """
 
     name: str
     summary: str
-    build: Callable[..., Any]
-    needs_outcomes: bool = False
-    bonus: Callable[..., Any] | None = None
+    build: Callable[..., Any] | str
+    options: tuple[str, ...] | None = None
+    models: Literal["any", "outcomes"] = "any"
+    objectives: tuple[type[Objective], ...] = _BY_BETA
+    bonus: Callable[..., Any] | str | None = None
+    saves: bool = False
+
+    def pursues(self, objective: Objective) -> bool:
+        """Return whether it plans for such an objective."""
+        return isinstance(objective, self.objectives)
+
+    def works_on(self, model: Any) -> bool:
+        """Return whether it plans on such a model."""
+        return self.models == "any" or lists_outcomes(model)
+
+    def takes(self, option: str) -> bool:
+        """Return whether it has an option of that name."""
+        return self.options is None or option in self.options
+
+    def made(self, model: Any, objective: Objective, **options: Any) -> Any:
+        """Return the planner of a model for an objective, with options that it takes."""
+        what: Any = objective
+        if set(self.objectives) <= set(_BY_BETA):
+            what = getattr(objective, "beta", 0.0)
+        return imported(self.build)(model, what, **options)
 
 
 _KINDS: dict[str, PlannerKind] = {}
@@ -51,18 +82,42 @@ _KINDS: dict[str, PlannerKind] = {}
 
 def register_planner(
     name: str,
-    build: Callable[..., Any],
+    build: Callable[..., Any] | str,
     *,
     summary: str,
-    needs_outcomes: bool = False,
-    bonus: Callable[..., Any] | None = None,
+    options: tuple[str, ...] | None = None,
+    models: Literal["any", "outcomes"] = "any",
+    objectives: tuple[type[Objective], ...] = _BY_BETA,
+    bonus: Callable[..., Any] | str | None = None,
+    saves: bool = False,
 ) -> None:
-    """Give a planner or policy a name; see :class:`PlannerKind` for the parameters."""
-    _KINDS[name] = PlannerKind(name, summary, build, needs_outcomes, bonus)
+    """Give a kind of planner a name; see :class:`PlannerKind` for the parameters.
+
+    The options of a ``build`` that is given itself are read from its signature.
+    """
+    if options is None and callable(build):
+        options = _options_of(build)
+    _KINDS[name] = PlannerKind(name, summary, build, options, models, objectives, bonus, saves)
+
+
+def imported(place: Any) -> Any:
+    """Return what ``package.module:name`` names; anything but a text is returned as it is."""
+    if not isinstance(place, str):
+        return place
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _options_of(build: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the keywords of a constructor beside model, objective and seed; None if it takes any."""
+    parameters = list(inspect.signature(build).parameters.values())
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return None
+    return tuple(one.name for one in parameters[2:] if one.name != "seed")
 
 
 def list_planners() -> tuple[PlannerKind, ...]:
-    """Return every planner and policy that has a name, entry points of other packages included.
+    """Return every kind of planner that has a name, entry points of other packages included.
 
     Examples
     --------
@@ -70,19 +125,17 @@ def list_planners() -> tuple[PlannerKind, ...]:
     >>> "erm-mcts" in [kind.name for kind in list_planners()]
     True
     """
-    _load()
     return (*_KINDS.values(), *(_loaded(point.name, point.load) for point in _others()))
 
 
 def find_planner(name: str) -> PlannerKind:
-    """Return the entry of a name, or of ``package.module:Class``.
+    """Return the kind of a name, or of ``package.module:Class``.
 
     Raises
     ------
     UnknownNameError
         If there is no such name, or nothing can be imported from there; the message names the nearest names.
     """
-    _load()
     if name in _KINDS:
         return _KINDS[name]
     for point in _others():
@@ -95,13 +148,6 @@ def find_planner(name: str) -> PlannerKind:
     close = difflib.get_close_matches(name, known, n=2)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(known)}"
     raise UnknownNameError(f"no planner is called {name!r}; {hint} (one of your own: package.module:Class)")
-
-
-def _load() -> None:
-    """Import the modules of this package, which register what they hold."""
-    package = importlib.import_module("tailwise.planners")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
 
 
 def _others() -> list[Any]:
@@ -117,4 +163,4 @@ def _loaded(name: str, load: Callable[[], Any]) -> PlannerKind:
         return _KINDS[name]
     if not callable(build):
         raise OptionError(f"planner {name!r} is {build!r}; expected a class or a function (model, beta, *, seed=None)")
-    return PlannerKind(name, (inspect.getdoc(build) or "").partition("\n")[0], build)
+    return PlannerKind(name, (inspect.getdoc(build) or "").partition("\n")[0], build, _options_of(build))

@@ -16,8 +16,7 @@ from typing import Any, Unpack
 
 from tailwise._random import Seed
 from tailwise.bonuses import LogBonus, PolynomialBonus
-from tailwise.planners.registry import register_planner
-from tailwise.search import SearchKeywords, SearchOptions, TreeSearch, options_of
+from tailwise.search import SearchKeywords, TreeSearch, options_of
 
 
 class Uct(TreeSearch):
@@ -29,8 +28,6 @@ class Uct(TreeSearch):
         The problem.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    options : SearchOptions, optional
-        How to search; or give its fields one by one:
     **keywords
         Fields of :class:`tailwise.SearchOptions`, such as ``bonus``: ``LogBonus()`` if not given, its constant in
         the unit of the costs.
@@ -49,23 +46,18 @@ class Uct(TreeSearch):
         model: Any,
         *,
         seed: Seed = None,
-        options: SearchOptions | None = None,
         **keywords: Unpack[SearchKeywords],
     ) -> None:
-        if options is None and keywords.get("bonus") is None:
+        if keywords.get("bonus") is None:
             keywords["bonus"] = LogBonus()
-        super().__init__(model, options_of(0.0, options, keywords), seed=seed)
+        super().__init__(model, options_of(0.0, keywords), seed=seed)
 
 
-def _uct(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:
+def uct_planner(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:
+    """Return the search by name; the beta does not matter to it."""
     return Uct(model, seed=seed, **options)
 
 
-def _uct_polynomial(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:
+def polynomial_planner(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> Uct:
+    """Return the search with the polynomial bonus."""
     return Uct(model, seed=seed, **{"bonus": PolynomialBonus(), **options})
-
-
-register_planner("uct", _uct, summary="risk-neutral search, logarithmic bonus", bonus=LogBonus)
-register_planner(
-    "uct-polynomial", _uct_polynomial, summary="risk-neutral search, polynomial bonus", bonus=PolynomialBonus
-)

@@ -9,7 +9,7 @@ inverse, the plan also gives certainty equivalents: the sure total cost that is 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +67,6 @@ class UtilitySearch(TreeSearch):
     model: AccruedView
 
     def __init__(self, view: AccruedView, options: SearchOptions, *, seed: Seed = None) -> None:
-        self._given = options
         super().__init__(view, lifted(options, view), seed=seed)
 
     @property
@@ -125,29 +124,14 @@ class UtilitySearch(TreeSearch):
         if self.step >= self.model.horizon:
             raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
         h = self.step
-        paid = known_cost(self._problem, self.state, action, state, h) if cost is None else real(cost, "cost")
+        paid = known_cost(self.model.model, self.state, action, state, h) if cost is None else real(cost, "cost")
         accrued = self.accrued + float(self.model.powers[h]) * paid
         super().advance(action, self.model.root(state, accrued))
 
-    def _why_one_thread(self) -> str:
+    def _single_thread_reason(self) -> str:
         if self.model.is_table:
-            return super()._why_one_thread()
+            return super()._single_thread_reason()
         return "the view of a simulator with accrued costs is plain Python, which keeps to one"
-
-    @property
-    def _problem(self) -> Any:
-        return self.model.model
-
-    def _recipe(self) -> dict[str, Any]:
-        given = {field.name: getattr(self._given, field.name) for field in dataclasses.fields(self._given)}
-        return {"utility": self.model.utility, **given}
-
-    @classmethod
-    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
-        search, options = object.__new__(cls), dict(recipe)
-        view = AccruedView(model, options.pop("utility"))
-        UtilitySearch.__init__(search, view, SearchOptions(**options), seed=0)
-        return search
 
     def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
         with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval

@@ -11,7 +11,7 @@ import numpy as np
 from tailwise._progress import PlanProgress
 from tailwise.errors import OptionError
 from tailwise.planners.protocol import plan_in_threads
-from tailwise.search import RootedSearch
+from tailwise.search import AnytimeSearch
 from tailwise.search.plan import Plan, Trajectory
 
 _MOST = 400  # points that are kept
@@ -90,7 +90,7 @@ def recorded_plan(
     if iterations is None and seconds is None and until is None:
         raise OptionError("a recorded plan needs a limit: iterations=, seconds= or until=")
     limits = {"iterations": iterations, "seconds": seconds, "progress": progress, **keywords}
-    if not isinstance(getattr(planner, "planner", planner), RootedSearch):  # of AutoPlanner, the one it took
+    if not isinstance(planner, AnytimeSearch):
         return plan_in_threads(planner, threads, until=until, **limits)
     recorder = Recorder()
 

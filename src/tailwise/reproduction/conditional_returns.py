@@ -32,7 +32,7 @@ from tailwise.planners import Planner
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.intervals import Interval
-from tailwise.search.acting import DEFAULT_ITERATIONS
+from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 from tailwise.search.side_by_side import in_threads
 
 _CERTAIN = 1e-12

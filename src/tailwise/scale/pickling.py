@@ -1,9 +1,9 @@
 """From here to a worker: a job with its model and planner, as bytes.
 
 Classes and functions of modules that the worker can import travel by name, all others (of a script, of a notebook) by
-value, as cloudpickle does it. A search holds compiled code and a live stream, which do not travel: it is
-rebuilt from its model and options. A model that cannot travel at all can be named by ``model_path``: the worker then
-imports and calls a function that makes it.
+value, as cloudpickle does it. A search holds compiled code and a live stream, which do not travel: it is made again
+from its model and parameters. A model that cannot travel at all can be named by ``model_path``: the worker then imports
+and calls a function that makes it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import pickle
 from typing import Any
 
 from tailwise.errors import ModelError, OptionError, require
-from tailwise.search import RootedSearch
-from tailwise.search.saved import require_known
+from tailwise.search import AnytimeSearch
 
 
 def packed(content: Any, model: Any = None, model_path: str | None = None) -> bytes:
@@ -29,10 +28,8 @@ def packed(content: Any, model: Any = None, model_path: str | None = None) -> by
             return model_path if obj is model and model is not None else None
 
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, RootedSearch):
-                settings = {name: value for name, value in vars(obj).items() if hasattr(type(obj), name)}
-                require_known(obj, *settings)
-                return _remade, (type(obj), obj._problem, obj._recipe(), settings)
+            if isinstance(obj, AnytimeSearch):
+                return _remade, (type(obj), obj.problem, obj.get_params())
             return super().reducer_override(obj)
 
     buffer = io.BytesIO()
@@ -63,11 +60,9 @@ def unpacked(content: bytes) -> Any:
         ) from error
 
 
-def _remade(kind: type[RootedSearch[Any]], model: Any, recipe: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """Return an equal search; ``settings`` are attributes that stand before those of the class."""
-    search = kind._remade(model, recipe)
-    vars(search).update(settings)
-    return search
+def _remade(kind: Any, model: Any, params: dict[str, Any]) -> Any:
+    """Return an equal search that has found nothing."""
+    return kind(model, **params, seed=0)
 
 
 def _found(path: str) -> Any:

@@ -21,9 +21,8 @@ from tailwise.evaluation.streams import child
 from tailwise.scale.cluster import Report, WorkerPool, connected
 from tailwise.scale.pickling import packed
 from tailwise.scale.scheduler import Gathered, Scheduler
-from tailwise.search import Plan, RootedSearch, StopReason, TreeSearch
+from tailwise.search import AnytimeSearch, Plan, StopReason, TreeSearch
 from tailwise.search.merge import RootStatistics
-from tailwise.search.plan import Origin
 
 _SAMPLES = 4096  # of each action, from all trees together
 
@@ -50,15 +49,15 @@ class TreeJob:
 
     def begin(self) -> None:
         """Root the search and compile the kernel."""
-        RootedSearch.reset(self._search, *self._root)
+        AnytimeSearch.reset(self._search, *self._root)
         self._search._prepare(1)
 
     def run(self, task: int, seconds: float) -> Report:
         """Grow a tree for some time, and report what it knows of its root."""
         if task != self._task:
             seed = self._seed if task == 0 else child(self._seed, task - 1)
-            self._tree = self._search._beside(seed, self._search._limits)
-            self._task, self._used, self._begun = task, 0.0, self._tree._counts().copy()
+            self._tree = self._search._new_tree(seed, self._search._limits)
+            self._task, self._used, self._begun = task, 0.0, self._tree._counters().copy()
         left = None
         if self._iterations is not None:
             share = (self._iterations + self._trees - 1 - task) // self._trees
@@ -145,7 +144,7 @@ def plan(
         each = None if limit is None else limit / -(-count // size)  # where trees have to take turns
         root = search._binding.state(search._handle), search.step
         job = TreeJob(search, root, seed_sequence(search._seed), count, total, each)
-        content = packed(job, search._problem, model_path)
+        content = packed(job, search.problem, model_path)
 
         def so_far(found: Gathered) -> Plan:
             return _merged(search, found, count)
@@ -173,5 +172,4 @@ def _merged(search: TreeSearch, found: Gathered, count: int) -> Plan:
     if stopped is StopReason.ITERATIONS:  # all trees are done: why they ended
         stopped = next((reason for _, reason in contents if reason is not stopped), stopped)
     plan = search._plan_of(parts, found.seconds, stopped)
-    origin = Origin(search.model, search._recipe(), search._seed_text)
-    return dataclasses.replace(plan, notes=found.notes(count, "trees"), tree=None, origin=origin)
+    return dataclasses.replace(plan, notes=found.notes(count, "trees"), tree=None, origin=search._plan_origin())

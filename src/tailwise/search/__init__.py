@@ -1,30 +1,36 @@
 """The compiled tree search: the tree, its rules, the kernel, the anytime driver, and views for people."""
 
-from tailwise.search.action_rows import ActionRow
-from tailwise.search.driver import TreeSearch
-from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
-from tailwise.search.plan import Plan, StopReason, load_plan
-from tailwise.search.rooted import RootedSearch
-from tailwise.search.rules import (
-    Backup,
-    BellmanBackup,
-    Leaf,
-    LeastValue,
-    MostVisited,
-    OffPolicyBackup,
-    Recommendation,
-    Rollout,
-    SampledBackup,
-    register_backup,
-    register_leaf,
-)
-from tailwise.search.saved import load_search
-from tailwise.search.views import ActionView, NodeView
+from typing import TYPE_CHECKING
+
+from tailwise._lazy import lazy
+
+if TYPE_CHECKING:
+    from tailwise.search.action_rows import ActionRow
+    from tailwise.search.anytime_search import AnytimeSearch
+    from tailwise.search.driver import TreeSearch
+    from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
+    from tailwise.search.plan import Plan, StopReason, load_plan
+    from tailwise.search.rules import (
+        Backup,
+        BellmanBackup,
+        Leaf,
+        LeastValue,
+        MostVisited,
+        OffPolicyBackup,
+        Recommendation,
+        Rollout,
+        SampledBackup,
+        register_backup,
+        register_leaf,
+    )
+    from tailwise.search.saving import load_search
+    from tailwise.search.views import ActionView, NodeView
 
 __all__ = [
     "PRESETS",
     "ActionRow",
     "ActionView",
+    "AnytimeSearch",
     "Backup",
     "BellmanBackup",
     "Leaf",
@@ -35,7 +41,6 @@ __all__ = [
     "Plan",
     "Recommendation",
     "Rollout",
-    "RootedSearch",
     "SampledBackup",
     "SearchKeywords",
     "SearchOptions",
@@ -47,3 +52,5 @@ __all__ = [
     "register_backup",
     "register_leaf",
 ]
+
+__getattr__ = lazy(__name__)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import OptionError
@@ -112,6 +112,10 @@ class Turn:
     def __exit__(self, *error: object) -> None:
         self._owner = 0
         self._lock.release()
+
+    def or_mine(self) -> AbstractContextManager[None]:
+        """Return what waits for a turn, unless this thread has it: for what may look at a search between two chunks."""
+        return nullcontext() if self._owner == threading.get_ident() else self
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
         return Turn, ()  # a copy of a search has a turn of its own

@@ -29,10 +29,10 @@ from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
 from tailwise.search.action_rows import make_rows
 from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.merge import RootStatistics, merged
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import SAMPLING_INTERVAL, Plan, StopReason
-from tailwise.search.rooted import RootedSearch
 from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 
@@ -42,8 +42,8 @@ _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per ac
 _compiled_kinds: set[tuple[type, ...]] = set()
 
 
-class TreeSearch(RootedSearch[Plan]):
-    """A search tree over a model, rooted at a state and a step; see also :class:`tailwise.search.RootedSearch`.
+class TreeSearch(AnytimeSearch[Plan]):
+    """A search tree over a model, rooted at a state and a step; see also :class:`tailwise.search.AnytimeSearch`.
 
     ``advance`` keeps the subtree below the step that was taken, where there is one.
 
@@ -65,24 +65,24 @@ class TreeSearch(RootedSearch[Plan]):
     ('risky', True)
     """
 
+    options: SearchOptions
+
     def __init__(self, model: Any, options: SearchOptions, *, seed: Seed = None) -> None:
-        self.model = model
-        self.options = options
-        self._seat(seed)
+        self.model, self.options = model, options
+        self._start(seed)
         self._settings, self._rules, self._limits = compile_options(options, model.horizon, model.discount)
         self._tree: Tree
         self._trace: kernels.Trace
-        self._others: list[Self] = []  # further trees, from plan(threads=)
-        self._plant(self._binding.handle(model.start), 0, self._limits)
-        self._set_levels(0)
+        self._root_at(self._binding.handle(model.start), 0)
 
-    def _seat(self, seed: Seed) -> None:
+    def _start(self, seed: Seed) -> None:
         self._seed = seed_sequence(seed)
         self._rng = generator(self._seed)
         self._seed_text = seed_text(self._rng)
         self._binding = bind(self.model, self._rng, self.options)
         self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
         self._turn = Turn()
+        self._others = []
         self._readers: list[weakref.ref[TreeReader]] = []  # of plans that show the tree as it is now
 
     # -------------------------------------------------------------------- root
@@ -101,7 +101,7 @@ class TreeSearch(RootedSearch[Plan]):
         self._require_decision()
         return NodeView(TreeReader(self._tree, self._binding, self.model.sense), self._tree.root, self._step)
 
-    def _begin(self, handle: int, step: int) -> None:
+    def _root_at(self, handle: int, step: int) -> None:
         self._others = []
         self._rules = self._new_rules()
         self._plant(handle, step, self._limits)
@@ -110,7 +110,7 @@ class TreeSearch(RootedSearch[Plan]):
     def _new_rules(self) -> kernels.Rules:
         return compile_options(self.options, self._settings.horizon, self._settings.discount).rules
 
-    def _move(self, position: int, handle: int, step: int) -> None:
+    def _move_root(self, position: int, handle: int, step: int) -> None:
         child = self._tree.child(self._tree.root, position, handle)
         if child is None or self._tree.num_actions(child) == 0:
             self._plant(handle, step, self._tree.limits)
@@ -161,49 +161,28 @@ class TreeSearch(RootedSearch[Plan]):
         readers, self._readers = [reader() for reader in self._readers], []
         return [reader for reader in readers if reader is not None]
 
-    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
-        self._binding.adopt(other._binding)
-        self._tree = other._tree.copy()
-        self._rules, self._trace = copy.deepcopy((other._rules, other._trace), memo)
-        seed = other._seed
-        self._seed = np.random.SeedSequence(
-            seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size,
-            n_children_spawned=seed.n_children_spawned,
-        )  # fmt: skip
-        self._others = [copy.deepcopy(tree, memo) for tree in other._others]
-
     # ----------------------------------------------------------- several trees
 
-    def _why_one_thread(self) -> str:
+    def _single_thread_reason(self) -> str:
         return "" if self._binding.is_parallel else "a model in plain Python keeps to one"
 
-    def _members(self) -> list[Self]:
-        return [self, *self._others]
-
-    def _team(self, count: int) -> list[Self]:
+    def _working_trees(self, count: int) -> list[Self]:
         """Return the trees that work in a call, with room to grow.
 
         Whatever more the search may take of ``max_nodes`` and ``max_memory`` is divided among them evenly.
         """
         while (missing := count - 1 - len(self._others)) > 0:
-            self._others.append(self._beside(self._seed.spawn(1)[0], self._spare(missing)))
-        team = self._members()[:count]
+            self._others.append(self._new_tree(self._seed.spawn(1)[0], self._spare(missing)))
+        trees = self._trees[:count]
         if self._others:
             spare = self._spare(count)
-            for tree in team:
-                tree._tree.limit(spare.plus(tree._tree.num_nodes, tree._num_bytes))
-        return team
+            for one in trees:
+                one._tree.limit(spare.plus(one._tree.num_nodes, one._num_bytes))
+        return trees
 
-    def _newcomer(self, seed: Seed) -> Self:
-        """Return a further tree of the search, which must then be planted."""
-        other = self._twin()
-        other._others = []
-        other._seat(seed)
-        return other
-
-    def _beside(self, seed: Seed, limits: Limits) -> Self:
+    def _new_tree(self, seed: Seed, limits: Limits) -> Self:
         """Return a search with a fresh tree at this one's root."""
-        other = self._newcomer(seed)
+        other = self._started(seed)
         other._rules = self._new_rules()
         handle = other._binding.handle(self._binding.state(self._handle))
         other._plant(handle, self._step, limits)
@@ -211,57 +190,44 @@ class TreeSearch(RootedSearch[Plan]):
 
     def _spare(self, parts: int) -> Limits:
         """Return one of so many equal parts of what the search may still take."""
-        trees = self._members()
-        nodes, taken = sum(tree._tree.num_nodes for tree in trees), sum(tree._num_bytes for tree in trees)
+        trees = self._trees
+        nodes, taken = sum(one._tree.num_nodes for one in trees), sum(one._num_bytes for one in trees)
         return self._limits.plus(-nodes, -taken).part(parts)
 
     @property
     def _num_bytes(self) -> int:
         return self._tree.num_bytes + int(self._binding.num_bytes)
 
-    # --------------------------------------------------------------- in files
+    # ------------------------------------------------------------------- state
 
-    def _memory(self) -> dict[str, Any]:
+    def _found(self) -> dict[str, Any]:
         trace, limits, seed = self._trace, self._tree.limits, self._seed
         latest = trace.latest.copy()
         latest[np.arange(latest.shape[1]) >= trace.counts[:, None]] = 0.0
         pairs = enumerate(zip(leaves(self._rules), leaves(self._new_rules()), strict=True))
         return {
-            "binding": self._binding.memory(), "tree": self._tree.memory(), "betas": self._settings.betas,
-            "rules": {k: now for k, (now, first) in pairs if not np.array_equal(now, first)},
-            "trace": (trace.counts, trace.actions, latest, trace.totals),
+            "binding": self._binding.state_dict(), "tree": self._tree.state_dict(), "betas": self._settings.betas,
+            "rules": {k: copy.copy(now) for k, (now, first) in pairs if not np.array_equal(now, first)},
+            "trace": (trace.counts.copy(), trace.actions.copy(), latest, trace.totals.copy()),
             "limits": (limits.max_nodes, limits.max_memory),
             "seeds": (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned),
         }  # fmt: skip
 
-    def _recall(self, memory: dict[str, Any]) -> None:
+    def _load_found(self, found: dict[str, Any]) -> None:
         fresh = copy.deepcopy(self._new_rules())
-        self._rules = refilled(fresh, (memory["rules"].get(k, leaf) for k, leaf in enumerate(leaves(fresh))))
-        self._binding.recall(memory["binding"])
-        most_nodes, most_bytes = memory["limits"]
+        self._rules = refilled(fresh, (found["rules"].get(k, leaf) for k, leaf in enumerate(leaves(fresh))))
+        self._binding.load_state_dict(found["binding"])
+        most_nodes, most_bytes = found["limits"]
         limits = dataclasses.replace(self._limits, max_nodes=most_nodes, max_memory=most_bytes)
-        self._tree = Tree.recalled(memory["tree"], limits)
-        counts, actions, latest, totals = memory["trace"]
+        self._tree = Tree.loaded(found["tree"], limits)
+        counts, actions, latest, totals = found["trace"]
         trace = kernels.new_trace(self._settings.horizon, counts.size, latest.shape[1])
         self._trace = trace._replace(counts=counts, actions=actions, latest=latest, totals=totals)
-        self._settings = self._settings._replace(betas=memory["betas"])
-        entropy, key, size, spawned = memory["seeds"]
+        self._settings = self._settings._replace(betas=found["betas"])
+        entropy, key, size, spawned = found["seeds"]
         self._seed = np.random.SeedSequence(entropy, spawn_key=key, pool_size=size, n_children_spawned=spawned)
         for reader in self._take_readers():
             reader.detach()
-
-    def _enrol(self, count: int) -> list[Self]:
-        self._others = [self._newcomer(0) for _ in range(count - 1)]
-        return self._members()
-
-    def _recipe(self) -> dict[str, Any]:
-        return {field.name: getattr(self.options, field.name) for field in dataclasses.fields(self.options)}
-
-    @classmethod
-    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
-        search = object.__new__(cls)
-        TreeSearch.__init__(search, model, SearchOptions(**recipe), seed=0)
-        return search
 
     # ---------------------------------------------------------------- planning
 
@@ -271,7 +237,7 @@ class TreeSearch(RootedSearch[Plan]):
         for reader in self._take_readers():
             reader.settle()
 
-    def _counts(self) -> NDArray[np.int64]:
+    def _counters(self) -> NDArray[np.int64]:
         return self._trace.totals
 
     def _compiled(self) -> Any:
@@ -336,7 +302,7 @@ class TreeSearch(RootedSearch[Plan]):
         )
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        parts = [tree._statistics(old) for tree, old in zip(self._members(), before, strict=True)]
+        parts = [tree._statistics(old) for tree, old in zip(self._trees, before, strict=True)]
         return self._plan_of(parts, time.perf_counter() - begun, stopped)
 
     def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:

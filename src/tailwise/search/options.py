@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -73,9 +72,9 @@ class SearchOptions:
 
     Examples
     --------
-    >>> from tailwise import ErmMcts, SearchOptions, domains
-    >>> options = SearchOptions(untried="random", recommend="value")
-    >>> ErmMcts(domains.make("mdp-4"), beta=0.5, options=options, seed=0).plan(iterations=2000).label
+    >>> from tailwise import SearchOptions, TreeSearch, domains
+    >>> options = SearchOptions(beta=0.5, untried="random", recommend="value")
+    >>> TreeSearch(domains.make("mdp-4"), options, seed=0).plan(iterations=2000).label
     'safe'
     """
 
@@ -156,50 +155,32 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Named sets of rules: the paper's experiments, and what finds the right action sooner without a constant to tune."""
 
 
-def options_of(
-    beta: float, options: SearchOptions | None, keywords: SearchKeywords, *, preset: str = "paper"
-) -> SearchOptions:
-    """Return the options of a planner, from an object or from keywords over a preset.
+def options_of(beta: float, keywords: SearchKeywords, *, preset: str = "paper") -> SearchOptions:
+    """Return the options of a planner, from keywords over a preset.
 
     Parameters
     ----------
     beta : float
         Risk level of the planner.
-    options : SearchOptions or None
-        Given as a whole, in which case there may be no keywords.
     keywords : SearchKeywords
         Given one by one; what is not given comes from the preset.
     preset : str
         Key of :data:`PRESETS`.
 
-    Returns
-    -------
-    SearchOptions
-        With the planner's ``beta``.
-
     Raises
     ------
     OptionError
-        If both are given, a keyword is unknown, or the options have another beta.
+        If a keyword is unknown, or an option is out of range.
     """
     base = PRESETS[choice(preset, "preset", tuple(PRESETS))]
-    if options is None and not keywords:
+    if not keywords:
         return _preset_options(beta, preset)
-    if options is None:
-        unknown = sorted(keywords.keys() - SearchKeywords.__annotations__.keys())
-        if unknown:
-            known = ", ".join(SearchKeywords.__annotations__)
-            raise OptionError(f"unknown option {unknown[0]!r}; a search takes {known}")
-        given: dict[str, Any] = {**base, **{key: value for key, value in keywords.items() if value is not None}}
-        return SearchOptions(beta=beta, **given)
-    if not isinstance(options, SearchOptions):
-        raise OptionError(f"options must be a SearchOptions, not {options!r}")
-    if keywords or base:
-        extra = next(iter(keywords), "preset")
-        raise OptionError(f"give options= or keywords, not both: {extra}= belongs into the SearchOptions")
-    if options.beta not in (0.0, beta):
-        raise OptionError(f"options has beta={options.beta}, the planner beta={beta}; leave it out of the options")
-    return dataclasses.replace(options, beta=beta)
+    unknown = sorted(keywords.keys() - SearchKeywords.__annotations__.keys())
+    if unknown:
+        known = ", ".join(SearchKeywords.__annotations__)
+        raise OptionError(f"unknown option {unknown[0]!r}; a search takes {known}")
+    given: dict[str, Any] = {**base, **{key: value for key, value in keywords.items() if value is not None}}
+    return SearchOptions(beta=beta, **given)
 
 
 @functools.lru_cache(maxsize=64, typed=True)

@@ -188,7 +188,7 @@ class Tree:
         """Give the states of all nodes new handles, in the order of :meth:`handles`."""
         self.arena.ints[4 * units.headers(self.arena)] = handles
 
-    def memory(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return all that makes the tree, without spare room: what a file keeps."""
         arena = self.arena
         used = int(arena.counters[units.USED])
@@ -202,17 +202,17 @@ class Tree:
         }
 
     @classmethod
-    def recalled(cls, memory: dict[str, Any], limits: Limits) -> Tree:
-        """Return the tree that :meth:`memory` described.
+    def loaded(cls, state: dict[str, Any], limits: Limits) -> Tree:
+        """Return the tree that :meth:`state_dict` described.
 
         Raises
         ------
         ValueError
             If it describes none.
         """
-        counters, ints, statistics = memory["counters"], memory["units"], memory["statistics"]
+        counters, ints, statistics = state["counters"], state["units"], state["statistics"]
         arena = units.allocate(
-            memory["capacity"], int(counters[units.MAX_NODES]), limits.node_start, limits.action_start
+            state["capacity"], int(counters[units.MAX_NODES]), limits.node_start, limits.action_start
         )
         used, width = int(counters[units.USED]), limits.node_start.size
         if not (ints.size == 4 * used <= arena.ints.size and statistics.shape == (used if width else 0, width)):

@@ -7,7 +7,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 from numba import config
@@ -21,24 +21,25 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models import AccruedView
 from tailwise.models.table_data import TableData
 from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.learned import kernels, posterior, store
 from tailwise.search.learned.backups import BLOCK
 from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.rows import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, TIE, make_rows, sampling_errors
 from tailwise.search.plan import Plan, StopReason
-from tailwise.search.rooted import RootedSearch
 
 _UNLIMITED = 2**62
 _REPLICATES, _FEWEST_REPLICATES = 200, 40
 _SHORT, _LONG = 60_000, 4  # outcomes that a report may look at: 4 a step, but after so many steps one in 4 steps
 _SPLITS, _ONE_SPLIT = 4, 16  # of all draws into halves; one of them may look at 16 outcomes a step
 _FIRST_CHUNK = 8
+_AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
 
 
-class LearnedSearch(RootedSearch[Plan]):
+class LearnedSearch(AnytimeSearch[Plan]):
     """A learned-model search of a model, rooted at a state and a step; see :class:`tailwise.LearnedModelSearch`.
 
     An iteration is an episode, from the root to the end or to a new state. ``advance`` keeps all that was learned, and
@@ -54,6 +55,7 @@ class LearnedSearch(RootedSearch[Plan]):
         Source of all randomness. Same seed, same version: same result, bit for bit.
     """
 
+    options: LearnedOptions
     bootstraps = True  # whether plans say how sure they are
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
@@ -64,17 +66,18 @@ class LearnedSearch(RootedSearch[Plan]):
         self._known: store.Knowledge
         self._nodes: store.Nodes
         self._scratch: store.Scratch
-        self._seat(seed)
+        self._start(seed)
         self._rules = compile_rules(options, int(model.horizon), float(model.discount))
         self._horizon = self._rules.horizon
-        self.reset()
+        self._root_at(self._binding.handle(model.start), 0)
 
-    def _seat(self, seed: Seed) -> None:
+    def _start(self, seed: Seed) -> None:
         self._rng = generator(seed)
         self._seed_text = seed_text(self._rng)
         self._binding = bind(self.model, self._rng, self.options.without_widening())
         self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
         self._turn = Turn()
+        self._others = []
         kind: Any = type(self._binding.data)
         self._search = kernel_for(kernels.learned_chunk, kind)
         self._resample = kernel_for(posterior.draw_root_values, kind)
@@ -82,16 +85,12 @@ class LearnedSearch(RootedSearch[Plan]):
 
     # -------------------------------------------------------------------- root
 
-    def _begin(self, handle: int, step: int) -> None:
+    def _root_at(self, handle: int, step: int) -> None:
         if self._binding.forgets:
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
         self._known = store.new_knowledge(self._phases())
         self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
         self._settle(handle, step)
-
-    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
-        self._binding.adopt(other._binding)
-        self._known, self._nodes, self._scratch = copy.deepcopy((other._known, other._nodes, other._scratch), memo)
 
     def _phases(self) -> int:
         """How many step functions the model has: two where the last step differs, else one for every step."""
@@ -100,7 +99,7 @@ class LearnedSearch(RootedSearch[Plan]):
         )
         return self._horizon if own_steps else 2
 
-    def _move(self, position: int, handle: int, step: int) -> None:
+    def _move_root(self, position: int, handle: int, step: int) -> None:
         self._settle(handle, step, self._scratch)
         kept = store.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
         self._nodes = store.kept_nodes(self._nodes, kept)
@@ -161,30 +160,21 @@ class LearnedSearch(RootedSearch[Plan]):
         bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
         raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
 
-    def _memory(self) -> dict[str, Any]:
-        kept = {name: getattr(self._scratch, name) for name in _KEPT}
-        known, nodes = (tuple(leaves(part)) for part in (self._known, self._nodes))
-        return {"binding": self._binding.memory(), "known": known, "nodes": nodes, "scratch": kept}
+    def _found(self) -> dict[str, Any]:
+        kept = {name: getattr(self._scratch, name).copy() for name in _KEPT}
+        known, nodes = (tuple(map(copy.copy, leaves(part))) for part in (self._known, self._nodes))
+        return {"binding": self._binding.state_dict(), "known": known, "nodes": nodes, "scratch": kept}
 
-    def _recall(self, memory: dict[str, Any]) -> None:
-        self._binding.recall(memory["binding"])
-        self._known = refilled(self._known, iter(memory["known"]))
-        self._nodes = refilled(self._nodes, iter(memory["nodes"]))
-        scratch = store.new_scratch(self._horizon, memory["scratch"]["sampled"].size, BLOCK)
-        self._scratch = scratch._replace(**memory["scratch"])
-
-    def _recipe(self) -> dict[str, Any]:
-        return {field.name: getattr(self.options, field.name) for field in dataclasses.fields(self.options)}
-
-    @classmethod
-    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
-        search = object.__new__(cls)
-        LearnedSearch.__init__(search, model, LearnedOptions(**recipe), seed=0)
-        return search
+    def _load_found(self, found: dict[str, Any]) -> None:
+        self._binding.load_state_dict(found["binding"])
+        self._known = refilled(self._known, iter(found["known"]))
+        self._nodes = refilled(self._nodes, iter(found["nodes"]))
+        scratch = store.new_scratch(self._horizon, found["scratch"]["sampled"].size, BLOCK)
+        self._scratch = scratch._replace(**found["scratch"])
 
     # ---------------------------------------------------------------- planning
 
-    def _counts(self) -> NDArray[np.int64]:
+    def _counters(self) -> NDArray[np.int64]:
         return self._scratch.work
 
     def _kernel_parts(self) -> tuple[Any, ...]:
@@ -388,4 +378,5 @@ class LearnedSearch(RootedSearch[Plan]):
             totals=latest,
             interval_meaning=meaning,
             states_recur=not tree,
+            reason=_AS_TREE if tree else "",
         )

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tailwise.errors import OptionError
+from tailwise.search.params import HasParams
 
 DEFAULT_ITERATIONS = 1000
 
 
-class ActsByPlanning:
-    """What gives a planner ``act(state, step)``, from its ``plan`` and ``reset``."""
+class PolicyMixin(HasParams):
+    """What gives a planner ``act(state, step)``, from its ``plan`` and ``reset``; and its parameters."""
 
     def act(
         self: Any,

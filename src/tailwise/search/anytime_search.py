@@ -1,4 +1,8 @@
-"""What all searches share: a root that moves with the episode, and planning at any time from there."""
+"""What all searches share: a root that moves with the episode, and planning at any time from there.
+
+A search is its parameters (:meth:`AnytimeSearch.get_params`) and its state (:meth:`AnytimeSearch.state_dict`). Copies,
+threads, files, checkpoints and clusters stand on these two.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,11 @@ from tailwise._random import Seed
 from tailwise._validate import integer, thread_count
 from tailwise.bindings import position_of
 from tailwise.errors import OptionError
-from tailwise.search.acting import ActsByPlanning
+from tailwise.models.contract import AS_IF_SEEN
 from tailwise.search.anytime import Turn, one_thread, run_anytime
-from tailwise.search.checkpoint import Checkpoint
 from tailwise.search.plan import Origin, Plan, StopReason
-from tailwise.search.saved import save_search
+from tailwise.search.policy_mixin import PolicyMixin
+from tailwise.search.saving import Checkpoint, save_search
 from tailwise.search.side_by_side import SideBySide
 
 Found = TypeVar("Found", bound=Plan)
@@ -29,7 +33,7 @@ Found = TypeVar("Found", bound=Plan)
 _UNLIMITED = 2**62
 
 
-class RootedSearch(ActsByPlanning, Generic[Found]):
+class AnytimeSearch(PolicyMixin, Generic[Found]):
     """A search of a model, rooted at a state and a step: :class:`tailwise.TreeSearch` and its relatives.
 
     One call at a time: a second thread that uses the same search waits for its turn.
@@ -41,13 +45,15 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
     """
 
     model: Any
+    options: Any = None  # a frozen value, of searches that are made with one
     _binding: Any  # of the model: what its states and actions are
     _stream: NDArray[np.uint64]  # the words of the random stream
     _turn: Turn
     _step: int
     _handle: int  # of the root's state
-    _iterations_at = 0  # where the counts have the iterations
+    _others: list[Any]  # trees that grow beside this one, from plan(threads=)
     _seed_text = ""  # the seed, in words
+    _iterations_at = 0  # where the counters have the iterations
     _ends_by_itself = False  # whether a call without a limit has an end
 
     # -------------------------------------------------------------------- root
@@ -64,9 +70,15 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
 
     def fresh(self, seed: Seed = None) -> Self:
         """Return another search of the same model with the same options, a new seed and nothing found."""
-        other = self._twin()
-        other._seat(seed)
+        other = self._started(seed)
         other.reset()
+        return other
+
+    def _started(self, seed: Seed) -> Self:
+        """Return an equal search with a random stream and a binding of its own, which must then be rooted."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._start(seed)
         return other
 
     def reset(self, state: Any = None, step: int = 0) -> None:
@@ -88,7 +100,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         """
         h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
         with self._turn:
-            self._begin(self._binding.handle(self.model.start if state is None else state), h)
+            self._root_at(self._binding.handle(self.model.start if state is None else state), h)
 
     def advance(self, action: Any, state: Any) -> None:
         """Re-root after ``action`` was taken and ``state`` was observed.
@@ -104,7 +116,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         """
         with self._turn:
             self._require_decision()
-            for one in self._members():
+            for one in self._trees:
                 one._follow(action, state)
 
     def _follow(self, action: Any, state: Any) -> None:
@@ -113,7 +125,7 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         if h == int(self.model.horizon):
             self._step, self._handle = h, handle
         else:
-            self._move(position, handle, h)
+            self._move_root(position, handle, h)
 
     def _require_decision(self) -> None:
         if self._step >= self.model.horizon:
@@ -179,24 +191,24 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             integer(iterations, "iterations", low=1)
         elif self._ends_by_itself and seconds is None and until is None:
             iterations = _UNLIMITED
-        alone = self._why_one_thread()
+        alone = self._single_thread_reason()
         notes = one_thread(threads, alone) if alone else ()
         count = 1 if alone else thread_count(threads)
         with self._turn:
             self._require_decision()
             keeper = None if checkpoint is None else Checkpoint(self, checkpoint, every)
             before = [] if keeper is None else keeper.resume(count, iterations)
-            team = self._members()[:count] if before else self._team(count)
-            before = before or [one._counts().copy() for one in self._members()]
-            counts = [functools.partial(one._done_since, old) for one, old in zip(team, before, strict=False)]
-            for k, one in enumerate(team):
+            trees = self._trees[:count] if before else self._working_trees(count)
+            before = before or [one._counters().copy() for one in self._trees]
+            counts = [functools.partial(one._done_since, old) for one, old in zip(trees, before, strict=False)]
+            for k, one in enumerate(trees):
                 one._prepare(None if iterations is None else (iterations + count - 1 - k) // count - counts[k]())
             begun = time.perf_counter()
 
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
                 return self._report(before, begun, stopped)
 
-            with SideBySide([one._run for one in team], counts) as work, follow as told:
+            with SideBySide([one._run for one in trees], counts) as work, follow as told:
                 if keeper is not None:
                     told = keeper.begin(work, before, told)
                 stopped = run_anytime(
@@ -211,13 +223,57 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             if keeper is not None:
                 keeper.save()
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
-            object.__setattr__(plan, "origin", Origin(self.model, self._recipe(), self._seed_text))  # it is new
-            return dataclasses.replace(plan, notes=notes) if notes else plan
+            why = f"{self.reason}; {plan.reason}" if self.reason and plan.reason else self.reason
+            if self.reason:  # who chose should hear of it
+                notes += tuple(note for note in getattr(self.model, "notes", ()) if note.startswith(AS_IF_SEEN))
+            found: dict[str, Any] = {"planner": self.kind if self.reason else "", "reason": why}
+            return dataclasses.replace(plan, notes=plan.notes + notes, origin=self._plan_origin(), **found)
 
     def _done_since(self, before: NDArray[np.int64]) -> int:
-        return int(self._counts()[self._iterations_at] - before[self._iterations_at])
+        return int(self._counters()[self._iterations_at] - before[self._iterations_at])
+
+    def _plan_origin(self) -> Origin:
+        """Return what a plan's report says of where it comes from: all options, those that were not given too."""
+        settings = self.get_params() | (vars(self.options) if self.options is not None else {})
+        settings.pop("options", None)
+        return Origin(self.model, settings, self._seed_text)
 
     # ------------------------------------------------------ copying and saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that was found, and where the random stream stands: plain values, and arrays of their own.
+
+        With the model and :meth:`get_params` it is all that makes a search: one of the same parameters that loads it
+        (:meth:`load_state_dict`) has the same future, bit for bit. A subclass with a state of its own extends both.
+        """
+        with self._turn.or_mine():
+            return {
+                "trees": [
+                    {
+                        "stream": one._stream.copy(), "seed": one._seed_text, "step": one._step, "handle": one._handle,
+                        **one._found(),
+                    }
+                    for one in self._trees
+                ]
+            }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know what another search of the same parameters knew: what its :meth:`state_dict` returned, taken over.
+
+        Raises
+        ------
+        ValueError, TypeError, LookupError, AttributeError
+            If it is of another kind of search.
+        """
+        with self._turn.or_mine():
+            self._others = [self._started(0) for _ in state["trees"][1:]]
+            for one, found in zip(self._trees, state["trees"], strict=True):
+                stream = found["stream"]
+                if stream.dtype != np.uint64 or stream.shape != one._stream.shape:
+                    raise ValueError("the random stream has another form")
+                one._load_found(found)
+                one._stream[:], one._seed_text = stream, found["seed"]
+                one._step, one._handle = found["step"], found["handle"]
 
     def save(self, path: str | Path) -> Path:
         """Write the search to a file, for :func:`tailwise.load_search`; it is there as a whole or not at all.
@@ -246,21 +302,11 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
             save_search(self, target)
         return target
 
-    def _twin(self) -> Self:
-        """Return an object with the same attributes, which must then be seated and get memory of its own."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return an independent search with the same future; the model is shared."""
-        other = self._twin()
+        other = self._started(0)
         memo[id(self)] = other
-        with self._turn:
-            other._seat(0)
-            other._stream[:] = self._stream
-            other._inherit(self, memo)
-            other._seed_text = self._seed_text
+        other.load_state_dict(self.state_dict())
         return other
 
     def __reduce__(self) -> Any:
@@ -271,67 +317,44 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
 
     # ------------------------------------------------ what a kind of search adds
 
-    def _why_one_thread(self) -> str:
+    def _single_thread_reason(self) -> str:
         """Return why the search keeps to one thread; empty where it does not."""
         return f"{type(self).__name__} keeps to one"
 
-    def _members(self) -> list[Self]:
-        """Return the trees of the search, this one first."""
-        return [self]
+    @property
+    def _trees(self) -> list[Self]:
+        """The trees of the search, this one first."""
+        return [self, *self._others]
 
-    def _enrol(self, count: int) -> list[Self]:
-        """Return as many trees as a file says there are, which must then recall theirs."""
-        if count != 1:
-            raise ValueError(f"a {type(self).__name__} of {count} trees")
-        return [self]
-
-    def _team(self, count: int) -> list[Self]:
+    def _working_trees(self, count: int) -> list[Self]:
         """Return the first ``count`` trees, made where they are missing: those that work in a call."""
         return [self]
 
-    def _seat(self, seed: Seed) -> None:
-        """Take a turn, a random stream and a model interface of its own."""
+    def _start(self, seed: Seed) -> None:
+        """Take a turn, a random stream and a model interface of its own, and no other trees."""
         raise NotImplementedError
 
-    @property
-    def _problem(self) -> Any:
-        """The user's model, of which ``model`` may be a view."""
-        return self.model
-
-    def _recipe(self) -> dict[str, Any]:
-        """Return the options that the search was made with, by name."""
+    def _found(self) -> dict[str, Any]:
+        """Return all that was found: plain values for :mod:`tailwise._values`, and copies of arrays."""
         raise NotImplementedError
 
-    @classmethod
-    def _remade(cls, model: Any, recipe: dict[str, Any]) -> Self:
-        """Return a search of the user's model that has found nothing, with the options of a recipe."""
+    def _load_found(self, found: dict[str, Any]) -> None:
+        """Know what :meth:`_found` of an equal search returned, and keep its arrays."""
         raise NotImplementedError
 
-    def _memory(self) -> dict[str, Any]:
-        """Return all that was found, as values for :mod:`tailwise._values`."""
-        raise NotImplementedError
-
-    def _recall(self, memory: dict[str, Any]) -> None:
-        """Know what another search of the same recipe knew: what :meth:`_memory` returned."""
-        raise NotImplementedError
-
-    def _begin(self, handle: int, step: int) -> None:
+    def _root_at(self, handle: int, step: int) -> None:
         """Forget everything and root the search at a state and a step."""
         raise NotImplementedError
 
-    def _move(self, position: int, handle: int, step: int) -> None:
+    def _move_root(self, position: int, handle: int, step: int) -> None:
         """Root the search at the state to which the action at ``position`` led."""
-        raise NotImplementedError
-
-    def _inherit(self, other: Self, memo: dict[int, Any]) -> None:
-        """Take copies of what ``other`` found."""
         raise NotImplementedError
 
     def _prepare(self, iterations: int | None) -> None:
         """Compile and make room, before the clock starts."""
         raise NotImplementedError
 
-    def _counts(self) -> NDArray[np.int64]:
+    def _counters(self) -> NDArray[np.int64]:
         """Return what has been counted so far, iterations among it."""
         raise NotImplementedError
 
@@ -344,5 +367,5 @@ class RootedSearch(ActsByPlanning, Generic[Found]):
         raise NotImplementedError
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Found:
-        """Say what was found since the counts were ``before``: those of each member."""
+        """Say what was found since the counters were ``before``: those of each tree."""
         raise NotImplementedError

@@ -1,0 +1,30 @@
+"""Packages whose names are loaded at first use, so that a command imports what it runs and no more."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def lazy(package: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package: what it imports for type checkers is where its names are."""
+    homes: dict[str, str] = {}
+
+    def get(name: str) -> Any:
+        if not homes:
+            spec: Any = sys.modules[package].__spec__
+            for node in ast.walk(ast.parse(spec.loader.get_source(package))):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tailwise."):
+                    homes.update({alias.name: str(node.module) for alias in node.names})
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if homes[name] == package:
+            return importlib.import_module(f"{package}.{name}")
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
