@@ -202,7 +202,7 @@ def test_missing_files_and_folders(tmp_path):
 def test_all_readers_agree(tmp_path, monkeypatch, text):
     pytest.importorskip("pyarrow")
     path = write(tmp_path, model__csv=text)
-    header, _ = csv_rows.read_rows(path, ())
+    header, _ = csv_rows.read_rows(path)
     found = [csv_rows._read_arrow(path, header, 1), csv_rows._read_numpy(path, header, 1)]
     found.append(csv_rows._read_rows(path, header))
     assert all({n: c.tolist() for n, c in raw.items()} == {n: c.tolist() for n, c in found[0].items()} for raw in found)

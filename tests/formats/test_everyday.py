@@ -277,3 +277,56 @@ def test_the_list_may_stand_one_folder_up(tmp_path, monkeypatch):
     assert load("model.csv").discount == 0.75
     write(folder, domains_info__csv="domain,initstate,discount\nmodel.csv,3,0.25\n")
     assert load(path).discount == 0.25
+
+
+SEPARATED = {
+    "semicolons": ZERO_BASED.replace(",", ";"),
+    "tabs": ZERO_BASED.replace(",", "\t"),
+    "decimal commas": ZERO_BASED.replace(",", ";").replace(".", ","),
+    "semicolons at the ends of lines": ZERO_BASED.replace(",", ";").replace("\n", ";\n"),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATED)
+@pytest.mark.parametrize("with_arrow", [True, False])
+def test_columns_may_be_separated_by_semicolons_or_tabs(tmp_path, expected, monkeypatch, name, with_arrow):
+    if not with_arrow:
+        monkeypatch.setitem(__import__("sys").modules, "pyarrow.csv", None)
+    assert load(write(tmp_path, model__csv=SEPARATED[name]), horizon=5).equals(expected)
+    assert load(write(tmp_path, model__tsv=SEPARATED[name]), horizon=5).equals(expected)
+    with pytest.raises(FormatError, match=r"model.csv, line 3: reward is '?1,2,3"):
+        load(write(tmp_path, model__csv=SEPARATED[name].replace("-2", '"1,2,3"')))
+
+
+def test_numbers_may_be_fractions_and_percents(tmp_path):
+    text = HEADER + "0,0,0,1/3,5/2\n0,0,1,2/3,-1/4\n1,0,0,12.5%,50%\n1,0,1,87.5 %,0\n"
+    mdp = load(write(tmp_path, model__csv=text), horizon=5)
+    assert mdp.probabilities.tolist() == [1 / 3, 2 / 3, 0.125, 0.875]
+    assert [o.cost for o in mdp.outcomes(0, 0)] == [2.5, -0.25]
+    assert mdp.outcomes(1, 0)[0].cost == 0.5
+    for wrong in ("1/0", "1/x", "1/2/3", "%", "5%%", "1.5/2"):
+        with pytest.raises(FormatError, match=rf"line 2: probability is '{wrong}'; expected a finite number"):
+            load(write(tmp_path, model__csv=text.replace("1/3", wrong)))
+
+
+def test_usual_other_names_of_columns_are_guessed_with_a_note_and_others_are_given(tmp_path, expected):
+    for header in ("state,action,next_state,prob,reward\n", "S,A,S',P,R\n", "From;Action;To;Probability;Reward\n"):
+        separator = ";" if ";" in header else ","
+        path = write(tmp_path, model__csv=ZERO_BASED.replace(HEADER, header.replace(separator, ",")))
+        path.write_text(path.read_text().replace(",", separator))
+        mdp = load(path, horizon=5)
+        assert mdp.equals(expected)
+        assert any("columns are read by their names: " in note and " as idstatefrom" in note for note in mdp.notes)
+    text = ZERO_BASED.replace(HEADER, "von,was,nach,w,lohn\n")
+    path = write(tmp_path, model__csv=text)
+    given = "von:idstatefrom,was:idaction,nach:idstateto,w:probability,lohn:reward"
+    assert load(f"{path}?columns={given}&horizon=5").equals(expected)
+    assert load(path, columns=dict(item.split(":") for item in given.split(",")), horizon=5).equals(expected)
+    with pytest.raises(FormatError, match="the column 'idstatefrom' is missing"):
+        load(path)
+    with pytest.raises(OptionError, match="has no column 'wo'; it has von, was"):
+        load(path, columns="wo:idstatefrom")
+    with pytest.raises(OptionError, match="the meaning of column 'von' must be one of 'idstatefrom'"):
+        load(path, columns="von:from")
+    with pytest.raises(FormatError, match="unknown column 'r'"):  # it has a reward already
+        load(write(tmp_path, model__csv=ZERO_BASED.replace("reward\n", "reward,r\n").replace("0,0,0,0.25,1.5", "9")))

@@ -1,7 +1,8 @@
 """Read CSV files: whole, where they are plain numbers (with pyarrow, or NumPy), else row by row with the csv module.
 
-Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped. Both ways yield raw columns
-(numbers where all cells are numbers, else texts), so that whatever is wrong with a file is found in one place.
+Columns are separated by commas, semicolons or tabs, whichever the first line shows; where it is no comma, a comma in a
+number is its decimal point. Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped. All
+ways yield raw columns (numbers, or texts), so that whatever is wrong with a file is found in one place.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import csv
 import gzip
 import importlib
 import io
+import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,40 +23,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
-from tailwise.formats.list_header import IDS, Header, check_header
+from tailwise.formats.list_columns import IDS, Header, check_header
 
 _LONGEST_LINE = 1_000_000
 _CHUNK = 20000  # rows; as texts they stay in memory
 _BLOCK = 1 << 20  # bytes; stays in the processor's cache
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*%?\s*")
 
 Raw = dict[str, NDArray[Any]]
 
 
-def read_rows(path: Path, ignore_columns: tuple[str, ...]) -> tuple[Header, Raw]:
-    """Read a CSV file with a line of column names.
+def read_rows(
+    path: Path, ignore_columns: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
+) -> tuple[Header, Raw]:
+    """Read a CSV file (compressed or not) with a line of column names, and check the names.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it may be compressed with gzip.
-    ignore_columns : tuple of str
-        Columns that may be there and are skipped.
-
-    Returns
-    -------
-    tuple of Header and dict of str to ndarray
-        The column names, checked, and the columns that are part of the format.
-
-    Raises
-    ------
-    FormatError
-        Naming file and line.
+    ``columns`` says what those with other names are. Raises ``FormatError`` naming file and line.
     """
     rows = csv_rows(path)
     line, names = next(rows, (1, []))
     if not names:
         raise FormatError(f"{path}, line 1: expected column names, found an empty file")
-    header = check_header(names, ignore_columns, f"{path}, line {line}")
+    header = check_header(names, ignore_columns, columns or {}, f"{path}, line {line}")
     raw = _read_fast(path, header, line)
     return header, _read_rows(path, header) if raw is None else raw
 
@@ -62,15 +52,13 @@ def read_rows(path: Path, ignore_columns: tuple[str, ...]) -> tuple[Header, Raw]
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and fields of every row that holds something, the column names first.
 
-    Raises
-    ------
-    FormatError
-        Where the file is no CSV, not UTF-8, or a row has more or fewer fields than the first one.
+    Raises ``FormatError`` where the file is no CSV, not UTF-8, or a row has more or fewer fields than the first one.
     """
     line, width = 0, 0
     try:
+        separator = delimiter(path)
         with open_text(path) as file:
-            reader = csv.reader(_lines(file, path), strict=True)
+            reader = csv.reader(_lines(file, path), strict=True, delimiter=separator)
             for fields in reader:
                 line = reader.line_num
                 if not fields:
@@ -88,6 +76,13 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise FormatError(f"{path}, line {_line_of_bad_byte(path)}: not UTF-8 text: {error.reason}") from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise FormatError(f"{path}, line {line + 1}: damaged gzip data: {error}") from None
+
+
+def delimiter(path: Path) -> str:
+    """Return what separates the columns in the first line that holds something."""
+    with open_text(path) as file:
+        first = next((text for text in _lines(file, path) if text.strip()), "")
+    return "," if "," in first else max(";\t", key=first.count) if ";" in first or "\t" in first else ","
 
 
 def open_text(path: Path) -> Any:
@@ -123,7 +118,7 @@ def _lines(file: Any, path: Path) -> Iterator[str]:
     for number, line in enumerate(file, start=1):
         if len(line) > _LONGEST_LINE:
             raise FormatError(f"{path}, line {number}: longer than {_LONGEST_LINE} characters")
-        content = line.lstrip(" \t\r\n,")
+        content = line.lstrip(" \t\r\n,;")
         yield line if content and content[0] != "#" else "\n"
 
 
@@ -140,20 +135,22 @@ def _line_of_bad_byte(path: Path) -> int:
 def _read_rows(path: Path, header: Header, texts: frozenset[str] = frozenset(("done",))) -> Raw:
     """Read with the csv module; the columns ``texts`` are known to hold more than numbers."""
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in header.used}
+    has_commas = delimiter(path) != ","
     rows = csv_rows(path)
     next(rows)
     while chunk := [fields for _, fields in islice(rows, _CHUNK)]:
         columns = list(zip(*chunk, strict=True))
         for name, position in header.used.items():
-            if name in texts:
-                cells = np.empty(len(chunk), dtype=object)
-                cells[:] = columns[position]
-            else:
-                numbers = _numbers(columns[position], whole=name in IDS)
-                if numbers is None:
+            cells = columns[position]
+            if has_commas and name in ("probability", "reward", "cost"):
+                cells = tuple(cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells)
+            numbers = None if name in texts else _numbers(cells, whole=name in IDS)
+            if numbers is None:
+                if name not in texts:
                     return _read_rows(path, header, texts | {name})
-                cells = numbers
-            parts[name].append(cells)
+                numbers = np.empty(len(chunk), dtype=object)
+                numbers[:] = cells
+            parts[name].append(numbers)
     return {name: np.concatenate(found) if found else np.zeros(0) for name, found in parts.items()}
 
 
@@ -189,7 +186,7 @@ def _read_numpy(path: Path, header: Header, line: int) -> Raw | None:
     try:
         with warnings.catch_warnings(), open_text(path) as file:
             warnings.simplefilter("error")  # a file without entries, for one
-            cells = np.loadtxt(file, delimiter=",", skiprows=line, comments=None, ndmin=2)
+            cells = np.loadtxt(file, delimiter=delimiter(path), skiprows=line, comments=None, ndmin=2)
     except (ValueError, Warning, OSError, EOFError, zlib.error):
         return None
     if cells.shape[1] != len(header.names):
@@ -204,15 +201,17 @@ def _read_numpy(path: Path, header: Header, line: int) -> Raw | None:
 
 def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
     arrow, reader = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
-    types: dict[str, Any] = dict.fromkeys(("probability", "reward", "cost"), arrow.float64())
+    names = [f"#{k}" for k in range(len(header.names))]
+    for name, position in header.used.items():
+        names[position] = name
+    types = {**dict.fromkeys(("probability", "reward", "cost"), arrow.float64()), "done": arrow.bool_()}
     try:
         table = reader.read_csv(
             path,
-            read_options=reader.ReadOptions(
-                skip_rows=line, column_names=[name or f"#{k}" for k, name in enumerate(header.names)]
-            ),
+            read_options=reader.ReadOptions(skip_rows=line, column_names=names),
+            parse_options=reader.ParseOptions(delimiter=delimiter(path)),
             convert_options=reader.ConvertOptions(
-                column_types=types | {"done": arrow.bool_()}, include_columns=list(header.used), null_values=[],
+                column_types=types, include_columns=list(header.used), null_values=[],
                 true_values=["1", "true", "True", "TRUE"], false_values=["0", "false", "False", "FALSE"],
             ),
         )  # fmt: skip

@@ -7,12 +7,12 @@ but there are lists that count from 1 for models that count from 0, and the reve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tailwise.errors import FormatError
 from tailwise.formats.csv_rows import csv_rows
-from tailwise.formats.list_columns import Bools
+from tailwise.formats.list_columns import Bools, number_of
 
 FILE_NAME = "domains_info.csv"
 _LARGEST = 10_000_000
@@ -28,21 +28,10 @@ class Info:
     has_zero: bool  # some entry of the list is 0
 
     def start_index(self, base: int, can_start: Bools, leaves: Bools) -> tuple[int, str]:
-        """Return the index of the start state, and a note.
+        """Return the index of the start state, and a note; an error if none, or more than one, can be meant.
 
-        Parameters
-        ----------
-        base : 0 or 1
-            Where the ids of the model's file start.
-        can_start : ndarray of bool, shape (S,)
-            Which states have transitions of their own.
-        leaves : ndarray of bool, shape (S,)
-            Which states some transition leaves for another one.
-
-        Raises
-        ------
-        FormatError
-            If no state, or more than one, can be meant.
+        The ids of the model's file count from ``base``; ``can_start`` says which states have transitions of their own,
+        ``leaves`` which of them lead to another state.
         """
         given = int(self.start)
         meant = {given - base: "as its file counts"}
@@ -68,29 +57,11 @@ class Info:
 
 
 def find_info(path: Path) -> Info | None:
-    """Look up a model in the ``domains_info.csv`` of its folder, or of the one above.
-
-    Parameters
-    ----------
-    path : Path
-        The model's file.
-
-    Returns
-    -------
-    Info or None
-        None if there is no such list, or it does not name the file.
-
-    Raises
-    ------
-    FormatError
-        If the list is damaged; names its line.
-    """
-    folder = path.absolute().parent
-    for listing in (path.parent / FILE_NAME, folder.parent / FILE_NAME):
-        if listing.is_file() and path.name != FILE_NAME:
-            info = _look_up(listing, path)
-            if info is not None:
-                return info
+    """Look up a model's file in the ``domains_info.csv`` of its folder, or of the one above."""
+    for listing in (path.parent / FILE_NAME, path.absolute().parent.parent / FILE_NAME):
+        info = _look_up(listing, path) if listing.is_file() and path.name != FILE_NAME else None
+        if info is not None:
+            return info
     return None
 
 
@@ -111,21 +82,10 @@ def _look_up(listing: Path, path: Path) -> Info | None:
         has_zero = has_zero or entry["initstate"] == "0"
         if entry["domain"] in wanted and found is None:
             where = f"{listing}, line {line}"
-            found = Info(_start(entry["initstate"], where), _discount(entry["discount"], where), where, False)
-    return found and Info(found.start, found.discount, found.where, has_zero)
-
-
-def _start(text: str, where: str) -> str:
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise FormatError(f"{where}: initstate is {text[:40]!r}; expected a state's id")
-    return text
-
-
-def _discount(text: str, where: str) -> float:
-    try:
-        value = float(text) if len(text) <= 64 and "_" not in text else 0.0
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value <= 1.0:
-        raise FormatError(f"{where}: discount is {text[:40]!r}; expected a number in (0, 1]")
-    return value
+            start, discount = entry["initstate"], number_of(entry["discount"][:64])
+            if not (start.isascii() and start.isdigit() and len(start) <= 18):
+                raise FormatError(f"{where}: initstate is {start[:40]!r}; expected a state's id")
+            if discount is None or not 0.0 < discount <= 1.0:
+                raise FormatError(f"{where}: discount is {entry['discount'][:40]!r}; expected a number in (0, 1]")
+            found = Info(start, discount, where, False)
+    return found and replace(found, has_zero=has_zero)

@@ -1,4 +1,4 @@
-"""Data frames as transition lists: pandas, polars and pyarrow tables, NumPy records, and mappings of columns."""
+"""Whatever has named columns, as a transition list: pandas, polars and pyarrow tables, NumPy records, mappings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
-from tailwise.formats.list_columns import Columns, check_columns
-from tailwise.formats.list_header import check_header
+from tailwise.formats.list_columns import check_header
 from tailwise.formats.list_options import ListOptions
-from tailwise.formats.list_table import table_from_columns
+from tailwise.formats.list_table import table_of_list
 from tailwise.models import TabularMDP
 
 
@@ -21,7 +20,7 @@ def is_frame(value: Any) -> bool:
     return _column_names(value) is not None
 
 
-def read_frame(frame: Any, **options: Any) -> TabularMDP:
+def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP:
     """Build a table from a data frame that holds a transition list.
 
     Parameters
@@ -29,8 +28,12 @@ def read_frame(frame: Any, **options: Any) -> TabularMDP:
     frame : data frame
         With the columns of the CSV dialect: a pandas or polars frame, a pyarrow table, a NumPy array of
         records, or a mapping of names to columns.
-    **options
+    options : ListOptions
         Those of a CSV file, see :func:`tailwise.load`.
+    source : str, optional
+        What to call it in messages.
+    **more
+        Those of :func:`table_of_list`.
 
     Returns
     -------
@@ -41,26 +44,18 @@ def read_frame(frame: Any, **options: Any) -> TabularMDP:
     FormatError
         Naming the row and the column that are wrong.
     """
-    checked, source = ListOptions(**options), f"the {type(frame).__name__}"
-    return table_from_columns(frame_columns(frame, checked, source), checked, name=type(frame).__name__)
-
-
-def frame_columns(frame: Any, options: ListOptions, source: str) -> Columns:
-    """Return the checked columns of a frame; ``source`` names it in messages."""
+    source = source or f"the {type(frame).__name__}"
     names = _column_names(frame)
     assert names is not None
-    header = check_header(names, options.ignore_columns, f"{source}, columns")
-
-    def place(entry: int) -> str:
-        return f"{source}, row {entry + 1}"
-
+    header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
     frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
     raw = {name: _array(frame, names[position]) for name, position in header.used.items()}
     sizes = {name: column.size for name, column in raw.items() if column.ndim == 1}
     odd = next((name for name in raw if sizes.get(name) != sizes.get("idstatefrom")), None)
     if odd is not None or not sizes:
         raise FormatError(f"{source}, columns: {odd or 'idstatefrom'} is no column of the same length as the others")
-    return check_columns(raw, header, source, place, ids=options.ids)
+    more = {"place": lambda entry: f"{source}, row {entry + 1}", **more}
+    return table_of_list(raw, header, options, source=source, **more)
 
 
 def _column_names(frame: Any) -> list[Any] | None:

@@ -1,29 +1,114 @@
-"""The columns of a transition list: from raw arrays to checked ones, and from a table."""
+"""The columns of a transition list: which is which, what their cells mean, and those of a table.
+
+The dialect of the risk-averse reinforcement learning community names its columns
+``idstatefrom,idaction,idstateto,probability,reward``, with ``idoutcome`` where an action has alternatives. tailwise
+adds ``cost`` (instead of ``reward``) and ``done``. Order and capitals do not matter; usual other names are guessed,
+with a note, or given with ``columns=``. Numbers may be fractions and percents.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.errors import FormatError
-from tailwise.formats.list_header import Header, check_header
+from tailwise.errors import FormatError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Raw = Mapping[str, NDArray[Any]]
 
+IDS = ("idstatefrom", "idaction", "idstateto")
+KNOWN = (*IDS, "idoutcome", "probability", "reward", "cost", "done")
+_GUESSES = {
+    "idstatefrom": "state s from fromstate statefrom currentstate origin source stateid",
+    "idaction": "action a act decision actionid",
+    "idstateto": "nextstate next sprime s2 to tostate stateto target successor newstate destination nextstateid",
+    "probability": "prob p pr chance transitionprobability",
+    "reward": "r rewards payoff gain",
+    "cost": "c costs loss",
+    "done": "terminal terminated isterminal end final",
+}
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FRACTION = re.compile(r"([+-]?[0-9]{1,300})\s*/\s*(0*[1-9][0-9]{0,300})")
 _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 _LARGEST_ID = 10**18
 _LONGEST_NUMBER = 10_000
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns of a list: the position of each that is known, what the values are, and what was guessed."""
+
+    names: tuple[str, ...]
+    used: Mapping[str, int]
+    sense: Sense
+    notes: tuple[str, ...] = ()
+
+
+def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mapping[str, str], where: str) -> Header:
+    """Find the columns by their names; ``given`` says what those with other names are.
+
+    Columns without a name (the index of ``pandas.to_csv``, or commas at the ends of lines) are skipped; so are those
+    that pandas calls ``Unnamed: 0``, and those to ignore. Raises ``FormatError`` about the first one that is wrong.
+    """
+    columns = [str(name).strip().lower() for name in names]
+    columns = ["" if name.startswith("unnamed:") else name for name in columns]
+    if "domain" in columns and "initstate" in columns:
+        raise FormatError(
+            f"{where}: this is a list of start states and discounts, not a model; it is read together "
+            "with the models beside it"
+        )
+    ignored = {name.lower() for name in ignore}
+    for name in given:
+        if name.lower() not in columns:
+            raise OptionError(f"columns: {where} has no column {name!r}; it has {', '.join(filter(None, columns))}")
+    called = {name.lower(): meant for name, meant in given.items()}
+    known = [called.get(name, name) for name in columns]
+    taken = set(known)
+    notes = []
+    for position, name in enumerate(columns):
+        plain = re.sub(r"[^a-z0-9]", "", name.replace("'", "prime"))
+        meant = next((meant for meant, others in _GUESSES.items() if plain in others.split()), None)
+        if meant and known[position] == name not in (*KNOWN, *ignored) and meant not in taken:
+            known[position] = meant
+            taken.add(meant)
+            notes.append(f"{name} as {meant}")
+    if notes:
+        notes = [f"columns are read by their names: {', '.join(notes)}; say columns=NAME:MEANING for another reading"]
+    missing = [name for name in (*IDS, "probability") if name not in known]
+    if missing:
+        hint = "" if len(columns) > 1 else "; columns must be separated by commas, semicolons or tabs"
+        raise FormatError(
+            f"{where}: the column {missing[0]!r} is missing; a transition list starts with a line that names "
+            f"{', '.join((*IDS, 'probability'))} and reward or cost{hint}"
+        )
+    for name in known:
+        if name and name not in ignored and known.count(name) > 1:
+            raise FormatError(f"{where}: the column {name[:40]!r} is there more than once")
+    values = [name for name in ("reward", "cost") if name in known]
+    if len(values) != 1:
+        raise FormatError(
+            f"{where}: expected one of the columns 'reward' and 'cost', not {'both' if values else 'neither'}"
+        )
+    unknown = [name for name in known if name and name not in KNOWN and name not in ignored]
+    if unknown:
+        raise FormatError(
+            f"{where}: unknown column {unknown[0][:40]!r}; known columns are {', '.join(KNOWN)}; drop it, "
+            f"or skip it with ignore_columns={unknown[0][:40]!r}"
+        )
+    if "" in columns:
+        notes.append(f"column {columns.index('') + 1} has no name and is skipped")
+    used = {name: position for position, name in enumerate(known) if name in KNOWN}
+    return Header(tuple(columns), used, "cost" if values == ["cost"] else "reward", tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,93 +149,115 @@ class Columns:
 
 
 def check_columns(
-    raw: Mapping[str, NDArray[Any]], header: Header, source: str, place: Callable[[int], str], *, ids: str = "auto"
+    raw: Raw, sense: Sense, source: str, place: Callable[[int], str], *, ids: str = "auto", notes: tuple[str, ...] = ()
 ) -> Columns:
-    """Turn raw columns into checked ones.
+    """Turn raw columns (numbers, truth values or objects, of one length) into checked ones.
 
-    Parameters
-    ----------
-    raw : mapping of str to ndarray
-        The columns by name: numbers, truth values, or objects (texts, mostly), all of one length.
-    header : Header
-        Their names, checked.
-    source : str
-        Where they come from, for messages.
-    place : callable
-        Names an entry, for messages.
-    ids : "auto" or "names"
-        Whether ids are names whatever they look like.
-
-    Returns
-    -------
-    Columns
-
-    Raises
-    ------
-    FormatError
-        Naming the entry, the column and what stands there.
+    With ``ids="names"`` ids are names whatever they look like. Raises ``FormatError`` naming the entry, the column and
+    what stands there.
     """
-
-    def fail(name: str, entry: int, expected: str) -> NoReturn:
-        value = raw[name][entry]
-        value = value.item() if isinstance(value, np.generic) else value
-        shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:40] + "...")
-        raise FormatError(f"{place(entry)}: {name} is {shown}; expected {expected}")
-
-    states = [_ids(raw, name, ids, fail) for name in ("idstatefrom", "idstateto")]
+    cells = _Cells(raw, place)
+    states = [cells.ids(name, ids) for name in ("idstatefrom", "idstateto")]
     if isinstance(states[0], list) != isinstance(states[1], list):
-        numbered = "idstateto" if isinstance(states[0], list) else "idstatefrom"
-        fail(numbered, 0, f"a {'name' if isinstance(states[0], list) else 'number'}, as in the other column of states")
+        numbered, kind = ("idstateto", "name") if isinstance(states[0], list) else ("idstatefrom", "number")
+        cells.fail(numbered, 0, f"a {kind}, as in the other column of states")
     state_names, (origins, targets) = _numbered(states)
-    action_names, (actions,) = _numbered([_ids(raw, "idaction", ids, fail)])
-    alternatives = _ids(raw, "idoutcome", "auto", fail) if "idoutcome" in raw else None
+    action_names, (actions,) = _numbered([cells.ids("idaction", ids)])
+    alternatives = cells.ids("idoutcome", "auto") if "idoutcome" in raw else None
     if isinstance(alternatives, list):
-        fail("idoutcome", 0, "a whole number")
-    if state_names or action_names:
-        what = " and ".join(w for w, n in (("states", state_names), ("actions", action_names)) if n)
-        notes = (*header.notes, f"the ids of {what} are names; they count in order of appearance")
-    else:
-        notes = header.notes
+        cells.fail("idoutcome", 0, "a whole number")
+    what = " and ".join(word for word, found in (("states", state_names), ("actions", action_names)) if found)
+    if what:
+        notes = (*notes, f"the ids of {what} are names; they count in order of appearance")
     return Columns(
-        origins, actions, targets, alternatives,
-        _numbers(raw, "probability", fail), _numbers(raw, header.sense, fail),
-        _truths(raw, fail) if "done" in raw else None,
-        header.sense, source, place, state_names, action_names, notes,
+        origins, actions, targets, alternatives, cells.numbers("probability"), cells.numbers(sense),
+        cells.truths("done") if "done" in raw else None, sense, source, place, state_names, action_names, notes,
     )  # fmt: skip
 
 
-def _ids(raw: Mapping[str, NDArray[Any]], name: str, ids: str, fail: Callable[..., NoReturn]) -> Ints | list[str]:
-    """Return ids as whole numbers, or as names: all of one kind."""
-    column = raw[name]
-    if column.dtype.kind == "S":
-        column = column.astype(np.str_)
-    if column.dtype.kind in "iu" and ids == "auto":
-        return column.astype(np.int64, copy=False)
-    if column.dtype.kind == "f" and ids == "auto":
-        wrong = ~((np.abs(column) < 2.0**53) & (column == np.floor(column)))
-        if wrong.any():
-            fail(name, int(np.argmax(wrong)), "a whole number")
-        return column.astype(np.int64)
-    if column.dtype.kind not in "iufOUTS":
-        fail(name, 0, "a whole number or a name")
-    found: list[Any] = []
-    for entry, cell in enumerate(column.tolist()):
-        value: Any = cell.item() if isinstance(cell, np.generic) else cell
-        if isinstance(cell, str):
-            value = cell.strip()
-            if ids == "auto" and _NUMBER.fullmatch(value[:_LONGEST_NUMBER]):
-                value = float(value) if len(value) > 18 or set(value) & set(".eE") else int(value)
-        elif ids == "names" and cell is not None and cell == cell:
-            value = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        is_first_name = isinstance(found[0] if found else value, str)
-        if value == "" or isinstance(value, bool) or not isinstance(value, str if is_first_name else int):
-            fail(name, entry, "a name, as in the first entry" if is_first_name else "a whole number (or say ids=names)")
-        if isinstance(value, int) and not abs(value) < _LARGEST_ID:
-            fail(name, entry, "a whole number in a sensible range")
-        found.append(value)
-    return found if found and isinstance(found[0], str) else np.array(found, dtype=np.int64)
+class _Cells:
+    """Cells of raw columns, read as ids, numbers or truth values; complaints name the entry."""
+
+    def __init__(self, raw: Raw, place: Callable[[int], str]) -> None:
+        self._raw, self._place = raw, place
+
+    def fail(self, name: str, entry: int, expected: str) -> NoReturn:
+        value = self._raw[name][entry]
+        value = value.item() if isinstance(value, np.generic) else value
+        shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:40] + "...")
+        raise FormatError(f"{self._place(entry)}: {name} is {shown}; expected {expected}")
+
+    def ids(self, name: str, kind: str) -> Ints | list[str]:
+        """Return ids as whole numbers, or as names: all of one kind."""
+        column = self._raw[name]
+        if column.dtype.kind == "S":
+            column = column.astype(np.str_)
+        if column.dtype.kind in "iu" and kind == "auto":
+            return column.astype(np.int64, copy=False)
+        if column.dtype.kind == "f" and kind == "auto":
+            wrong = ~((np.abs(column) < 2.0**53) & (column == np.floor(column)))
+            if wrong.any():
+                self.fail(name, int(np.argmax(wrong)), "a whole number")
+            return column.astype(np.int64)
+        if column.dtype.kind not in "iufOUTS":
+            self.fail(name, 0, "a whole number or a name")
+        found: list[Any] = []
+        for entry, cell in enumerate(column.tolist()):
+            value: Any = cell.item() if isinstance(cell, np.generic) else cell
+            if isinstance(cell, str):
+                value = cell.strip()
+                if kind == "auto" and _NUMBER.fullmatch(value[:_LONGEST_NUMBER]):
+                    value = float(value) if len(value) > 18 or set(value) & set(".eE") else int(value)
+            elif kind == "names" and cell is not None and cell == cell:
+                value = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            is_name = isinstance(found[0] if found else value, str)
+            if value == "" or isinstance(value, bool) or not isinstance(value, str if is_name else int):
+                expected = "a name, as in the first entry" if is_name else "a whole number (or say ids=names)"
+                self.fail(name, entry, expected)
+            if isinstance(value, int) and not abs(value) < _LARGEST_ID:
+                self.fail(name, entry, "a whole number in a sensible range")
+            found.append(value)
+        return found if found and isinstance(found[0], str) else np.array(found, dtype=np.int64)
+
+    def numbers(self, name: str) -> Floats:
+        column = self._raw[name]
+        if column.dtype.kind in "iuf":
+            numbers = column.astype(np.float64, copy=False)
+            if np.isnan(numbers).any():
+                self.fail(name, int(np.argmax(np.isnan(numbers))), "a finite number")
+            return numbers
+        found: list[float] = []
+        for entry, cell in enumerate(column.tolist()):
+            text = cell.strip() if isinstance(cell, str) else str(cell)
+            number = None if isinstance(cell, bool) or len(text) > _LONGEST_NUMBER else number_of(text)
+            if number is None:
+                self.fail(name, entry, "a finite number")
+            found.append(number)
+        return np.array(found, dtype=np.float64)
+
+    def truths(self, name: str) -> Bools:
+        column = self._raw[name]
+        if column.dtype.kind == "b":
+            return column
+        found: list[bool] = []
+        for entry, cell in enumerate(column.tolist()):
+            key = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip().lower()
+            if key not in _TRUTHS:
+                self.fail(name, entry, "0, 1, true or false")
+            found.append(_TRUTHS[key])
+        return np.array(found, dtype=np.bool_)
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a text spells: decimal, a fraction (1/3) or a percentage (25%); else None."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if text.endswith("%") and _NUMBER.fullmatch(text[:-1].rstrip()):
+        return float(text[:-1]) / 100.0
+    fraction = _FRACTION.fullmatch(text)
+    return int(fraction[1]) / int(fraction[2]) if fraction else None
 
 
 def _numbered(columns: list[Ints | list[str]]) -> tuple[tuple[str, ...], list[Ints]]:
@@ -165,47 +272,15 @@ def _numbered(columns: list[Ints | list[str]]) -> tuple[tuple[str, ...], list[In
     return tuple(index), numbers
 
 
-def _numbers(raw: Mapping[str, NDArray[Any]], name: str, fail: Callable[..., NoReturn]) -> Floats:
-    column = raw[name]
-    if column.dtype.kind in "iuf":
-        numbers = column.astype(np.float64, copy=False)
-        if np.isnan(numbers).any():
-            fail(name, int(np.argmax(np.isnan(numbers))), "a finite number")
-        return numbers
-    found: list[float] = []
-    for entry, cell in enumerate(column.tolist()):
-        text = cell.strip() if isinstance(cell, str) else repr(cell) if isinstance(cell, (int, float)) else str(cell)
-        if isinstance(cell, bool) or len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
-            fail(name, entry, "a finite number")
-        found.append(float(text))
-    return np.array(found, dtype=np.float64)
-
-
-def _truths(raw: Mapping[str, NDArray[Any]], fail: Callable[..., NoReturn]) -> Bools:
-    column = raw["done"]
-    if column.dtype.kind == "b":
-        return column
-    found: list[bool] = []
-    for entry, cell in enumerate(column.tolist()):
-        key = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip().lower()
-        if key not in _TRUTHS:
-            fail("done", entry, "0, 1, true or false")
-        found.append(_TRUTHS[key])
-    return np.array(found, dtype=np.bool_)
-
-
-def digest_of(raw: Mapping[str, NDArray[Any]]) -> str:
+def digest_of(raw: Raw) -> str:
     """Return the checksum of columns that :func:`columns_of_table` gave."""
-    return check_columns(raw, check_header(list(raw), (), ""), "", str).digest()
+    return check_columns(raw, "cost" if "cost" in raw else "reward", "", str).digest()
 
 
 def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, NDArray[Any]]:
     """Return the outcomes of a table as columns, by name, ids from 0; ``done`` only where some outcome needs it.
 
-    Raises
-    ------
-    FormatError
-        If a transition list cannot hold the table.
+    Raises ``FormatError`` if a transition list cannot hold the table.
     """
     if mdp.step_losses.size:
         raise FormatError(

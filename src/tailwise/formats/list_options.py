@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
+from tailwise.formats.list_columns import KNOWN
 from tailwise.models.contract import AS_IF_SEEN
 
 DEFAULT_HORIZON = 100
@@ -27,6 +29,8 @@ class ListOptions:
         "names" takes every id literally, as a name; by default ids are numbers, unless all of them are names.
     outcomes : int or "uniform", optional
         What to do with alternatives in a column ``idoutcome``.
+    columns : str or mapping
+        What columns with other names are: ``"from:idstatefrom,r:reward"`` or a mapping. Usual names are guessed.
     ignore_columns : str or sequence of str
         Columns that are not part of the format and may be skipped.
     tolerance : float, optional
@@ -43,6 +47,7 @@ class ListOptions:
     action_base: int | None = None
     ids: str = "auto"
     outcomes: int | Literal["uniform"] | None = None
+    columns: Any = ""  # a dict of str, once checked
     ignore_columns: Any = ()
     tolerance: float | None = None
     metadata: str = "auto"
@@ -58,7 +63,18 @@ class ListOptions:
             real(self.tolerance, "tolerance", low=0.0, high=0.5)
         choice(self.ids, "ids", ("auto", "names"))
         choice(self.metadata, "metadata", ("auto", "keep", "ignore"))
+        object.__setattr__(self, "columns", _renamed(self.columns))
         object.__setattr__(self, "ignore_columns", names(self.ignore_columns, "ignore_columns"))
+
+
+def _renamed(given: Any) -> dict[str, str]:
+    if isinstance(given, str):
+        given = {name.strip(): meant.strip() for name, _, meant in (item.rpartition(":") for item in names(given, ""))}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise OptionError(f"columns must be 'name:meaning,name:meaning' or a mapping, not {given!r}")
+    for name, meant in given.items():
+        choice(meant, f"the meaning of column {name!r}", KNOWN)
+    return dict(given)
 
 
 def check_common(horizon: Any = None, discount: Any = None, start: Any = None) -> None:

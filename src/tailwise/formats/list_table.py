@@ -1,9 +1,11 @@
-"""From the columns of a transition list to a table: what CSV, Arrow, Parquet and data frames share.
+"""From the columns of a transition list to a table: the one path of CSV, Arrow, Parquet, data frames and other lists.
 
 - **Base.** A list that names state 0 counts from 0; a list whose smallest state and action ids are
   both 1 counts from 1. Anything else is ambiguous and needs ``base=``. In a list that counts from 1, state
   1 has index 0 here, and keeps "1" as its label: ids given by the user are always the list's own.
-- **Outcomes.** See :mod:`tailwise.formats.list_probabilities`.
+- **Outcomes.** ``idoutcome`` either numbers the outcomes of an action (all of them together sum to 1), or it numbers
+  *alternatives*, each of which sums to 1. Alternatives have no probabilities in the list: they are mixed
+  uniformly, with a note, or one is picked with ``outcomes=``.
 - **Ends.** Where the list does not say which outcomes end the episode, those that lead to a state without
   entries do; a note says so.
 - **Duplicates** are kept apart, always.
@@ -11,39 +13,58 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
+from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.domains_info import Info
-from tailwise.formats.list_columns import Bools, Columns, Ints
+from tailwise.formats.domains_info import Info, find_info
+from tailwise.formats.list_columns import Bools, Columns, Floats, Header, Ints, Raw, check_columns
 from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
-from tailwise.formats.list_probabilities import resolve_outcomes
 from tailwise.formats.metadata import Metadata
 from tailwise.models import TabularMDP
 from tailwise.models.tabular_build import find_start
 
 _SPARE_IDS = 1000  # ids may leave this many gaps, and 4 per entry more, before a list is refused
+_EXACT = 1e-9  # sums this close to 1 are those of full precision
+_SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
 
 
-def table_from_columns(
-    columns: Columns, options: ListOptions, *, metadata: Metadata | None = None, info: Info | None = None, name: str
+def table_of_list(
+    raw: Raw,
+    header: Header,
+    options: ListOptions,
+    *,
+    source: str,
+    place: Callable[[int], str],
+    path: Path | None = None,
+    metadata: Metadata | None = None,
+    name: str = "",
 ) -> TabularMDP:
-    """Build the table that ``columns`` describe.
+    """Build the table that raw columns describe.
 
     Parameters
     ----------
-    columns : Columns
-        The entries of the list.
+    raw : mapping of str to ndarray
+        The columns that are used, by the names of the dialect: numbers, truth values or objects, of one length.
+    header : Header
+        What :func:`check_header` found.
     options : ListOptions
         What the user asked for.
+    source : str
+        The file or object, for messages.
+    place : callable
+        Names an entry by its number, for messages.
+    path : Path, optional
+        The file: a ``domains_info.csv`` near it may say more, where there is no metadata.
     metadata : Metadata, optional
         What tailwise itself wrote with the list, if it wrote it.
-    info : Info, optional
-        What a ``domains_info.csv`` says about the list.
     name : str
-        Name of the problem, for display.
+        Name of the problem, for display; that of the file if not given.
 
     Returns
     -------
@@ -54,14 +75,24 @@ def table_from_columns(
     FormatError
         Naming the file and the line (or row) of the first entry that is wrong.
     """
+    columns = check_columns(raw, header.sense, source, place, ids=options.ids, notes=header.notes)
+    info = find_info(path) if path is not None and metadata is None else None
+    return _table(columns, options, metadata, info, name or (path.name if path is not None else source))
+
+
+def _table(
+    columns: Columns, options: ListOptions, metadata: Metadata | None, info: Info | None, name: str
+) -> TabularMDP:
     if columns.size == 0:
         raise FormatError(f"{columns.source}, line 1: no transitions follow; expected at least one")
     _check_entries(columns, options)
     notes = [*(metadata.notes if metadata is not None else ()), *columns.notes]
     state_base, action_base = _bases(columns, options, metadata, notes)
     origins, actions, targets = (
-        columns.origins - state_base, columns.actions - action_base, columns.targets - state_base,
-    )  # fmt: skip
+        columns.origins - state_base,
+        columns.actions - action_base,
+        columns.targets - state_base,
+    )
     num_states = int(max(origins.max(), targets.max())) + 1
     num_actions = int(actions.max()) + 1
     if metadata is not None:
@@ -71,7 +102,7 @@ def table_from_columns(
     else:
         state_labels = columns.state_names or (tuple(map(str, range(1, num_states + 1))) if state_base else ())
         action_labels = columns.action_names or (tuple(map(str, range(1, num_actions + 1))) if action_base else ())
-    kept, probabilities = resolve_outcomes(columns, origins * num_actions + actions, options, notes)
+    kept, probabilities = _resolve_outcomes(columns, origins * num_actions + actions, options, notes)
     can_start = np.zeros(num_states, dtype=np.bool_)
     can_start[origins] = True
     done = _ends(columns, targets, can_start, notes)
@@ -102,33 +133,16 @@ def table_from_columns(
         horizon = DEFAULT_HORIZON
         notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
     terminal = metadata.terminal_values if metadata is not None and metadata.terminal_values else None
-    is_cost = columns.sense == "cost"
-    values = columns.values[kept]
+    values: dict[str, Any] = {f"{columns.sense}s": columns.values[kept], f"terminal_{columns.sense}s": terminal}
     try:
         return TabularMDP.from_outcomes(
-            origins[kept], actions[kept], targets[kept], probabilities,
-            costs=values if is_cost else None, rewards=None if is_cost else values,
+            origins[kept], actions[kept], targets[kept], probabilities, **values,
             done=done[kept], num_states=num_states, horizon=horizon, discount=discount, start=start,
-            terminal_costs=terminal if is_cost else None, terminal_rewards=None if is_cost else terminal,
             state_labels=state_labels, action_labels=action_labels,
             name=name if metadata is None else metadata.name, notes=notes,
         )  # fmt: skip
     except ModelError as error:
         raise FormatError(f"{columns.source}, line 1 and on: {error}") from None
-
-
-def _check_metadata(columns: Columns, options: ListOptions, metadata: Metadata) -> None:
-    """Whether the metadata is that of this list, and not of one that it replaced."""
-    if metadata.list_sha256 not in ("", columns.digest()) and options.metadata != "keep":
-        raise FormatError(
-            f"{columns.source}, line 1: the list was changed after tailwise saved it, so horizon, start and names in "
-            f"{metadata.source} may be another model's; say metadata=ignore to read the list by itself (or delete "
-            "the file with the metadata), or metadata=keep if they still hold"
-        )
-    if metadata.sense != columns.sense:
-        raise FormatError(
-            f"{columns.source}, line 1: the values are {columns.sense}s, but {metadata.source} says {metadata.sense}s"
-        )
 
 
 def _check_entries(columns: Columns, options: ListOptions) -> None:
@@ -188,6 +202,20 @@ def _bases(columns: Columns, options: ListOptions, metadata: Metadata | None, no
     return base, action_base
 
 
+def _check_metadata(columns: Columns, options: ListOptions, metadata: Metadata) -> None:
+    """Whether the metadata is that of this list, and not of one that it replaced."""
+    if metadata.list_sha256 not in ("", columns.digest()) and options.metadata != "keep":
+        raise FormatError(
+            f"{columns.source}, line 1: the list was changed after tailwise saved it, so horizon, start and names in "
+            f"{metadata.source} may be another model's; say metadata=ignore to read the list by itself (or delete "
+            "the file with the metadata), or metadata=keep if they still hold"
+        )
+    if metadata.sense != columns.sense:
+        raise FormatError(
+            f"{columns.source}, line 1: the values are {columns.sense}s, but {metadata.source} says {metadata.sense}s"
+        )
+
+
 def _declared_states(columns: Columns, metadata: Metadata, found: int) -> int:
     """Check the declared number of states against the one found, and return it."""
     declared = metadata.num_states
@@ -235,3 +263,84 @@ def _given_start(columns: Columns, start: int | str, labels: tuple[str, ...], ca
             "there"
         )
     return index
+
+
+class _Sums:
+    """Sums of probabilities by group; without a tolerance, one may miss 1 by what rounding to six digits explains."""
+
+    def __init__(self, groups: Ints, chance: Floats, tolerance: float | None) -> None:
+        order = None if (groups[1:] >= groups[:-1]).all() else np.argsort(groups, kind="stable")
+        ordered = groups if order is None else groups[order]
+        starts = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+        first = np.flatnonzero(starts)
+        self.totals = np.add.reduceat(chance if order is None else chance[order], first)
+        counts = np.diff(np.append(first, groups.size))
+        limit = np.maximum(1e-6, _SIX_DIGITS * counts) + _EXACT if tolerance is None else max(tolerance, _EXACT)
+        self.group_of = np.cumsum(starts) - 1  # (n,)
+        self.first = first  # (groups,) the first entry of each
+        if order is not None:
+            self.first, unordered = order[first], np.empty_like(self.group_of)
+            unordered[order] = self.group_of
+            self.group_of = unordered
+        wrong = self.first[~(np.abs(self.totals - 1.0) <= limit)]
+        self.wrong = int(wrong.min()) if wrong.size else None  # first entry of a group that misses 1 by too much
+
+    def rescaled(self, chance: Floats, notes: list[str]) -> Floats:
+        """Divide by the sums that are not quite 1, and note it."""
+        gaps = np.abs(self.totals - 1.0)
+        if gaps.max() <= _EXACT:
+            return chance
+        notes.append(
+            f"the probabilities of {int((gaps > _EXACT).sum())} actions miss a sum of 1, by up to {gaps.max():.2g}; "
+            "they are rescaled"
+        )
+        found: Floats = chance / np.where(gaps > _EXACT, self.totals, 1.0)[self.group_of]
+        return found
+
+
+def _resolve_outcomes(
+    columns: Columns, pairs: Ints, options: ListOptions, notes: list[str]
+) -> tuple[Bools | slice, Floats]:
+    """Entries to keep, and their probabilities, once ``idoutcome`` is understood; ``pairs`` are (state, action)."""
+    chance, everything, chosen = columns.probabilities, slice(None), options.outcomes
+    by_pair = _Sums(pairs, chance, options.tolerance)
+    if columns.alternatives is None or (by_pair.wrong is None and chosen is None):
+        if by_pair.wrong is not None:
+            _fail_sum(columns, pairs, by_pair.wrong, "")
+        if chosen is not None:
+            raise OptionError(f"outcomes={chosen!r} needs a column idoutcome, which {columns.source} does not have")
+        if columns.alternatives is not None:
+            notes.append("idoutcome only numbers the outcomes: the probabilities of each action sum to 1 without it")
+        return everything, by_pair.rescaled(chance, notes)
+    triples = pairs * (int(columns.alternatives.max()) + 1) + columns.alternatives
+    by_triple = _Sums(triples, chance, options.tolerance)
+    if by_triple.wrong is not None:
+        _fail_sum(columns, triples, by_triple.wrong, f", outcome {int(columns.alternatives[by_triple.wrong])}")
+    chance = by_triple.rescaled(chance, notes)
+    if chosen is None or chosen == "uniform":
+        per_pair = np.bincount(by_pair.group_of[by_triple.first])
+        notes.append(
+            f"idoutcome numbers {int(per_pair.max())} alternatives without probabilities; "
+            "they are mixed uniformly (outcomes='uniform'); pick one with outcomes=ID"
+        )
+        return everything, chance / per_pair[by_pair.group_of]
+    wanted = integer(chosen, "outcomes", low=0, hint="it is an id in the column idoutcome, or 'uniform'")
+    kept = columns.alternatives == wanted
+    lacking = np.bincount(by_pair.group_of[kept], minlength=by_pair.first.size)[by_pair.group_of] == 0
+    if lacking.any():
+        columns.fail(int(np.argmax(lacking)), f"this state and action have no outcome {wanted} (outcomes=)")
+    notes.append(f"only the alternative idoutcome={wanted} is used")
+    return kept, chance[kept]
+
+
+def _fail_sum(columns: Columns, groups: Ints, entry: int, alternative: str) -> NoReturn:
+    total = float(columns.probabilities[groups == groups[entry]].sum())
+    state, action = int(columns.origins[entry]), int(columns.actions[entry])
+    gap = abs(total - 1.0)
+    hint = f"; say tolerance={10.0 ** math.ceil(math.log10(gap)):g} to rescale them" if gap <= 0.01 else ""
+    columns.fail(
+        entry,
+        f"the probabilities of state {columns.state_names[state] if columns.state_names else state}, "
+        f"action {columns.action_names[action] if columns.action_names else action}{alternative} "
+        f"sum to {total:.9g}; they must sum to 1{hint}",
+    )

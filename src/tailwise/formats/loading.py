@@ -30,7 +30,7 @@ def load(
     what                           options beside horizon, discount and start
     =============================  ======================================================================
     ``x.csv``, ``x.csv.gz``,       base, action_base (0 or 1), ids ("names"), outcomes ("uniform" or an id),
-    ``x.parquet``, ``x.arrow``,    tolerance, ignore_columns, metadata ("keep" or "ignore")
+    ``x.parquet``, ``x.arrow``,    tolerance, columns, ignore_columns, metadata ("keep" or "ignore")
     data frames
     ``x.npz``
     ``x.nm``, ``x.prism``,         constants, reward, sense, label_costs, step_cost, accumulate, until, goal,
@@ -108,7 +108,7 @@ def load(
         return _read_stream(source, named, _given(common), options)
     if is_frame(source):
         _refuse(options, tuple(name for name in ListOptions.__annotations__ if name not in COMMON), "data frames")
-        return read_frame(source, **common, **options)
+        return read_frame(source, ListOptions(**common, **options))
     raise OptionError(
         f"expected a path, a specification, a data frame, an open file or a TabularMDP, not {type(source).__name__}; "
         "arrays and objects of other libraries have functions of their own: tailwise.formats.from_mdptoolbox, "

@@ -56,24 +56,7 @@ def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0, list_sha256: str = "") 
 
 
 def parse_metadata(text: str, source: str) -> Metadata:
-    """Read metadata back.
-
-    Parameters
-    ----------
-    text : str
-        The JSON text.
-    source : str
-        File it comes from, for messages.
-
-    Returns
-    -------
-    Metadata
-
-    Raises
-    ------
-    FormatError
-        Naming the file, the line and the key that is wrong.
-    """
+    """Read metadata back; an error names ``source``, the line and the key that is wrong."""
 
     def fail(key: str, problem: str) -> NoReturn:
         at = text.find(f'"{key}"')

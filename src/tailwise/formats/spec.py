@@ -25,7 +25,6 @@ _ADVICE = {  # endings of files that others use for such data: what to do with t
     "probability,reward), or give the arrays to TabularMDP.from_arrays",
     ".json": "JSON is read as a JANI model only, with jani:PATH; save a table of transitions as CSV",
     ".jsonl": f"lines of JSON are not read: save them as CSV, {_FRAME}: load(pandas.read_json(path, lines=True))",
-    ".tsv": f"columns must be separated by commas: save it as CSV, {_FRAME}: load(pandas.read_csv(path, sep='\\t'))",
     ".pkl": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
     ".pickle": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
     ".mat": "MATLAB files are not read: scipy.io.loadmat(path) gives P and R for tailwise.formats.from_mdptoolbox",

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tailwise.errors import FormatError, require
-from tailwise.formats.domains_info import find_info
-from tailwise.formats.frames import frame_columns
+from tailwise.formats.frames import read_frame
 from tailwise.formats.list_columns import columns_of_table, digest_of
 from tailwise.formats.list_options import ListOptions
-from tailwise.formats.list_table import table_from_columns
 from tailwise.formats.metadata import metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
@@ -21,23 +19,7 @@ _KEY = b"tailwise"
 def read_arrow(path: Path, **options: Any) -> TabularMDP:
     """Transition list, Arrow IPC file or stream (extra ``arrow``).
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    **options
-        Those of :class:`ListOptions`.
-
-    Returns
-    -------
-    TabularMDP
-
-    Raises
-    ------
-    FormatError
-        Naming the file and the row that is wrong.
-    MissingExtraError
-        If pyarrow is not installed.
+    The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the row that is wrong.
     """
     arrow: Any = require("pyarrow", "arrow", f"reading {path}")
     ipc: Any = require("pyarrow.ipc", "arrow", f"reading {path}")
@@ -65,12 +47,12 @@ def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -
     except (arrow.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"{path}, row 1: not a readable {what} file: {str(error)[:200]}") from None
     index = [name for name in table.column_names if name.startswith("__index_level_")]  # what pandas adds
-    columns = frame_columns(table.drop_columns(index) if index else table, options, str(path))
+    table = table.drop_columns(index) if index else table
     stored = (table.schema.metadata or {}).get(_KEY)
-    if stored is None or options.metadata == "ignore":
-        return table_from_columns(columns, options, info=find_info(path), name=path.name)
-    metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
-    return table_from_columns(columns, options, metadata=metadata, name=path.name)
+    metadata = None
+    if stored is not None and options.metadata != "ignore":
+        metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
+    return read_frame(table, options, source=str(path), path=path, metadata=metadata)
 
 
 def _arrow_table(mdp: TabularMDP, path: Path) -> Any:

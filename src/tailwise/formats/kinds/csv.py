@@ -9,10 +9,9 @@ from typing import Any
 
 from tailwise.errors import FormatError
 from tailwise.formats.csv_rows import LineFinder, read_rows
-from tailwise.formats.domains_info import find_info
-from tailwise.formats.list_columns import check_columns, columns_of_table, digest_of
+from tailwise.formats.list_columns import columns_of_table, digest_of
 from tailwise.formats.list_options import ListOptions
-from tailwise.formats.list_table import table_from_columns
+from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
@@ -23,31 +22,15 @@ _LARGEST_METADATA = 1_000_000_000
 def read_csv(path: Path, **options: Any) -> TabularMDP:
     """Transition list, one line per outcome.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    **options
-        Those of :class:`ListOptions`.
-
-    Returns
-    -------
-    TabularMDP
-
-    Raises
-    ------
-    FormatError
-        Naming the file and the line that is wrong.
+    The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the line that is wrong.
     """
     asked = ListOptions(**options)
-    header, raw = read_rows(path, asked.ignore_columns)
-    columns = check_columns(raw, header, str(path), LineFinder(path), ids=asked.ids)
+    header, raw = read_rows(path, asked.ignore_columns, asked.columns)
     metadata = None if asked.metadata == "ignore" else _read_metadata(path)
-    if metadata is None:
-        return table_from_columns(columns, asked, info=find_info(path), name=path.name)
-    if not metadata.list_sha256 and metadata.list_bytes != path.stat().st_size:  # of tailwise 0.1: sizes only
-        metadata = dataclasses.replace(metadata, list_sha256="of another list")
-    return table_from_columns(columns, asked, metadata=metadata, name=path.name)
+    if metadata is not None and not metadata.list_sha256 and metadata.list_bytes != path.stat().st_size:
+        metadata = dataclasses.replace(metadata, list_sha256="of another list")  # tailwise 0.1 kept sizes only
+    place = LineFinder(path)
+    return table_of_list(raw, header, asked, source=str(path), place=place, path=path, metadata=metadata)
 
 
 def write_csv(mdp: TabularMDP, path: Path) -> None:
@@ -55,18 +38,6 @@ def write_csv(mdp: TabularMDP, path: Path) -> None:
 
     The list itself is the community's dialect (ids from 0; a column ``done`` only where needed), for any
     reader; horizon, discount, start, labels and terminal costs are in the JSON file.
-
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The table; it must not have costs that depend on the step.
-    path : Path
-        The file to write; ``.gz`` compresses it.
-
-    Raises
-    ------
-    FormatError
-        If the format cannot hold the table.
     """
     raw = columns_of_table(mdp, str(path))
     texts = [
@@ -105,4 +76,6 @@ def _read_metadata(path: Path) -> Metadata | None:
     return parse_metadata(text, str(beside))
 
 
-register_format("csv", read_csv, extensions=(".csv", ".csv.gz"), write=write_csv, options=ListOptions)
+register_format(
+    "csv", read_csv, extensions=(".csv", ".csv.gz", ".tsv", ".tsv.gz"), write=write_csv, options=ListOptions
+)
