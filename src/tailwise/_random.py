@@ -16,7 +16,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from tailwise._jit import Kernel, inlined
+from tailwise._jit import Kernel, inlined, kernel
 from tailwise._padding import apart
 from tailwise.errors import OptionError, VersionError
 
@@ -81,7 +81,7 @@ def _verify_layout() -> None:
     """Check, once a process, that SFC64's state lies in memory as the kernels read it: NumPy does not promise that."""
     rng, twin = (np.random.Generator(np.random.SFC64(20)) for _ in range(2))
     words = _words_at(rng)
-    drawn = [next_double(words) for _ in range(3)]
+    drawn = [_draw_one(words) for _ in range(3)]
     if drawn != twin.random(3).tolist() or rng.random() != twin.random():
         raise VersionError(
             f"NumPy {np.__version__} keeps the state of SFC64 otherwise than tailwise reads it; install another "
@@ -120,3 +120,9 @@ def _draw_interpreted(words: NDArray[np.uint64]) -> float:
 
 next_double: Kernel = _draw_interpreted if config.DISABLE_JIT else inlined(_draw)
 """Draw a double in [0, 1) from SFC64's words (uint64), as ``Generator.random`` does."""
+
+
+@kernel
+def _draw_one(words):  # type: ignore[no-untyped-def]
+    """Return the next number; cached on disk, which what is inlined is not."""
+    return next_double(words)

@@ -1,13 +1,18 @@
 """Closed-loop episodes, return samples, exact laws, intervals and comparisons."""
 
-from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
-from tailwise.evaluation.bootstrap import bootstrap_interval
-from tailwise.evaluation.comparison import Comparison, compare
-from tailwise.evaluation.episodes import evaluate
-from tailwise.evaluation.returns import Returns, SampleInterval, Summary
-from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
-from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
-from tailwise.evaluation.sampling import sampling_interval
+from typing import TYPE_CHECKING
+
+from tailwise._lazy import lazy
+
+if TYPE_CHECKING:
+    from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
+    from tailwise.evaluation.bootstrap import bootstrap_interval
+    from tailwise.evaluation.comparison import Comparison, compare
+    from tailwise.evaluation.episodes import evaluate
+    from tailwise.evaluation.returns import Returns, SampleInterval, Summary
+    from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
+    from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
+    from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
     "BetaChoice",
@@ -26,3 +31,5 @@ __all__ = [
     "sampled_planning",
     "sampling_interval",
 ]
+
+__getattr__ = lazy(__name__)

@@ -1,11 +1,16 @@
 """Models from and to files, and from the objects of other libraries."""
 
-from tailwise.formats.discrete_dp import from_discrete_dp
-from tailwise.formats.loading import load
-from tailwise.formats.mdptoolbox import from_mdptoolbox
-from tailwise.formats.registry import Format, list_formats, register_format
-from tailwise.formats.saving import save
-from tailwise.formats.summary import Summary, summarize
+from typing import TYPE_CHECKING
+
+from tailwise._lazy import lazy
+
+if TYPE_CHECKING:
+    from tailwise.formats.discrete_dp import from_discrete_dp
+    from tailwise.formats.loading import load
+    from tailwise.formats.mdptoolbox import from_mdptoolbox
+    from tailwise.formats.registry import Format, list_formats, register_format
+    from tailwise.formats.saving import save
+    from tailwise.formats.summary import Summary, summarize
 
 __all__ = [
     "Format",
@@ -18,3 +23,5 @@ __all__ = [
     "save",
     "summarize",
 ]
+
+__getattr__ = lazy(__name__)

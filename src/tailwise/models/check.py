@@ -11,7 +11,6 @@ from typing import Any
 
 from tailwise.errors import ModelError
 from tailwise.models.accrued import AccruedView
-from tailwise.models.check_simulator import check_simulator
 from tailwise.models.report import Report
 from tailwise.models.simulator import validate_simulator
 from tailwise.models.tabular import TabularMDP
@@ -51,6 +50,8 @@ def check_model(model: Any) -> Report:
         return model.check()
     if not hasattr(model, "step") and not hasattr(model, "actions"):
         raise ModelError(f"{type(model).__name__} is not a model; expected a TabularMDP or a simulator")
+    from tailwise.models.check_simulator import check_simulator  # it imports what only simulators need
+
     return check_simulator(model, 0, episodes=5)
 
 

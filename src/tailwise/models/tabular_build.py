@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -178,9 +179,8 @@ def _cost_of_outcomes(array: Any, num_actions: int, rows: Ints, target: NDArray[
 
 
 def _is_sparse_list(values: Any) -> bool:
-    from scipy import sparse
-
-    return isinstance(values, (list, tuple)) and any(sparse.issparse(matrix) for matrix in values)
+    sparse: Any = sys.modules.get("scipy.sparse")  # slow to import; who has a sparse matrix has imported it
+    return isinstance(values, (list, tuple)) and sparse is not None and any(map(sparse.issparse, values))
 
 
 def _matrices(values: Sequence[Any], name: str, size: int) -> list[Any]:
