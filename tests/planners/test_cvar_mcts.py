@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from small_tables import random_table
-from tailwise import CvarMcts, Planner, TabularMDP, cvar_planning, domains, evaluate, make_planner
+from tailwise import CVaR, CvarMcts, Planner, TabularMDP, cvar_planning, domains, evaluate, make_planner
 from tailwise.errors import OptionError
 from tailwise.exact import cost_distribution
 from tailwise.models import Simulator
@@ -149,7 +149,7 @@ def test_same_seed_same_plan_and_it_is_a_plan_like_every_other():
     one, two = (CvarMcts(mdp, 0.9, seed=5).plan(iterations=900) for _ in range(2))
     third = CvarMcts(mdp, 0.9, seed=1).fresh(5).plan(iterations=900)
     assert one.rows == two.rows == third.rows
-    assert make_planner(mdp, 0.1, kind="cvar-mcts", seed=5, level=0.9).plan(iterations=900).value == one.value
+    assert make_planner(mdp, CVaR(0.9), kind="cvar-mcts", seed=5).plan(iterations=900).value == one.value
     content = json.loads(json.dumps(one.to_dict()))
     assert (content["label"], content["aim"], content["threshold"]) == (one.label, "CVaR at level 0.9", one.threshold)
     assert one.row("right").erm == one.value == min(row.erm for row in one.rows)
