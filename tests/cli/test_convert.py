@@ -23,7 +23,7 @@ def run(*arguments):
 def test_what_is_written_is_what_was_read(tmp_path):
     path = write(tmp_path, model__csv=ONE_BASED)
     for name in ("out.npz", "out.csv"):
-        result = run(path, tmp_path / name, "--horizon", "9", "--start", "3")
+        result = run(path, tmp_path / name, "--horizon", "9", "--state", "3")
         assert result.exit_code == 0, result.output
         assert load(tmp_path / name).equals(load(path, horizon=9, start=3))
         assert "3 states, 2 actions, 7 outcomes" in result.stdout.replace("\n", " ")

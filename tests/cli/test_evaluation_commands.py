@@ -54,7 +54,7 @@ def test_evaluate_prints_one_json_object():
 def test_evaluate_for_people():
     text = run("evaluate", "mdp-4", "--beta", "0.5", "--planner", "exact", "-e", "500", "--seed", "0")
     assert "ERM at beta 0.5" in text
-    assert "exact optimum at beta 0.5: 1.77921" in text
+    assert "exact optimum, ERM at beta 0.5: 1.77921" in text
     assert "may be missing from 500 episodes" in " ".join(text.split())
 
 

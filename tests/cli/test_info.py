@@ -20,7 +20,7 @@ def run(*arguments):
 
 def test_a_table_for_people(tmp_path):
     path = write(tmp_path, model__csv=ONE_BASED)
-    result = run(path, "--start", "2", "--horizon", "7")
+    result = run(path, "--state", "2", "--horizon", "7")
     assert result.exit_code == 0, result.output
     lines = {line[:26].strip(): line[26:].strip() for line in result.stdout.splitlines()}
     assert lines["states"] == "3"

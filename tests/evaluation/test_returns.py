@@ -263,7 +263,10 @@ def test_a_summary_holds_the_measures_and_their_intervals(sense):
     content = json.loads(json.dumps(summary.to_dict()))
     assert content["notes"] == ["short"]
     assert content["estimates"][0]["value"] == summary.erm
-    assert [e.measure for e in returns.summary(0.01, measures=("mean",), resamples=200).estimates] == ["mean"]
+    assert [e.measure for e in returns.summary(0.01, measures=("mean",), resamples=200).estimates] == [
+        "ERM at beta 0.01",
+        "mean",
+    ]
 
 
 def test_the_head_of_a_sample_is_the_sample_of_fewer_episodes():

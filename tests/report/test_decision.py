@@ -144,7 +144,7 @@ def test_a_decision_at_a_later_step_stands_at_its_own_risk_level():
     text = words(decision_report(plan))
     assert "at step 3" in text
     assert f"beta {0.1 * 0.99**3:g}" in text
-    assert f"| {plan.value:.5g} |" in text.replace("**", "")
+    assert f"| {plan.value:.9g} |" in text.replace("**", "")
 
 
 def test_rewards_are_shown_as_rewards():
@@ -165,7 +165,7 @@ def test_a_utility_has_no_beta_to_change():
 def test_a_plan_for_the_tail_mean_is_about_the_whole_total():
     plan = recorded_plan(CvarMcts(domains.make("mdp-4"), 0.9, seed=0), iterations=400)
     text = words(decision_report(plan))
-    assert "judged by the CVaR of the whole episode's total (level 0.9" in text
+    assert "judged by the CVaR at level 0.9 of the whole episode's total" in text
     assert "Learned: the law of the whole episode's total" in text
     assert "sure cost" not in text
     assert "aversion to risk" not in text

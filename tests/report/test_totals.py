@@ -43,7 +43,7 @@ def pages(tmp_path_factory):
     [
         ("plan", ["Take safe", "How the search got there", "PolynomialBonus|RangeBonus", "seed"]),
         ("solve", ["Take right", "9.7118", "0.034024", "backward induction"]),
-        ("solve-aim", ["EVaR at 0.9", "risk-neutral", "this plan"]),
+        ("solve-aim", ["EVaR at level 0.9", "Take", "Exact"]),
         ("solve-sampled", ["CVaR", "100 fresh episodes", "Its actions depend on what was paid"]),
         ("evaluate", ["What exact pays on mdp-4", "40 episodes", "The exact optimum is 1.7792"]),
         ("compare", ["2 planners on mdp-4", "minus the first", "tree, n = 40"]),

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Risk-aware bandits: run, compare, measure, draw.")
     group.command("run")(run_command)
     group.command("compare")(compare_command)
-    group.command("rates")(rates_command)
+    given.command(group, "rates")(rates_command)
     group.command("figures")(figures_command)
     app.add_typer(group, name="bandit")
 
@@ -119,13 +119,13 @@ def compare_command(
 
 
 def rates_command(
+    *,
     pulls: _PullsOption = 100_000,
     replications: _ReplicationsOption = 100,
     constant: Annotated[float, typer.Option(help="Bonus constant of erm-ucb.")] = 0.1,
     seed: given.Seed = 0,
     threads: given.Threads = 1,
-    ray: given.Ray = None,
-    workers: given.Workers = None,
+    cluster: given.Cluster,
     json: given.Json = False,
 ) -> None:
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
@@ -133,19 +133,19 @@ def rates_command(
     from tailwise.reproduction import convergence_study
     from tailwise.reproduction.bandit_studies import STUDY_BETAS
 
-    given.check_workers(ray, workers)
+    cluster.check()
     rows: list[ConvergenceRow] = []
     size: dict[str, Any] = {"constant": constant, "pulls": pulls, "replications": replications, "seed": seed}
     runs = len(STUDY_BETAS)
-    with followed(True, "pulling", 3 * runs) as tick, given.cluster(ray, workers):
+    with followed(True, "pulling", 3 * runs) as tick, cluster.connected():
         for done, name in enumerate(BANDITS[:3]):
             size["progress"] = None if tick is None else lambda part, _, before=done * runs: tick(before + part)
-            if ray is None:
+            if cluster.ray is None:
                 rows += convergence_study((name,), threads=threads, **size)
             else:
                 from tailwise import scale
 
-                rows += scale.convergence_study((name,), address=ray, workers=workers, **size)
+                rows += scale.convergence_study((name,), address=cluster.ray, workers=cluster.workers, **size)
     if json:
         content = [row.to_dict() for row in rows]
         print_json({"pulls": pulls, "replications": replications, "constant": constant, "rows": content})

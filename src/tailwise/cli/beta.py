@@ -13,8 +13,9 @@ from tailwise.cli.output import print_json, say
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("beta")
+    @given.command(app, "beta")
     def beta(
+        *,
         model: Annotated[
             str | None, typer.Argument(metavar="[MODEL]", help="A domain or model file; --level and --budget need it.")
         ] = None,
@@ -40,10 +41,14 @@ def register(app: typer.Typer) -> None:
         json: given.Json = False,
     ) -> None:
         """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
-        from tailwise.cli.models import load_table
+        from tailwise.cli.models import begun_in, load_solvable
         from tailwise.evaluation import choose_beta
+        from tailwise.models import TabularMDP, tabulate
 
-        mdp = None if model is None else load_table(model, horizon=horizon, discount=discount, state=state)
+        mdp = None
+        if model is not None:
+            mdp = begun_in(load_solvable(given.Model(model, horizon, discount)), state)
+            mdp = mdp if isinstance(mdp, TabularMDP) else tabulate(mdp, progress=True)
         choice = choose_beta(
             mdp, level=level, budget=budget, probability=probability, disaster=disaster,
             indifference=None if indifference is None else _triple(indifference), progress=True,

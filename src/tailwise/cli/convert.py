@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.info import StartOption
 from tailwise.cli.output import console, print_json
 from tailwise.errors import FormatError
 
@@ -21,26 +20,25 @@ ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Write over an 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("convert")
+    @given.command(app, "convert")
     def convert(
+        *,
         model: given.Model,
         out: TargetArgument,
-        start: StartOption = None,
-        horizon: given.Horizon = None,
-        discount: given.Discount = None,
+        state: given.State = None,
         force: ForceOption = False,
         json: given.Json = False,
     ) -> None:
         """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
         from rich.text import Text
 
-        from tailwise.formats import load, save
+        from tailwise.formats import save
         from tailwise.models import TabularMDP
         from tailwise.models.tabulate import tabulate
 
         if out.exists() and not force:
             raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
-        mdp = load(model, horizon=horizon, discount=discount, start=start)
+        mdp = model.load(start=state)
         if not isinstance(mdp, TabularMDP):
             mdp = tabulate(mdp, progress=True)
         written = save(mdp, out)

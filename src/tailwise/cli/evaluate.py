@@ -2,100 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tailwise._text import number, span
 from tailwise.cli import options as given
-from tailwise.cli.output import check_report, print_json, save_report, say, show_table, sparkline
+from tailwise.cli.output import print_json, say, show_table, sparkline
+
+if TYPE_CHECKING:
+    from tailwise.risk.objectives import Objective
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("evaluate")
+    @given.command(app, "evaluate")
     def evaluate_command(
+        *,
         model: given.Model,
-        beta: given.BetaOrLevel = None,
+        aim: given.Aim,
         planner: given.Planner = "auto",
         episodes: given.Episodes = 100,
         iterations: given.Iterations = None,
         seconds: given.Seconds = None,
         seed: given.Seed = None,
         threads: given.Threads = 1,
-        ray: given.Ray = None,
-        workers: given.Workers = None,
+        cluster: given.Cluster,
         bonus: given.Bonus = None,
-        level: given.Level = None,
-        horizon: given.Horizon = None,
-        discount: given.Discount = None,
-        confidence: given.Confidence = 0.9,
-        resamples: given.Resamples = 10_000,
-        report: given.Report = None,
-        json: given.Json = False,
+        judging: given.Judging,
+        output: given.Output,
     ) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
-        from tailwise.cli.models import build_planner, load_model, settle_aim
+        from tailwise.cli.models import build_planner
         from tailwise.evaluation import evaluate
-        from tailwise.planners import Planner
         from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
-        check_report(report)
-        weight, planner = settle_aim(beta, planner, level)
-        check_before_work((planner,), confidence, resamples)
-        given.check_workers(ray, workers)
-        problem = load_model(model, horizon=horizon, discount=discount)
-        player = build_planner(problem, weight, planner, bonus=bonus, level=level)
+        output.check()
+        objective = aim.objective()
+        check_before_work((planner,), judging)
+        cluster.check()
+        problem = model.load()
+        player = build_planner(problem, objective, planner, bonus=bonus)
         kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
-        searches = isinstance(player, Planner) and not hasattr(player, "fixed_policy")
+        searches = not hasattr(player, "fixed_policy") and hasattr(player, "plan")
         if iterations is None and seconds is None and searches:
             iterations = DEFAULT_ITERATIONS
         how: dict[str, Any] = {
             "episodes": episodes, "iterations": iterations, "seconds": seconds, "seed": seed, "label": kind,
             "progress": True, "partial": True,
         }  # fmt: skip
-        if ray is not None:
+        if cluster.ray is not None:
             from tailwise import scale
 
             with given.ray_speaks_aside():
-                returns = scale.evaluate(problem, player, address=ray, workers=workers, **how)
+                returns = scale.evaluate(problem, player, address=cluster.ray, workers=cluster.workers, **how)
         else:
             returns = evaluate(problem, player, threads=threads, **how)
-        summary = returns.summary(weight, confidence=confidence, resamples=resamples)
-        optimum = None if beta is None else exact_optimum(problem, beta)
-        tail = None if level is None else returns.cvar(level)
-        if report is not None:
+        summary = returns.summary(objective, **vars(judging))
+        optimum = exact_optimum(problem, objective)
+
+        def report() -> Any:
             from tailwise.report import evaluation_report
 
             used = {"planner": kind, "why": reason or None, "iterations": iterations if searches else None}
             used |= {"seconds": seconds, "episodes": returns.episodes, "seed": seed, "threads": threads}
-            document = evaluation_report(returns, summary, model=problem, optimum=optimum, settings=used)
-            save_report(document, report)
-        if json:
-            print_json(
-                {
-                    "model": model, "planner": kind, "reason": reason, "seed": seed, "optimum": optimum,
-                    "iterations": iterations if searches else None, "level": level, "tail": tail,
-                    **summary.to_dict(), "totals": returns.costs,
-                }
-            )  # fmt: skip
+            return evaluation_report(returns, summary, model=problem, optimum=optimum, settings=used)
+
+        output.save(report)
+        if output.json:
+            print_json({
+                "model": model.model, "planner": kind, "reason": reason, "seed": seed, "optimum": optimum,
+                "iterations": iterations if searches else None, **summary.to_dict(), "totals": returns.costs,
+            })  # fmt: skip
         else:
             rows = [(e.measure, number(e.value), span(e.low, e.high, point=False)) for e in summary.estimates]
-            if level is not None and tail is not None:
-                ends = returns.interval("cvar", level=level, confidence=confidence, resamples=resamples)
-                rows.insert(0, (f"CVaR at {level:g}, the aim", number(tail), span(*ends, point=False)))
             count = f"{returns.episodes} episode{'s' * (returns.episodes != 1)}"
-            title = f"{kind} on {model}: {count} ({returns.sense}s)"
-            show_table(("measure", "value", f"{100 * confidence:g} % interval"), rows, title=title)
+            title = f"{kind} on {model.model}: {count} ({returns.sense}s)"
+            show_table(("measure", "value", f"{100 * judging.confidence:g} % interval"), rows, title=title)
             say(sparkline(returns.costs))
-            say_optimum(optimum, weight)
+            say_optimum(optimum, objective)
             if reason:
                 say(f"{kind}: {reason}", "dim")
             say(
                 f"intervals (BCa bootstrap) are for what {kind} pays in the long run; an outcome of a probability up "
-                f"to {summary.unseen:.2g} may be missing from {count}: it would not show here, nor "
-                "widen them",
+                f"to {summary.unseen:.2g} may be missing from {count}: it would not show here, nor widen them",
                 "dim",
             )
             for note in summary.notes:
@@ -104,29 +95,29 @@ def register(app: typer.Typer) -> None:
             raise typer.Exit(130)
 
 
-def check_before_work(planners: tuple[str, ...], confidence: float, resamples: int) -> None:
+def check_before_work(planners: tuple[str, ...], judging: given.Judging) -> None:
     """Raise the error of a wrong option before a large model is loaded and played."""
-    from tailwise._validate import integer, real
     from tailwise.planners import find_planner
 
     for name in planners:
         if name != "auto":
             find_planner(name)
-    real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
-    integer(resamples, "resamples", low=100)
+    judging.check()
 
 
-def exact_optimum(model: Any, beta: float) -> float | None:
-    """Return the exact optimal risk of a table that is solved in no time, else None."""
+def exact_optimum(model: Any, objective: Objective) -> float | None:
+    """Return the exact optimal ERM or mean of a table that is solved in no time, else None."""
     from tailwise.exact import backward_induction
     from tailwise.models import TabularMDP
+    from tailwise.risk.objectives import ERM, Expectation
 
-    if isinstance(model, TabularMDP) and model.num_outcomes * model.horizon <= 10**8:
-        return backward_induction(model, beta).value
-    return None
+    is_quick = isinstance(model, TabularMDP) and model.num_outcomes * model.horizon <= 10**8
+    if not is_quick or not isinstance(objective, (ERM, Expectation)):
+        return None
+    return backward_induction(model, getattr(objective, "beta", 0.0)).value
 
 
-def say_optimum(optimum: float | None, beta: float) -> None:
+def say_optimum(optimum: float | None, objective: Objective) -> None:
     """Print the exact optimum where it is known."""
     if optimum is not None:
-        say(f"exact optimum at beta {beta:g}: {number(optimum)}")
+        say(f"exact optimum, {objective.words}: {number(optimum)}")

@@ -13,26 +13,22 @@ from tailwise.cli.output import say
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("explore")
+    @given.command(app, "explore")
     def explore_command(
+        *,
         model: given.Model,
-        beta: given.Beta = 0.0,
+        beta: Annotated[float, typer.Option("--beta", "-b", help="Risk level to begin with.")] = 0.0,
         iterations: given.Iterations = None,
         planner: given.Planner = "auto",
         seed: Annotated[int, typer.Option(help="Seed of the planner and of what happens in the episodes.")] = 0,
-        horizon: given.Horizon = None,
-        discount: given.Discount = None,
         port: Annotated[int, typer.Option(help="Port of this machine; a free one if not given.")] = 0,
         no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
     ) -> None:
         """Explore decisions on a local page: what each beta does, and an episode step by step. Ctrl-C ends it."""
-        from tailwise.cli.models import load_model, load_solvable
+        from tailwise.cli.models import with_horizon
         from tailwise.explore import explore
-        from tailwise.models import TabularMDP
 
-        problem = load_model(model, horizon=horizon, discount=discount)
-        if isinstance(problem, TabularMDP):
-            problem = load_solvable(model, horizon=horizon, discount=discount)
+        problem = with_horizon(model.load(), model)
         options = {} if iterations is None else {"iterations": iterations}
         explore(
             problem,

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from tailwise._progress import activity
 from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json
-
-StartOption = Annotated[str | None, typer.Option("--start", help="Start state (an id as the file counts, or a label).")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("info")
-    def info(
-        model: given.Model,
-        start: StartOption = None,
-        horizon: given.Horizon = None,
-        discount: given.Discount = None,
-        json: given.Json = False,
-    ) -> None:
+    @given.command(app, "info")
+    def info(*, model: given.Model, state: given.State = None, json: given.Json = False) -> None:
         """Show states, actions, outcomes, ranges and warnings of a model."""
-        import dataclasses
+        from tailwise._progress import activity
+        from tailwise.formats import summarize
 
-        from tailwise.formats import load, summarize
-
-        with activity(f"reading {model}"):
-            summary = summarize(load(model, horizon=horizon, discount=discount, start=start))
+        with activity(f"reading {model.model}"):
+            summary = summarize(model.load(start=state))
         if json:
-            print_json(dataclasses.asdict(summary))
+            print_json(summary)
         else:
             _show(summary)
 

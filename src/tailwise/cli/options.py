@@ -1,39 +1,59 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options, one set for all commands: what a model, an objective, a limit or an output is said with.
+
+A command names the sets that it takes; each is a dataclass, whose fields become options of the command and come back
+as one value.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
-from collections.abc import Iterator
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-
-def check_workers(ray: str | None, workers: int | None) -> None:
-    """Raise if workers are given without a cluster."""
-    from tailwise.errors import OptionError
-
-    if ray is None and workers is not None:
-        raise OptionError("--workers are those of a cluster: give --ray, as --ray local; for threads: --threads")
+if TYPE_CHECKING:
+    from tailwise.risk.objectives import Objective
 
 
-def ray_speaks_aside() -> Any:
-    """Return a context in which what Ray prints of lost workers goes to standard error: standard output is ours."""
-    return contextlib.redirect_stdout(sys.stderr)
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to ``app`` as a command; parameters that are dataclasses become an option for each field."""
 
+    def added(function: Callable[..., None]) -> Callable[..., None]:
+        hints = typing.get_type_hints(function, include_extras=True)
+        sets: dict[str, list[str]] = {}
+        flat: list[inspect.Parameter] = []
+        for parameter in inspect.signature(function).parameters.values():
+            kind = hints[parameter.name]
+            if not (isinstance(kind, type) and is_dataclass(kind)):
+                flat.append(parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY))
+                continue
+            inner = typing.get_type_hints(kind, include_extras=True)
+            sets[parameter.name] = [field.name for field in fields(kind)]
+            for field in fields(kind):
+                default = inspect.Parameter.empty if field.default is MISSING else field.default
+                flat.append(
+                    parameter.replace(
+                        name=field.name, default=default, annotation=inner[field.name], kind=parameter.KEYWORD_ONLY
+                    )
+                )
 
-@contextlib.contextmanager
-def cluster(ray: str | None, workers: int | None) -> Iterator[None]:
-    """Stay connected to a cluster, if there is one, for several calls of :mod:`tailwise.scale`."""
-    if ray is None:
-        yield
-        return
-    from tailwise.scale.cluster import connected
+        def run(**given: Any) -> None:
+            whole = {k: hints[k](**{name: given.pop(name) for name in names}) for k, names in sets.items()}
+            function(**given, **whole)
 
-    with ray_speaks_aside(), connected(ray, workers):
-        yield
+        run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+        run.__doc__ = function.__doc__
+        app.command(name)(run)
+        return function
+
+    return added
 
 
 def whole(text: str) -> int:
@@ -47,32 +67,25 @@ def whole(text: str) -> int:
     return int(value)
 
 
-Model: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, or a model file.")
-]
-Beta: TypeAlias = Annotated[
-    float,
-    typer.Option("--beta", "-b", help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking."),
-]
-BetaOrLevel: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        "--beta",
-        "-b",
-        help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking. Not needed with --level.",
-    ),
-]
 Horizon: TypeAlias = Annotated[int | None, typer.Option(help="Number of decisions, if not the model's own.")]
 Discount: TypeAlias = Annotated[float | None, typer.Option(help="Discount factor, if not the model's own.")]
 State: TypeAlias = Annotated[
     str | None,
-    typer.Option("--state", "-s", help="Decide in this state (index or label) instead of the start."),
+    typer.Option("--state", "-s", help="Begin in this state (an index or id as the file counts, or a label)."),
 ]
+Step: TypeAlias = Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")]
 Seed: TypeAlias = Annotated[int | None, typer.Option(help="Seed of all randomness; the same seed repeats a run.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Report: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline."),
+]
 Iterations: TypeAlias = Annotated[
     int | None,
     typer.Option("--iterations", "-n", parser=whole, metavar="NUMBER", help="Iterations of each decision, as 1e6."),
+]
+Beta: TypeAlias = Annotated[
+    float, typer.Option("--beta", "-b", help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking.")
 ]
 Seconds: TypeAlias = Annotated[float | None, typer.Option("--seconds", "-t", help="Time for each decision.")]
 Episodes: TypeAlias = Annotated[
@@ -82,38 +95,185 @@ Threads: TypeAlias = Annotated[int, typer.Option(help="Threads; they do not chan
 Bonus: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        "--bonus", "--exploration",
         help="Constant of the exploration bonus of a tree search, in the unit of the costs; the planner's own if not "
-        "given.",
+        "given."
     ),
-]  # fmt: skip
+]
 Planner: TypeAlias = Annotated[
     str,
     typer.Option(
         "--planner", "-p",
-        help="auto (by what the model offers), exact, bounded, learned, tree, erm-mcts, acc-mcts, acc-mcts-raw, uct, "
-        "uct-polynomial, cvar-mcts, distributional, exact-neutral, or package.module:Class.",
+        help="auto (by model and objective), a name that 'tailwise planners' lists, or package.module:Class.",
     ),
 ]  # fmt: skip
-Report: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline."),
-]
-Level: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        help="Least CVaR of the total at this level, 0.95 for the worst 5 %: by cvar-mcts, or distributional if named."
-    ),
-]
-Confidence: TypeAlias = Annotated[float, typer.Option(help="Nominal coverage of the intervals.")]
-Resamples: TypeAlias = Annotated[int, typer.Option(help="Bootstrap resamples.")]
-Ray: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Work on a Ray cluster: local (this machine), auto (one that runs here), host:6379 or ray://host:10001.",
-    ),
-]
-Workers: TypeAlias = Annotated[
-    int | None, typer.Option(help="Workers on the cluster, one CPU each; as many as it has CPUs if not given.")
-]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which model, and what is to be another than in its file."""
+
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, or a model file.")
+    ]
+    horizon: Horizon = None
+    discount: Discount = None
+
+    def load(self, *, start: str | None = None) -> Any:
+        """Read it."""
+        from tailwise._progress import activity
+        from tailwise.formats import load
+
+        with activity(f"reading {self.model}"):
+            return load(self.model, horizon=self.horizon, discount=self.discount, start=start)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is wanted of the total: one objective, and perhaps a budget."""
+
+    beta: Annotated[
+        float | None,
+        typer.Option(
+            "--beta", "-b", help="ERM at this risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking."
+        ),
+    ] = None
+    evar: Annotated[float | None, typer.Option(metavar="LEVEL", help="EVaR of the total: 0.95 for the worst 5 %.")] = (
+        None
+    )
+    cvar: Annotated[float | None, typer.Option(metavar="LEVEL", help="CVaR of the total, at this level.")] = None
+    nested_cvar: Annotated[float | None, typer.Option(metavar="LEVEL", help="CVaR of CVaR at every step.")] = None
+    exceed: Annotated[
+        float | None,
+        typer.Option(metavar="TOTAL", help="Probability that the total exceeds this (of rewards: falls short of it)."),
+    ] = None
+    within: Annotated[
+        float | None,
+        typer.Option(metavar="BOUND", help="The mean, such that --beta's ERM or --cvar's CVaR is within this budget."),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any."""
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+    def objective(self) -> Objective:
+        """Return it, or raise the error of none or two."""
+        from tailwise.errors import OptionError
+        from tailwise.risk.objectives import ERM, CVaR, EVaR, Exceedance, Expectation, NestedCVaR
+
+        kinds = {"beta": ERM, "evar": EVaR, "cvar": CVaR, "nested_cvar": NestedCVaR, "exceed": Exceedance}
+        chosen = [name for name in kinds if getattr(self, name) is not None]
+        if not chosen:
+            raise OptionError(
+                "--beta is missing: how much risk weighs, per unit of cost (> 0 averse, 0 the mean, < 0 seeking); "
+                "'tailwise beta' finds one. Or give another objective: --evar, --cvar, --nested-cvar or --exceed"
+            )
+        if len(chosen) > 1:
+            given = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
+            raise OptionError(f"give one objective: --beta, --evar, --cvar, --nested-cvar or --exceed, not {given}")
+        objective: Objective = kinds[chosen[0]](getattr(self, chosen[0]))
+        if self.within is None:
+            return objective
+        if chosen[0] not in ("beta", "cvar"):
+            raise OptionError(f"--within goes with --beta (ERM) or --cvar, not with --{chosen[0].replace('_', '-')}")
+        return Expectation().within(objective, self.within)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where what was found goes, beside the screen."""
+
+    report: Report = None
+    json: Json = False
+
+    def check(self) -> None:
+        """Raise, before the work, what would keep a report from being written after it."""
+        from tailwise.errors import OptionError, require
+
+        if self.report is None:
+            return
+        require("plotly.offline", "report", "drawing the charts of a report")
+        if self.report.is_dir() or not self.report.parent.is_dir():
+            raise OptionError(f"--report must be a file in a folder that exists, not {self.report}")
+
+    def save_decision(self, plan: Any) -> None:
+        """Write the report of a plan, which solves small tables to say what would change it, where one is wanted."""
+
+        def document() -> Any:
+            from tailwise.report import decision_report
+
+            return decision_report(plan)
+
+        self.save(document)
+
+    def save(self, document: Callable[[], Any]) -> None:
+        """Write a report, which may take a while, where one is wanted."""
+        if self.report is None:
+            return
+        from tailwise._progress import activity
+
+        with activity("writing the report"):
+            made = document()
+        made.save(self.report)
+        print(f"report: {self.report}", file=sys.stderr)  # where it disturbs no program
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How sure the numbers of a sample are to be."""
+
+    confidence: Annotated[float, typer.Option(help="Nominal coverage of the intervals.")] = 0.9
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 10_000
+
+    def check(self) -> None:
+        """Raise the error of a wrong value before a large model is loaded and played."""
+        from tailwise._validate import integer, real
+
+        real(self.confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+        integer(self.resamples, "resamples", low=100)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster to work on."""
+
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Work on a Ray cluster: local (this machine), auto (one that runs here), host:6379 or "
+            "ray://host:10001.",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, typer.Option(help="Workers on the cluster, one CPU each; as many as it has CPUs if not given.")
+    ] = None
+
+    def check(self) -> None:
+        """Raise if workers are given without a cluster."""
+        from tailwise.errors import OptionError
+
+        if self.ray is None and self.workers is not None:
+            raise OptionError("--workers are those of a cluster: give --ray, as --ray local; for threads: --threads")
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Stay connected, if there is one, for several calls of :mod:`tailwise.scale`."""
+        if self.ray is None:
+            yield
+            return
+        from tailwise.scale.cluster import connected
+
+        with ray_speaks_aside(), connected(self.ray, self.workers):
+            yield
+
+
+def end(result: Any) -> None:
+    """Leave with the code of an interruption, where what was found was cut short by Ctrl-C."""
+    if getattr(result, "stopped", "") == "interrupted":
+        raise typer.Exit(130)
+
+
+def ray_speaks_aside() -> Any:
+    """Return a context in which what Ray prints of lost workers goes to standard error: standard output is ours."""
+    return contextlib.redirect_stdout(sys.stderr)

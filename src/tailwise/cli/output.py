@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tailwise._plain import plain
-from tailwise._progress import activity
 from tailwise._text import MISSING, number
-from tailwise.errors import OptionError, require
 
 BARS = " ▁▂▃▄▅▆▇█"
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _WIDTH = 120  # of what is no terminal, if COLUMNS does not say otherwise
 
 
@@ -126,25 +124,62 @@ def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
     return f"  {low} |{''.join(BARS[height] for height in heights)}| {high}"
 
 
-def check_report(path: Path | None) -> None:
-    """Raise, before the work, what would keep a report from being written after it."""
-    if path is None:
-        return
-    require("plotly.offline", "report", "drawing the charts of a report")
-    if path.is_dir() or not path.parent.is_dir():
-        raise OptionError(f"--report must be a file in a folder that exists, not {path}")
+def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
+    """Print what a plan says of itself; ``planner`` made it."""
+    say(
+        f"{problem.name}: horizon {problem.horizon}, discount {problem.discount:g}, step {plan.step}, in state "
+        f"{plan.state_name}."
+    )
+    say_notes(problem)
+    say(f"{plan.headline}.", "bold green")
+    columns = plan.columns
+    show_table(
+        tuple(columns), list(zip(*columns.values(), strict=True)), best=plan.rows.index(plan.chosen),
+        spare=_spare(columns),
+    )  # fmt: skip
+    totals = plan.chosen.distribution
+    samples = plan.samples(plan.action)
+    if samples.size > 1:
+        marks = (
+            f"{100 * level:g} % {number(totals.quantile(level) if totals else float(np.quantile(samples, level)), 4)}"
+            for level in _LEVELS
+        )
+        say(f"Total {plan.sense} after {plan.label}:  {'  '.join(marks)}")
+        say(sparkline(samples))
+    say(f"{plan.planner or planner}: {plan.work}", "dim")
+    for note in plan.notes:
+        say(f"note: {note}", "yellow")
+    if plan.reason:
+        say(plan.reason, "dim")
+    for said in plan.how_sure:
+        say(said, "yellow" if plan.is_bounded and not plan.proven else "dim")
 
 
-def save_decision(plan: Any, path: Path) -> None:
-    """Write the report of a plan, which solves small tables to say what would change it."""
-    from tailwise.report import decision_report
-
-    with activity("writing the report"):
-        document = decision_report(plan)
-    save_report(document, path)
+def say_notes(problem: Any) -> None:
+    """Print what should be known of a model."""
+    for note in getattr(problem, "notes", ()):
+        say(f"note: {note}", "dim")
 
 
-def save_report(document: Any, path: Path) -> None:
-    """Write a report, and say so where it disturbs no program: on standard error."""
-    document.save(path)
-    print(f"report: {path}", file=sys.stderr)
+def show_measures(totals: dict[str, Any], level: float) -> None:
+    """Print the measures of distributions or samples of the total, by name, the first of them emphasised."""
+    rows = {name: measures(law, level) for name, law in totals.items()}
+    columns = tuple(next(iter(rows.values())))
+    cells = [(name, *map(number, row.values())) for name, row in rows.items()]
+    show_table(("total", *columns), cells, best=0, spare=("std", columns[2]))
+
+
+def measures(law: Any, level: float) -> dict[str, float]:
+    """Return the measures of a distribution or sample of the total, by their names."""
+    worst = law.maximum if law.sense == "cost" else law.minimum
+    return {
+        "mean": law.mean, "std": law.std, f"VaR {level:g}": law.var(level), f"CVaR {level:g}": law.cvar(level),
+        f"EVaR {level:g}": law.evar(level), "worst": worst,
+    }  # fmt: skip
+
+
+def _spare(columns: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Columns that a narrow screen can do without, the first of them first; never the action and its value."""
+    order = ("std", "min", "max", "share", "visits", "trials", "episodes", "mean", "P(best)")
+    names = list(columns)[1:]
+    return (*(name for name in order if name in names), *(name for name in names[::-1] if name not in order))

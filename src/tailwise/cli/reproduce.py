@@ -18,8 +18,9 @@ from tailwise.errors import OptionError, require
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("reproduce")
+    @given.command(app, "reproduce")
     def reproduce_command(
+        *,
         out: Annotated[Path, typer.Option(help="Folder for samples, figures and the report; new or empty.")],
         problem: Annotated[str, typer.Argument(metavar="[mdp-4|grid-mdp|all]")] = "all",
         seeds: Annotated[int, typer.Option(help="Episodes per entry; the paper has 100.")] = 100,
@@ -27,8 +28,7 @@ def register(app: typer.Typer) -> None:
         threads: Annotated[
             int | None, typer.Option(help="Threads, all cores if not given; they do not change the result.")
         ] = None,
-        ray: given.Ray = None,
-        workers: given.Workers = None,
+        cluster: given.Cluster,
         resume: Annotated[bool, typer.Option(help="Go on with the interrupted run in --out.")] = False,
         variant: Annotated[
             list[str] | None,
@@ -59,12 +59,14 @@ def register(app: typer.Typer) -> None:
         if report is not None and not report.parent.is_dir():
             raise OptionError(f"--report must be a file in a folder that exists, not {report}")
         require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
-        given.check_workers(ray, workers)
-        if ray is not None:
+        cluster.check()
+        if cluster.ray is not None:
             from tailwise import scale
 
             with given.ray_speaks_aside():
-                folder = scale.reproduce(out, settings, address=ray, workers=workers, resume=resume, progress=True)
+                folder = scale.reproduce(
+                    out, settings, address=cluster.ray, workers=cluster.workers, resume=resume, progress=True
+                )
         else:
             count = (os.cpu_count() or 1) if threads is None else threads
             folder = reproduce(out, settings, threads=count, resume=resume, progress=True)

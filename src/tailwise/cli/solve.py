@@ -1,47 +1,32 @@
-"""``tailwise solve``: the exact optimum of a table, or of a simulator that lists its outcomes."""
+"""``tailwise solve``: the exact optimum of a table, or of a simulator that lists its outcomes, for any objective."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailwise._progress import activity
-from tailwise._text import number
 from tailwise.cli import options as given
-from tailwise.cli.output import check_report, print_json, save_decision, say, show_table
+from tailwise.cli.output import measures, print_json, say, show_measures, show_plan
+
+if TYPE_CHECKING:
+    from tailwise.risk.objectives import Objective
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("solve")
+    @given.command(app, "solve")
     def solve(
+        *,
         model: given.Model,
-        beta: Annotated[
-            float | None,
-            typer.Option("--beta", "-b", help="Least ERM at this risk level: > 0 averse, 0 the mean, < 0 seeking."),
-        ] = None,
-        evar: Annotated[float | None, typer.Option(help="Least EVaR at this level: 0.95 for the worst 5 %.")] = None,
-        cvar: Annotated[float | None, typer.Option(help="Least CVaR of the total at this level.")] = None,
-        exceed: Annotated[
-            float | None, typer.Option(help="Least probability that the total exceeds this (rewards: falls short).")
-        ] = None,
-        nested_cvar: Annotated[
-            float | None, typer.Option(help="Least CVaR of CVaR at every step, at this level.")
-        ] = None,
-        within: Annotated[
-            float | None, typer.Option(help="Least mean such that --beta's ERM or --cvar's CVaR is within this budget.")
-        ] = None,
+        aim: given.Aim,
         state: given.State = None,
-        step: Annotated[int, typer.Option(help="Decide at this step h (with --beta).")] = 0,
+        step: given.Step = 0,
         iterations: Annotated[
             int | None,
             typer.Option(
-                "--iterations",
-                "-n",
-                parser=given.whole,
-                metavar="NUMBER",
+                "--iterations", "-n", parser=given.whole, metavar="NUMBER",
                 help="Do not solve: learn from so many episodes, as 1e4, and judge the plan on fresh ones. For models "
                 "that cannot list their outcomes; not with --beta alone.",
             ),
@@ -51,68 +36,77 @@ def register(app: typer.Typer) -> None:
         ] = 2000,
         seed: Annotated[int, typer.Option(help="Seed of all randomness, with -n.")] = 0,
         threads: given.Threads = 1,
-        horizon: given.Horizon = None,
-        discount: given.Discount = None,
-        report: given.Report = None,
-        json: given.Json = False,
-    ) -> None:
-        """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other aims."""
-        from tailwise.cli.aims import sample_aim, solve_aim
-        from tailwise.cli.models import find_state, load_model, load_solvable, load_table, state_text
+        output: given.Output,
+    ) -> None:  # fmt: skip
+        """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other objectives."""
+        from tailwise.cli.aims import first_plan
+        from tailwise.cli.models import begun_in, find_state, load_solvable
         from tailwise.errors import OptionError
+        from tailwise.evaluation import sampled_planning
+        from tailwise.models import TabularMDP, tabulate
         from tailwise.planners import ExactPlanner
+        from tailwise.risk.objectives import ERM, EVaR
 
-        check_report(report)
-        aims = {"beta": beta, "evar": evar, "cvar": cvar, "exceed": exceed, "nested-cvar": nested_cvar}
-        chosen = [name for name, value in aims.items() if value is not None]
-        if len(chosen) != 1:
-            found_aims = " and ".join(f"--{name}" for name in chosen) or "none"
-            raise OptionError(f"give one aim: --beta, --evar, --cvar, --exceed or --nested-cvar, not {found_aims}")
-        if within is not None and chosen[0] not in ("beta", "cvar"):
-            raise OptionError(f"--within goes with --beta (ERM) or --cvar, not with --{chosen[0]}")
+        output.check()
+        objective = aim.objective()
+        level = getattr(getattr(objective, "risk", objective), "level", 0.95)
         if iterations is not None:
             if step or state is not None:
                 raise OptionError("--iterations samples whole episodes: leave out --step and --state")
-            problem, amount = load_model(model, horizon=horizon, discount=discount), aims[chosen[0]]
-            sample_aim(problem, chosen[0], amount, within, iterations, episodes, seed, report=report, json=json)
+            problem, words = model.load(), {name: value for name, value in vars(aim).items() if value is not None}
+            limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed, "progress": True}
+            found = sampled_planning(problem, **words, **limits)
+            output.save(lambda: _sampled_report(found, problem, objective, limits))
+            if output.json:
+                content = {name: value for name, value in found.to_dict().items() if name != "returns"}
+                print_json({"model": getattr(problem, "name", ""), "sense": problem.sense, "seed": seed, **content})
+                return
+            say(str(found))
+            show_measures({"this policy": found.returns}, level)
+            say("An estimate: of outcomes too rare to be drawn it knows nothing.")
             return
-        if beta is None or within is not None:
-            if step:
-                raise OptionError(f"--{chosen[0]} is an aim for the whole total: it plans from step 0, not {step}")
-            table = load_table(model, horizon=horizon, discount=discount, state=state)
-            amount = float(aims[chosen[0]] or 0.0)
-            solve_aim(table, chosen[0], amount, within=within, threads=threads, report=report, json=json)
-            return
-        problem = load_solvable(model, horizon=horizon, discount=discount, beta=beta)
-        with activity("listing states"):
-            planner = ExactPlanner(problem, beta, threads=threads)
-        planner.reset(find_state(problem, state), step)
-        found, shown = planner.decision(progress=True), state_text(problem, planner.state)
-        if report is not None:
-            save_decision(found, report)
-        if json:
-            print_json(
-                {
-                    "model": problem.name, "horizon": problem.horizon, "discount": problem.discount,
-                    **found.to_dict(), "state": shown, "action": found.label, "action_id": found.action,
-                    "q_values": {row.label: row.erm for row in found.rows},  # by label, as "action" is
-                    "actions": [{"action": r.action, "label": r.label, "value": r.erm} for r in found.rows],
-                }
-            )  # fmt: skip
-            return
-        say(
-            f"{problem.name}  {planner.table.num_states} states, horizon {problem.horizon}, discount "
-            f"{problem.discount:g}; beta {beta:g}, numbers are {problem.sense}s"
+        if step and not isinstance(objective, ERM):
+            raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
+        problem, gap, totals = (
+            load_solvable(model, aim.beta if isinstance(objective, ERM) else None),
+            0.0,
+            dict[str, Any](),
         )
-        for note in getattr(problem, "notes", ()):
-            say(f"Note: {note}", "dim")
-        say(f"Optimal from state {shown} at step {step}: ERM {found.value:.9g}", "bold")
-        tied = [row.label for row in found.rows if row.action in found.optimal_actions]
-        if len(tied) > 1:
-            say(f"{len(tied)} actions tie: {', '.join(tied)}")
-        rows = [
-            (r.label, f"{r.erm:.9g}", number(abs(r.erm - found.value)), "yes" if r.label in tied else "")
-            for r in found.rows
-        ]
-        best = [row.label for row in found.rows].index(found.label)
-        show_table(("action", "ERM", "regret", "optimal"), rows, best=best)
+        if isinstance(objective, ERM):
+            planner = ExactPlanner(problem, objective.beta, threads=threads)
+            planner.reset(find_state(problem, state), step)
+            plan = planner.decision(progress=True)
+        else:  # of the whole total, from the first decision on
+            begun = begun_in(problem, state)
+            table = begun if isinstance(begun, TabularMDP) else tabulate(begun, progress=True)
+            plan, gap, totals = first_plan(table, objective, threads)
+        output.save_decision(plan)
+        if output.json:
+            content = {"gap": gap, "measures": {k: measures(law, level) for k, law in totals.items()}}
+            print_json({
+                "model": problem.name, "horizon": problem.horizon, "discount": problem.discount, **plan.to_dict(),
+                **content,
+            })  # fmt: skip
+            return
+        show_plan(problem, plan)
+        if gap:
+            say(f"No policy is better by more than {gap:.2g}.")
+        if totals:
+            show_measures(totals, level)
+        if objective.needs_accrued:
+            say("Its actions depend on what was paid so far; planning again for the rest is another objective.")
+        elif isinstance(objective, EVaR):
+            say(f"It is the policy of least ERM at beta {plan.beta:.6g}; keep to that beta at every step.")
+
+
+def _sampled_report(found: Any, model: Any, objective: Objective, limits: dict[str, Any]) -> Any:
+    from tailwise.report import literal, plans_report
+
+    said = (
+        f"{literal(str(found))} Of outcomes too rare to be drawn it knows nothing. Its actions depend on what was paid "
+        "so far."
+    )
+    used = {"objective": objective.words, **{name: limits[name] for name in ("iterations", "seed")}}
+    return plans_report(
+        f"Take {literal(found.label)}", said, [("this policy", found.returns)], model=model, settings=used
+    )

@@ -20,7 +20,7 @@ from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.intervals import Interval
 from tailwise.risk.objectives import Objective, as_objective
 
-MEASURES = ("erm", "mean", "std", "cvar", "quantile")
+MEASURES = ("mean", "std", "cvar", "quantile")
 
 
 class SampleInterval(Interval):
@@ -77,16 +77,20 @@ class Summary(Result):
         What the numbers are.
     episodes : int
         Number of episodes n.
-    beta : float
-        Risk level of ``erm``.
-    erm, mean, std, cvar_95, median, minimum, maximum : float
+    measure : str
+        What was asked for, as "ERM at beta 0.5".
+    value : float
+        That of the sample.
+    beta, erm : float or None
+        Risk level, and ``value`` again, where it is an ERM.
+    mean, std, cvar_95, median, minimum, maximum : float
         Measures of the sample.
     confidence : float
         Nominal coverage of the intervals.
     unseen : float
         An outcome of up to this probability may be missing from the sample; see :attr:`Returns.unseen`.
     estimates : tuple of SampleInterval
-        The measures that were asked for, with their intervals.
+        ``value`` and the measures that were asked for beside it, with their intervals.
     notes : tuple of str
         What the user should know of how the sample came about.
     """
@@ -94,8 +98,10 @@ class Summary(Result):
     label: str
     sense: Sense
     episodes: int
-    beta: float
-    erm: float
+    measure: str
+    value: float
+    beta: float | None
+    erm: float | None
     mean: float
     std: float
     cvar_95: float
@@ -241,20 +247,20 @@ class Returns(Shown, Measures):
 
     def summary(
         self,
-        beta: float,
+        objective: Objective | float,
         *,
         measures: tuple[str, ...] = MEASURES,
         confidence: float = 0.9,
         resamples: int = 10_000,
     ) -> Summary:
-        """Return the usual measures and the intervals of some.
+        """Return an objective of the sample and the usual measures, with intervals.
 
         Parameters
         ----------
-        beta : float
-            Finite risk level of the ERM.
+        objective : Objective or float
+            What is asked for, as :class:`tailwise.CVaR`; a number is the beta of an ERM.
         measures : tuple of str, default all
-            Which get an interval: of "erm", "mean", "std", "cvar" (at 95 %) and "quantile" (the median).
+            Which others get an interval: of "mean", "std", "cvar" (at 95 %) and "quantile" (the median).
         confidence, resamples
             As for :meth:`interval`.
 
@@ -263,23 +269,21 @@ class Returns(Shown, Measures):
         >>> from tailwise import backward_induction, domains, evaluate
         >>> mdp = domains.make("mdp-4")
         >>> returns = evaluate(mdp, backward_induction(mdp, 0.5), episodes=200, seed=0, label="the optimal policy")
-        >>> summary = returns.summary(0.5, measures=("erm",))
-        >>> summary.erm == returns.erm(0.5), round(summary.unseen, 3)
+        >>> summary = returns.summary(0.5, measures=())
+        >>> summary.value == returns.erm(0.5), round(summary.unseen, 3)
         (True, 0.015)
         >>> summary.estimates[0].target
         'ERM at beta 0.5 of the total cost of an episode played by the optimal policy'
         """
-        levels = {"cvar": 0.95, "quantile": 0.5}
-        estimates = tuple(
-            self.interval(
-                measure, beta=beta if measure == "erm" else None, level=levels.get(measure), confidence=confidence,
-                resamples=resamples,
-            )
-            for measure in measures
-        )  # fmt: skip
+        aim, levels = as_objective(objective), {"cvar": 0.95, "quantile": 0.5}
+        how: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
+        estimates = [self.interval(aim, **how)]
+        estimates += [self.interval(measure, level=levels.get(measure), **how) for measure in measures]
+        beta, value = getattr(aim, "beta", None), self.risk(aim)
         return Summary(
-            self.label, self.sense, self.episodes, beta, self.erm(beta), self.mean, self.std, self.cvar(0.95),
-            self.quantile(0.5), self.minimum, self.maximum, confidence, self.unseen, estimates, self.notes,
+            self.label, self.sense, self.episodes, aim.words, value, beta, None if beta is None else value, self.mean,
+            self.std, self.cvar(0.95), self.quantile(0.5), self.minimum, self.maximum, confidence, self.unseen,
+            tuple(estimates), self.notes,
         )  # fmt: skip
 
     def head(self, episodes: int) -> Returns:

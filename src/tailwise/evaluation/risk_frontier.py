@@ -123,7 +123,7 @@ class Frontier(Shown):
                 "first action": point.label + (" (dominated)" if point.dominated else ""),
                 "beta": span(point.low, point.high, 7), "mean": number(point.mean), "std": number(point.std),
                 "ERM": number(point.erm),
-                **{f"CVaR {level:.0%}": number(tail) for level, tail in zip(LEVELS, point.cvar, strict=True)},
+                **{f"CVaR {100 * level:g} %": number(tail) for level, tail in zip(LEVELS, point.cvar, strict=True)},
                 "worst": number(point.worst),
                 **({} if self.budget is None else {"worse than budget": number(point.exceedance)}),
                 "price": number(point.price),

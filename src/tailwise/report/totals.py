@@ -34,11 +34,11 @@ def evaluation_report(
     returns : Returns
         The episodes.
     summary : Summary
-        Their measures and intervals: ``returns.summary(beta)``.
+        Their measures and intervals: ``returns.summary(objective)``.
     model : TabularMDP or simulator
         What was played.
     optimum : float, optional
-        The exact optimal ERM, where it is known.
+        The exact optimum, where it is known.
     settings : mapping of str to object, optional
         What else should be known of how it was made, such as the seed.
 
@@ -52,12 +52,9 @@ def evaluation_report(
     'What the optimum pays on mdp-4'
     """
     who, what = literal(returns.label or "the planner"), literal(_name(model))
-    erm = summary.estimates[0] if summary.estimates else None
-    said = f"{returns.episodes:,} episodes. At beta {summary.beta:g} what {who} pays is as "
-    said += f"good as a sure {returns.sense} of **{number(summary.erm)}**"
-    if erm is not None and erm.measure.startswith("ERM"):
-        said += f", {_percent(summary.confidence)} interval {span(*erm)}"
-    blocks: list[Block] = [Paragraph(f"{said}. {_against(optimum, summary.erm, returns.sense)}".rstrip())]
+    said = f"{returns.episodes:,} episodes. The {literal(summary.measure)} of what {who} pays is "
+    said += f"**{number(summary.value)}**, {_percent(summary.confidence)} interval {span(*summary.estimates[0])}"
+    blocks: list[Block] = [Paragraph(f"{said}. {_against(optimum, summary.value, returns.sense)}".rstrip())]
     blocks.append(Table(
         ("measure", "value", f"{_percent(summary.confidence)} interval"),
         tuple((literal(e.measure), number(e.value), span(*e)) for e in summary.estimates),
@@ -65,7 +62,7 @@ def evaluation_report(
     blocks += [Paragraph(f"Note: {literal(note)}") for note in summary.notes]
     blocks.append(Paragraph(_unseen(summary)))
     blocks += _totals([(returns.label or "total", returns)], returns.sense, summary.beta)
-    blocks += made_with([*model_rows(model), ("beta", f"{summary.beta:g}"), *settings_rows(dict(settings or {}))])
+    blocks += made_with([*model_rows(model), ("objective", summary.measure), *settings_rows(dict(settings or {}))])
     return Document(f"What {who} pays on {what}", tuple(blocks))
 
 
@@ -98,17 +95,17 @@ def comparison_report(
     """
     first, summary, _ = rows[0]
     sense, beta, percent = first.sense, summary.beta, _percent(summary.confidence)
-    best = min(rows, key=lambda row: row[1].erm if sense == "cost" else -row[1].erm)
+    best = min(rows, key=lambda row: row[1].value if sense == "cost" else -row[1].value)
     clear = [literal(versus.first) for _, _, versus in rows[1:] if versus.is_clear]
     said = (
-        f"{first.episodes:,} episodes each, on common random numbers. **{literal(best[0].label)}** has the best ERM at "
-        f"beta {beta:g}: {number(best[1].erm)}. "
+        f"{first.episodes:,} episodes each, on common random numbers. **{literal(best[0].label)}** has the best "
+        f"{literal(summary.measure)}: {number(best[1].value)}. "
     )
     if len(rows) > 1:
         said += f"Clearly apart from {literal(first.label)}: {', '.join(clear) or 'none'}."
     cells = [
         (
-            literal(returns.label), number(found.erm), span(*found.estimates[0]), number(found.mean),
+            literal(returns.label), number(found.value), span(*found.estimates[0]), number(found.mean),
             number(found.cvar_95), f"{versus.difference:+.3g}", span(*versus.interval, 3),
             f"{versus.better}/{versus.equal}/{versus.worse}",
         )
@@ -116,7 +113,7 @@ def comparison_report(
     ]  # fmt: skip
     columns = (
         "planner",
-        "ERM",
+        "value",
         f"{percent} interval",
         "mean",
         "CVaR 95%",
@@ -125,21 +122,22 @@ def comparison_report(
         "+/=/-",
     )
     blocks: list[Block] = [
-        Paragraph(f"{said} {_against(optimum, best[1].erm, sense)}".rstrip()),
+        Paragraph(f"{said} {_against(optimum, best[1].value, sense)}".rstrip()),
         Table(columns, tuple(cells)),
         charts.intervals(
-            [(returns.label, found.erm, *found.estimates[0]) for returns, found, _ in rows], exact=optimum,
-            xlabel=f"ERM at beta {beta:g} ({sense}s)",
-            caption=f"ERM of each planner with its {percent} interval." + (" Dotted: the optimum." if optimum else ""),
+            [(returns.label, found.value, *found.estimates[0]) for returns, found, _ in rows], exact=optimum,
+            xlabel=f"{summary.measure} ({sense}s)",
+            caption=f"{literal(summary.measure)} of each planner with its {percent} interval."
+            + (" Dotted: the optimum." if optimum else ""),
         ),
         Bullets((
-            "**minus the first**: its ERM minus that of the first row, episodes paired.",
+            "**minus the first**: its value minus that of the first row, episodes paired.",
             "**+/=/-**: episodes in which it did better than, as well as, and worse than the first.",
         )),
         *[Paragraph(f"Note: {literal(note)}") for note in dict.fromkeys(n for _, s, _ in rows for n in s.notes)],
         Paragraph(_unseen(summary)),
         *_totals([(returns.label, returns) for returns, _, _ in rows], sense, beta),
-        *made_with([*model_rows(model), ("beta", f"{beta:g}"), *settings_rows(dict(settings or {}))]),
+        *made_with([*model_rows(model), ("objective", summary.measure), *settings_rows(dict(settings or {}))]),
     ]  # fmt: skip
     return Document(f"{len(rows)} planners on {literal(_name(model))}", tuple(blocks))
 
@@ -225,10 +223,10 @@ def _totals(parts: Sequence[tuple[str, Measures]], sense: str, beta: float | Non
     ]  # fmt: skip
 
 
-def _against(optimum: float | None, erm: float, sense: str) -> str:
+def _against(optimum: float | None, value: float, sense: str) -> str:
     if optimum is None:
         return ""
-    loss = erm - optimum if sense == "cost" else optimum - erm
+    loss = value - optimum if sense == "cost" else optimum - value
     side = "above" if (loss >= 0.0) == (sense == "cost") else "below"
     luck = "" if loss >= 0.0 else ", which is luck: no planner is better than the optimum"
     return f"The exact optimum is {number(optimum)}; the episodes came out {number(abs(loss), 3)} {side} it{luck}."

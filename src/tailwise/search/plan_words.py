@@ -121,7 +121,7 @@ class SaysItself(Shown):
     @property
     def worth(self) -> str:
         """What the plan is worth, or the bounds of that where they are what is known."""
-        return span(self.lower, self.upper) if self.is_bounded else number(self.value)
+        return span(self.lower, self.upper) if self.is_bounded else number(self.value, 9 if self.is_exact else 6)
 
     @property
     def headline(self) -> str:
@@ -178,11 +178,11 @@ class SaysItself(Shown):
     @property
     def work(self) -> str:
         """What it took, and why it ended."""
-        trees = f" in {self.trees} trees" if self.trees > 1 else ""
-        return (
-            f"{self.method}: {self.iterations:,} {self.unit}, {self.simulator_steps:,} simulated steps, "
-            f"{self.nodes:,} nodes{trees}, {self.bytes / 1e6:.1f} MB, {self.seconds:.2f} s; {self.stopped.message}"
-        )
+        counts = {self.unit: self.iterations, "simulated steps": self.simulator_steps, "nodes": self.nodes}
+        done = "".join(f"{count:,} {name}, " for name, count in counts.items() if count)
+        trees = f"{self.trees} trees, " if self.trees > 1 else ""
+        size = f"{self.bytes / 1e6:.1f} MB, {self.seconds:.2f} s"
+        return f"{self.method}, {done}{trees}{size}; {self.stopped.message}"
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -193,15 +193,17 @@ class SaysItself(Shown):
             value = "as good as"
         elif bounded:
             value = "estimate"
+        tried = any(row.visits for row in self.rows)
         has_interval = not exact and self.certainty_equivalent is None
         cells: dict[str, Callable[[ActionRow], str]] = {
-            value: lambda row: MISSING if bounded and self.proven else number(row.value),
+            value: lambda row: MISSING if bounded and self.proven else number(row.value, 9 if exact else 6),
             f"{self.measure} is in" if bounded else "90 % interval": lambda row: (
                 span(*row.interval) if has_interval and (bounded or row.interval.low < row.interval.high) else MISSING
             ),
+            "regret": lambda row: number(self.worse_by(row.value, self.value)) if exact else MISSING,
             "P(best)": lambda row: number(row.probability_best, 2),
-            "visits" if self.unit == "iterations" else self.unit: lambda row: f"{row.visits:,}",
-            "share": lambda row: MISSING if exact else share(row.share),
+            "visits" if self.unit == "iterations" else self.unit: lambda row: f"{row.visits:,}" if tried else MISSING,
+            "share": lambda row: MISSING if exact or not tried else share(row.share),
             "mean": lambda row: number(row.mean),
             "std": lambda row: number(row.std),
             "min": lambda row: number(row.minimum),
@@ -220,7 +222,7 @@ class SaysItself(Shown):
         if self.is_exact:
             tied = [row.label for row in self.rows if row.action in self.optimal_actions]
             more = f" {len(tied)} actions are equally good: {listed(tied)}." if len(tied) > 1 else ""
-            return (f"The {self.measure} of each action is exact; nothing of it was sampled.{more}",)
+            return (f"The {self.measure} of each action is exact, by {self.method}; nothing was sampled.{more}",)
         if self.is_bounded:
             loss = f"could be worse than the best by {number(self.possible_loss, 3)} at most"
             proof = "is proven best" if self.proven else f"has the best estimate, is not proven best, and {loss}"
