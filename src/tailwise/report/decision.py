@@ -180,7 +180,7 @@ def _settings(plan: Plan) -> list[Block]:
     rows: list[tuple[str, str]] = []
     origin: Any = plan.origin
     if origin is not None:
-        rows += model_rows(getattr(origin.model, "model", origin.model))
+        rows += model_rows(origin.model)
         rows += settings_rows(origin.settings)
         rows.append(("seed", origin.seed))
     else:

@@ -33,7 +33,7 @@ _ARROWS = {
 def policy_chart(solution: Solution, step: int = 0) -> Chart:
     """Return the chart of a policy; see :func:`tailwise.report.plots.policy`."""
     mdp = solution.mdp
-    solution._check(step)
+    solution.act(mdp.start, step)  # raises where there is no such step
     reached = reachable(mdp)
     places = _grid(mdp)
     if places is not None:

@@ -236,7 +236,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """Return what a plan's report says of where it comes from: all options, those that were not given too."""
         settings = self.get_params() | (vars(self.options) if self.options is not None else {})
         settings.pop("options", None)
-        return Origin(self.model, settings, self._seed_text)
+        return Origin(self.problem, settings, self._seed_text)
 
     # ------------------------------------------------------ copying and saving
 

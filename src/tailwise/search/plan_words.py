@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tailwise._shown import Shown
 from tailwise._text import MISSING, listed, number, share, span
 from tailwise.models.contract import Sense
+from tailwise.models.simulator import state_label
 from tailwise.search.action_rows import ActionRow
 
 _MOST_ROWS = 16  # of a text; tables have all
@@ -115,8 +116,7 @@ class SaysItself(Shown):
         """The root's state, as the model names it."""
         if self.tree is not None and self.is_erm:
             return str(self.tree.binding.state_name(self.state))
-        name = None if self.origin is None else getattr(self.origin.model, "state_name", None)
-        return str(self.state) if name is None else str(name(self.state))
+        return str(self.state) if self.origin is None else state_label(self.origin.model, self.state)
 
     @property
     def worth(self) -> str:
