@@ -26,10 +26,10 @@ from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
 from tailwise.planners.protocol import as_plan, takes
 from tailwise.report.recording import Recorder
+from tailwise.risk.objectives import ERM
 from tailwise.search import Plan
 from tailwise.search.plan import Trajectory
 
-_OFFERED = ("auto", "exact", "bounded", "learned", "tree", "erm-mcts", "acc-mcts", "uct")
 _FRONTIER = "laying out the frontier"
 _EPISODES = 50  # of each beta on the frontier of a simulator
 
@@ -132,9 +132,8 @@ class Session:
         require_model(model)
         self.model = model
         self.is_table = isinstance(model, TabularMDP)
-        named = {kind.name for kind in list_planners() if kind.works_on(model)}
-        self.planners = tuple(name for name in (*_OFFERED, planner) if name == "auto" or name in named)
-        self.planners = tuple(dict.fromkeys((*self.planners, planner)))
+        kinds = (kind.name for kind in list_planners() if kind.works_on(model) and kind.pursues(ERM(beta)))
+        self.planners = tuple(dict.fromkeys(("auto", *kinds, planner)))
         self._is_solved = self.is_table and choose_kind(model, 0.0)[0].name == "exact"
         self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
         self._lock = threading.RLock()
