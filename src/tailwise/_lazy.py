@@ -6,12 +6,22 @@ import ast
 import importlib
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+
+
+class _Package(ModuleType):
+    """A package whose module ``name`` never hides the function ``name`` that it holds: Python binds it when loaded."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_own = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
+        super().__setattr__(name, getattr(value, name, value) if is_own else value)
 
 
 def lazy(package: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package: what it imports for type checkers is where its names are."""
     homes: dict[str, str] = {}
+    sys.modules[package].__class__ = _Package
 
     def get(name: str) -> Any:
         if not homes:
