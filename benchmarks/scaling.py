@@ -90,7 +90,7 @@ def reports(quick: bool) -> dict[str, Any]:
     """Bytes of a report, and what receiving and merging costs."""
     search = ErmMcts(domains.make("grid-mdp"), 0.1, seed=0)
     search.plan(iterations=10_000)
-    part = search._statistics(np.zeros(4, np.int64))
+    part = search.statistics(np.zeros(4, np.int64))
     sizes, merges = {}, {}
     for trees in (1, 100, 1000):
         most = max(1, 4096 // trees)

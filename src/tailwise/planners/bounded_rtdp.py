@@ -227,13 +227,14 @@ class BoundedRtdp(AnytimeSearch[Plan]):
 
     # ---------------------------------------------------------------- planning
 
-    def _counters(self) -> Ints:
+    def counters(self) -> Ints:
+        """Return what has been counted so far."""
         return self._search.counters
 
     def _first_chunk(self) -> int:
         return 1
 
-    def _prepare(self, iterations: int | None) -> None:
+    def prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels before the clock starts."""
         global _is_compiled
         if not _is_compiled:

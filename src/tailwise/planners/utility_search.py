@@ -133,9 +133,10 @@ class UtilitySearch(TreeSearch):
             return super()._single_thread_reason()
         return "the view of a simulator with accrued costs is plain Python, which keeps to one"
 
-    def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
+    def merged_plan(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
+        """Return the plan that trees at this root make together, in utilities."""
         with np.errstate(over="ignore"):  # near its limit a utility's spread is infinite, and so is the interval
-            plan = super()._plan_of(parts, seconds, stopped)
+            plan = super().merged_plan(parts, seconds, stopped)
         utility, rows, sure = self.model.utility, plan.rows, None
         if isinstance(utility, ExponentialUtility):
             sure = utility.inverse(plan.value)

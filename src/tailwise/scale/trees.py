@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tailwise._progress import PlanProgress, followed_plan
-from tailwise._random import seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, WorkersLostError
 from tailwise.evaluation.streams import child
@@ -50,23 +49,23 @@ class TreeJob:
     def begin(self) -> None:
         """Root the search and compile the kernel."""
         AnytimeSearch.reset(self._search, *self._root)
-        self._search._prepare(1)
+        self._search.prepare(1)
 
     def run(self, task: int, seconds: float) -> Report:
         """Grow a tree for some time, and report what it knows of its root."""
         if task != self._task:
             seed = self._seed if task == 0 else child(self._seed, task - 1)
-            self._tree = self._search._new_tree(seed, self._search._limits)
-            self._task, self._used, self._begun = task, 0.0, self._tree._counters().copy()
+            self._tree = self._search.new_tree(seed)
+            self._task, self._used, self._begun = task, 0.0, self._tree.counters().copy()
         left = None
         if self._iterations is not None:
             share = (self._iterations + self._trees - 1 - task) // self._trees
-            left = share - self._tree._done_since(self._begun)
+            left = share - self._tree.done_since(self._begun)
         allowed = seconds if self._seconds is None else min(seconds, self._seconds - self._used)
         begun = time.perf_counter()
         stopped = self._tree.plan(left, max(allowed, 1e-3)).stopped
         self._used += time.perf_counter() - begun
-        found = self._tree._statistics(self._begun)
+        found = self._tree.statistics(self._begun)
         is_over = self._seconds is not None and self._used >= self._seconds - 1e-3
         is_final = stopped is not StopReason.SECONDS or is_over
         most = max(1, _SAMPLES // self._trees)
@@ -133,7 +132,7 @@ def plan(
     """
     if not isinstance(search, TreeSearch):
         raise OptionError(f"{type(search).__name__} is no search of trees; use ErmMcts, AccMcts, NluMcts or Uct")
-    search._require_decision()
+    search.require_decision()
     follow = followed_plan(progress, iterations, seconds)
     if iterations is None and seconds is None and until is None:
         raise OptionError("plan needs a limit: iterations=, seconds= or until=")
@@ -142,8 +141,8 @@ def plan(
         count = size if trees is None else integer(trees, "trees", low=1)
         total = None if iterations is None else integer(iterations, "iterations", low=count, hint="one for each tree")
         each = None if limit is None else limit / -(-count // size)  # where trees have to take turns
-        root = search._binding.state(search._handle), search.step
-        job = TreeJob(search, root, seed_sequence(search._seed), count, total, each)
+        root = search.root_state, search.step
+        job = TreeJob(search, root, search.seed, count, total, each)
         content = packed(job, search.problem, model_path)
 
         def so_far(found: Gathered) -> Plan:
@@ -171,5 +170,5 @@ def _merged(search: TreeSearch, found: Gathered, count: int) -> Plan:
     stopped = found.stopped
     if stopped is StopReason.ITERATIONS:  # all trees are done: why they ended
         stopped = next((reason for _, reason in contents if reason is not stopped), stopped)
-    plan = search._plan_of(parts, found.seconds, stopped)
-    return dataclasses.replace(plan, notes=found.notes(count, "trees"), tree=None, origin=search._plan_origin())
+    plan = search.merged_plan(parts, found.seconds, stopped)
+    return dataclasses.replace(plan, notes=found.notes(count, "trees"), tree=None, origin=search.plan_origin())

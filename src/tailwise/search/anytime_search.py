@@ -115,7 +115,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             If the horizon was reached already.
         """
         with self._turn:
-            self._require_decision()
+            self.require_decision()
             for one in self._trees:
                 one._follow(action, state)
 
@@ -127,7 +127,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         else:
             self._move_root(position, handle, h)
 
-    def _require_decision(self) -> None:
+    def require_decision(self) -> None:
+        """Raise ``OptionError`` if the horizon is reached."""
         if self._step >= self.model.horizon:
             raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
 
@@ -195,14 +196,14 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         notes = one_thread(threads, alone) if alone else ()
         count = 1 if alone else thread_count(threads)
         with self._turn:
-            self._require_decision()
+            self.require_decision()
             keeper = None if checkpoint is None else Checkpoint(self, checkpoint, every)
             before = [] if keeper is None else keeper.resume(count, iterations)
             trees = self._trees[:count] if before else self._working_trees(count)
-            before = before or [one._counters().copy() for one in self._trees]
-            counts = [functools.partial(one._done_since, old) for one, old in zip(trees, before, strict=False)]
+            before = before or [one.counters().copy() for one in self._trees]
+            counts = [functools.partial(one.done_since, old) for one, old in zip(trees, before, strict=False)]
             for k, one in enumerate(trees):
-                one._prepare(None if iterations is None else (iterations + count - 1 - k) // count - counts[k]())
+                one.prepare(None if iterations is None else (iterations + count - 1 - k) // count - counts[k]())
             begun = time.perf_counter()
 
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
@@ -227,12 +228,13 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             if self.reason:  # who chose should hear of it
                 notes += tuple(note for note in getattr(self.model, "notes", ()) if note.startswith(AS_IF_SEEN))
             found: dict[str, Any] = {"planner": self.kind if self.reason else "", "reason": why}
-            return dataclasses.replace(plan, notes=plan.notes + notes, origin=self._plan_origin(), **found)
+            return dataclasses.replace(plan, notes=plan.notes + notes, origin=self.plan_origin(), **found)
 
-    def _done_since(self, before: NDArray[np.int64]) -> int:
-        return int(self._counters()[self._iterations_at] - before[self._iterations_at])
+    def done_since(self, before: NDArray[np.int64]) -> int:
+        """Return the iterations done since the counters were ``before``."""
+        return int(self.counters()[self._iterations_at] - before[self._iterations_at])
 
-    def _plan_origin(self) -> Origin:
+    def plan_origin(self) -> Origin:
         """Return what a plan's report says of where it comes from: all options, those that were not given too."""
         settings = self.get_params() | (vars(self.options) if self.options is not None else {})
         settings.pop("options", None)
@@ -350,11 +352,11 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """Root the search at the state to which the action at ``position`` led."""
         raise NotImplementedError
 
-    def _prepare(self, iterations: int | None) -> None:
+    def prepare(self, iterations: int | None) -> None:
         """Compile and make room, before the clock starts."""
         raise NotImplementedError
 
-    def _counters(self) -> NDArray[np.int64]:
+    def counters(self) -> NDArray[np.int64]:
         """Return what has been counted so far, iterations among it."""
         raise NotImplementedError
 

@@ -98,7 +98,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         OptionError
             If the horizon is reached: no decision is left.
         """
-        self._require_decision()
+        self.require_decision()
         return NodeView(TreeReader(self._tree, self._binding, self.model.sense), self._tree.root, self._step)
 
     def _root_at(self, handle: int, step: int) -> None:
@@ -172,7 +172,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         Whatever more the search may take of ``max_nodes`` and ``max_memory`` is divided among them evenly.
         """
         while (missing := count - 1 - len(self._others)) > 0:
-            self._others.append(self._new_tree(self._seed.spawn(1)[0], self._spare(missing)))
+            self._others.append(self.new_tree(self._seed.spawn(1)[0], self._spare(missing)))
         trees = self._trees[:count]
         if self._others:
             spare = self._spare(count)
@@ -180,11 +180,22 @@ class TreeSearch(AnytimeSearch[Plan]):
                 one._tree.limit(spare.plus(one._tree.num_nodes, one._num_bytes))
         return trees
 
-    def _new_tree(self, seed: Seed, limits: Limits) -> Self:
-        """Return a search with a fresh tree at this one's root."""
+    @property
+    def root_state(self) -> Any:
+        """State of the root as ``model`` names it, which may be a view of the problem."""
+        return self._binding.state(self._handle)
+
+    @property
+    def seed(self) -> np.random.SeedSequence:
+        """The seed that this tree draws from; further trees have its children."""
+        return seed_sequence(self._seed)
+
+    def new_tree(self, seed: Seed, limits: Limits | None = None) -> Self:
+        """Return a search with a fresh tree at this one's root, within its own limits if none are given."""
+        limits = self._limits if limits is None else limits
         other = self._started(seed)
         other._rules = self._new_rules()
-        handle = other._binding.handle(self._binding.state(self._handle))
+        handle = other._binding.handle(self.root_state)
         other._plant(handle, self._step, limits)
         return other
 
@@ -231,13 +242,15 @@ class TreeSearch(AnytimeSearch[Plan]):
 
     # ---------------------------------------------------------------- planning
 
-    def _prepare(self, iterations: int | None) -> None:
+    def prepare(self, iterations: int | None) -> None:
+        """Compile and make room for so many iterations."""
         self._search = self._compiled()
         self._keep_samples(iterations)
         for reader in self._take_readers():
             reader.settle()
 
-    def _counters(self) -> NDArray[np.int64]:
+    def counters(self) -> NDArray[np.int64]:
+        """Return what has been counted so far: iterations, steps, and the place of a failure."""
         return self._trace.totals
 
     def _compiled(self) -> Any:
@@ -286,7 +299,7 @@ class TreeSearch(AnytimeSearch[Plan]):
                 self._binding.fail(handle, position, self._step)
         return None
 
-    def _statistics(self, before: NDArray[np.int64]) -> RootStatistics:
+    def statistics(self, before: NDArray[np.int64]) -> RootStatistics:
         """Return what this tree knows of its root."""
         tree, trace = self._tree, self._trace
         return RootStatistics(
@@ -295,17 +308,17 @@ class TreeSearch(AnytimeSearch[Plan]):
             counts=trace.counts.copy(),
             moments=trace.actions.copy(),
             samples=tuple(latest[:n].copy() for latest, n in zip(trace.latest, trace.counts.tolist(), strict=True)),
-            iterations=self._done_since(before),
+            iterations=self.done_since(before),
             simulator_steps=int(trace.totals[1] - before[1]),
             nodes=tree.num_nodes,
             num_bytes=self._num_bytes,
         )
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        parts = [tree._statistics(old) for tree, old in zip(self._trees, before, strict=True)]
-        return self._plan_of(parts, time.perf_counter() - begun, stopped)
+        parts = [tree.statistics(old) for tree, old in zip(self._trees, before, strict=True)]
+        return self.merged_plan(parts, time.perf_counter() - begun, stopped)
 
-    def _plan_of(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
+    def merged_plan(self, parts: list[RootStatistics], seconds: float, stopped: StopReason) -> Plan:
         """Return the plan that trees at this root make together."""
         sense, binding, beta = self.model.sense, self._binding, float(self._settings.betas[self._step])
         found = merged(parts, beta)

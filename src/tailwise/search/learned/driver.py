@@ -125,7 +125,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def retarget(self, beta: float) -> None:
         """Search for another risk level from here on; what was drawn is kept, what was concluded from it is not."""
         with self._turn:
-            self._require_decision()
+            self.require_decision()
             self.options = dataclasses.replace(self.options, beta=beta)
             self._rules = compile_rules(self.options, self._horizon, float(self.model.discount))
             self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
@@ -174,13 +174,14 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     # ---------------------------------------------------------------- planning
 
-    def _counters(self) -> NDArray[np.int64]:
+    def counters(self) -> NDArray[np.int64]:
+        """Return what has been counted so far."""
         return self._scratch.work
 
     def _kernel_parts(self) -> tuple[Any, ...]:
         return self._binding.data, self._known, self._nodes, self._rules, self._scratch
 
-    def _prepare(self, iterations: int | None) -> None:
+    def prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels for this kind of model, before the clock starts."""
         kind = type(self._binding.data)
         if kind in _compiled_kinds or config.DISABLE_JIT:
