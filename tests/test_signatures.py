@@ -60,5 +60,5 @@ def test_the_model_comes_first_and_what_is_wanted_second(name):
 
 def test_a_planner_is_named_by_kind():
     for name, parameters in FOUND.items():
-        if "planner" in parameters and not name.startswith("explore."):
+        if "planner" in parameters:
             assert parameters["planner"].default != "auto", f"{name}(planner='auto'): call it kind"

@@ -131,7 +131,7 @@ def test_answers_that_take_longer_than_a_tick_arrive(browser, monkeypatch):
 
 
 def test_bounds_are_shown_as_bounds():
-    session = Session(domains.make("inventory"), beta=0.05, planner="bounded", iterations=5)
+    session = Session(domains.make("inventory"), beta=0.05, kind="bounded", iterations=5)
     assert session.wait(60.0)
     view = session.view()
     plan = view.moment.plan
@@ -233,7 +233,7 @@ def test_labels_stay_text(browser):
 def test_a_model_that_fails_is_explained(browser):
     model = Line()
     model.is_broken = True
-    with served(model, planner="tree", iterations=50) as server:
+    with served(model, kind="tree", iterations=50) as server:
         browser.open(server.address)
         browser.wait("return document.querySelector('#alert').textContent.includes('the bridge is out')")
         model.is_broken = False

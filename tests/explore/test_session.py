@@ -32,7 +32,7 @@ def test_beta_changes_the_action_at_the_switch_point():
 
 def test_the_exact_optimum_stands_beside_a_search():
     mdp = domains.make("grid-mdp")
-    session = Session(mdp, beta=0.5, planner="tree", iterations=100)
+    session = Session(mdp, beta=0.5, kind="tree", iterations=100)
     view = settled(session)
     assert view.moment.exact.value == backward_induction(mdp, 0.5).value
     assert view.moment.trajectory.iterations[-1] == 100
@@ -103,7 +103,7 @@ def test_another_first_state():
 
 @pytest.mark.compiled
 def test_a_search_can_be_cancelled_and_goes_on():
-    session = Session(domains.make("grid-mdp"), beta=0.05, planner="tree", iterations=10**9)
+    session = Session(domains.make("grid-mdp"), beta=0.05, kind="tree", iterations=10**9)
     while session.view().moment.plan is None:
         assert not session.wait(0.05)
     session.cancel()
@@ -118,7 +118,7 @@ def test_a_search_can_be_cancelled_and_goes_on():
 
 @pytest.mark.compiled
 def test_simulators_are_explored_too():
-    session = Session(Line(), beta=1.0, iterations=300, planner="tree")
+    session = Session(Line(), beta=1.0, iterations=300, kind="tree")
     view = settled(session)
     assert view.moment.plan.label == "leave"
     assert view.frontier is None  # it takes a while, and is made when it is asked for
@@ -133,7 +133,7 @@ def test_simulators_are_explored_too():
 @pytest.mark.compiled
 def test_a_failing_model_is_explained_and_the_session_lives():
     model = Line()
-    session = Session(model, beta=1.0, iterations=50, planner="tree")
+    session = Session(model, beta=1.0, iterations=50, kind="tree")
     settled(session)
     model.is_broken = True
     session.search_on()

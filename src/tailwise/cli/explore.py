@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         explore(
             problem,
             beta=beta,
-            planner=planner,
+            kind=planner,
             seed=seed,
             port=port,
             open_browser=not no_browser,

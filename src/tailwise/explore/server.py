@@ -27,7 +27,7 @@ def explore(
     *,
     beta: float = 0.0,
     iterations: int = 2000,
-    planner: str = "auto",
+    kind: str = "auto",
     seed: int = 0,
     port: int = 0,
     open_browser: bool = True,
@@ -43,7 +43,7 @@ def explore(
         Risk level to begin with.
     iterations : int, default 2000
         Iterations of each decision, to begin with.
-    planner : str, default "auto"
+    kind : str, default "auto"
         A name of :func:`tailwise.planners.list_planners`, to begin with.
     seed : int, default 0
         Of the planner and of what happens in the episodes.
@@ -62,7 +62,7 @@ def explore(
         If the port is taken.
     """
     require("dash", "explore", "the explorer")
-    session = Session(model, beta=beta, iterations=iterations, planner=planner, seed=seed)
+    session = Session(model, beta=beta, iterations=iterations, kind=kind, seed=seed)
     server = PageServer(session, port=port)
     announce(f"exploring {model_name(model)} at {server.address} (Ctrl-C ends it)")
     try:

@@ -102,7 +102,7 @@ class Session:
         Risk level at step 0.
     iterations : int, default 2000
         Iterations of each decision.
-    planner : str, default "auto"
+    kind : str, default "auto"
         A name of :func:`tailwise.planners.list_planners`.
     seed : int, default 0
         Of the planner and of what happens.
@@ -127,13 +127,13 @@ class Session:
     """
 
     def __init__(
-        self, model: Any, *, beta: float = 0.0, iterations: int = 2000, planner: str = "auto", seed: int = 0
+        self, model: Any, *, beta: float = 0.0, iterations: int = 2000, kind: str = "auto", seed: int = 0
     ) -> None:
         require_model(model)
         self.model = model
         self.is_table = isinstance(model, TabularMDP)
-        kinds = (kind.name for kind in list_planners() if kind.works_on(model) and kind.pursues(ERM(beta)))
-        self.planners = tuple(dict.fromkeys(("auto", *kinds, planner)))
+        kinds = (one.name for one in list_planners() if one.works_on(model) and one.pursues(ERM(beta)))
+        self.planners = tuple(dict.fromkeys(("auto", *kinds, kind)))
         self._is_solved = self.is_table and choose_kind(model, 0.0)[0].name == "exact"
         self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
         self._lock = threading.RLock()
@@ -142,7 +142,7 @@ class Session:
         self._version, self._episode, self._planner = 0, -1, None
         self._recorder = Recorder()
         self._frontiers: dict[Any, Frontier] = {}
-        first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), planner, model.start)
+        first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), kind, model.start)
         self._check(first)
         self._settings = first
         self.restart()
