@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._random import generator, stream_words
-from tailwise.bindings import adapter_source as faults
+from tailwise.bindings import adapters as faults
 from tailwise.bindings import callback_model as shared
 from tailwise.bindings import native
 from tailwise.bindings.compiled_adapters import compile_adapters

@@ -1,42 +1,24 @@
-"""Machine code for a user's functions: three C functions with the kernel's one signature.
-
-The adapters are written out as Python source for the state's fields and compiled around the user's own
-functions, which are compiled first and by themselves, so that a failure names the user's line.
-"""
+"""The functions of a user, compiled first and by themselves: a failure names the line. Then their adapters."""
 
 from __future__ import annotations
 
-import builtins
 import linecache
 import re
 import types as python_types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from numba import cfunc, njit, types
+from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 
 from tailwise._function_key import NoKeyError, function_key, names
-from tailwise.bindings import callback_model as shared
-from tailwise.bindings import kernel_model, native
-from tailwise.bindings.adapter_source import adapter_source
-from tailwise.bindings.intern import bits_float, float_bits
+from tailwise.bindings.adapters import Adapters, UserFunctions, make_adapters
 from tailwise.bindings.options import SimulationOptions
 from tailwise.errors import ModelError
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.contract import LARGEST_COST
-from tailwise.models.simulator import MAX_ACTIONS, model_name
+from tailwise.models.simulator import model_name
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_SIGNATURE = types.int64(types.int64, types.int64, types.int64, types.int64)
-
-
-class Adapters(NamedTuple):
-    """The compiled functions; ``address`` of each goes to the kernel."""
-
-    count: Any
-    step: Any
-    roll: Any
 
 
 def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
@@ -51,7 +33,7 @@ def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Ad
     if mine not in model.adapters:
         key = _content(model, options)
         if key is None or key not in _COMPILED:
-            made = _compile(model, options)
+            made = make_adapters(model, _user_functions(model, options))
             if key is not None:
                 _COMPILED[key] = made
         model.adapters[mine] = made if key is None else _COMPILED[key]
@@ -73,38 +55,14 @@ def _content(model: CompiledSimulator, options: SimulationOptions) -> Any:
     return keys, model.fields, model.is_tuple, model.sense, model.num_actions
 
 
-def _compile(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
-    scope = _user_functions(model, options)
-    constants = {"DONE": kernel_model.DONE, "GO_ON": kernel_model.GO_ON, "MAX_ACTIONS": MAX_ACTIONS}
-    for name in ("STATUS", "NEXT", "STEPS", "HORIZON", "WORDS", "SCRATCH", "NUMBERS", "COST", "DISCOUNT"):
-        constants[name] = getattr(shared, name)
-    for name in ("FAULT", "FAULT_ACTION", "FAULT_STEP", "GENERATOR", "SAVED_STREAM"):
-        constants[name] = getattr(shared, name)
-    scope |= constants | {"WIDTH": len(model.fields)}
-    scope |= {"float_bits": float_bits, "bits_float": bits_float, "LARGEST_COST": LARGEST_COST}
-    for name in ("load_word", "store_word", "load_float", "store_float", "generator_at"):
-        scope[name] = getattr(native, name)
-    source = adapter_source(model, options)
-    builtins.exec(compile(source, f"<adapters of {model_name(model)}>", "exec"), scope)
-    inline: Any = njit(forceinline=True)
-    for name in ("load_state", "fail", "save_stream"):
-        scope[name] = inline(scope[name])
-    compiler: Any = cfunc
-    return Adapters(*(compiler(_SIGNATURE)(scope[f"{name}_adapter"]) for name in ("count", "step", "roll")))
-
-
-# ------------------------------------------------------------- the user's part
-
-
-def _user_functions(model: CompiledSimulator, options: SimulationOptions) -> dict[str, Any]:
+def _user_functions(model: CompiledSimulator, options: SimulationOptions) -> UserFunctions:
     """Compile each of the user's functions by itself; check what it returns."""
     fields = [types.int64 if kind is int else types.float64 for kind in model.fields]
     state: Any = types.Tuple(fields) if model.is_tuple else fields[0]
     whole, rng = types.int64, types.npy_rng
-    done: dict[str, Any] = {}
-    step = _compiled(model, "step", model.step, (state, whole, rng))
-    _check_step(model, step[1], fields)
-    done["step"] = step[0]
+    done: dict[str, Any] = dict.fromkeys(UserFunctions._fields)
+    done["step"], returned = _compiled(model, "step", model.step, (state, whole, rng))
+    _check_step(model, returned, fields)
     number = (types.Integer, types.Boolean, types.Float)
     wanted = {
         "actions": (model.actions if model.num_actions is None else None, (state,), (types.Integer,)),
@@ -120,7 +78,7 @@ def _user_functions(model: CompiledSimulator, options: SimulationOptions) -> dic
         if not isinstance(returned, kinds):
             expected = "an int" if kinds == (types.Integer,) else "a number"
             raise ModelError(f"{name} of {model_name(model)} returns {returned}; expected {expected}")
-    return done
+    return UserFunctions(**done)
 
 
 def _compiled(

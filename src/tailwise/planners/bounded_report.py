@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,14 @@ from tailwise.planners.outcome_model import OutcomeModel, OutcomeTable
 _MOST_EPISODES, _FEWEST_EPISODES, _STEPS = 4_096, 64, 2**18
 
 
+class Guesses(NamedTuple):
+    """What the sweep fills in; NaN where nothing is known."""
+
+    values: NDArray[np.float64]  # (capacity,) of the nodes
+    relative: NDArray[np.float64]  # (S,) r of the states
+    found: NDArray[np.float64]  # (A,) of the root's actions
+
+
 def estimate(
     table: OutcomeTable, nodes: Nodes, search: SearchState, order: NDArray[np.int64], most: int
 ) -> NDArray[np.float64]:
@@ -70,25 +78,25 @@ def estimate(
     if steps.size > most:
         last = max(int(steps[0]), int(steps[most]) - 1)
     reached = int(np.searchsorted(steps, last + 1, "right"))
-    values, relative = np.full(nodes.low.size, np.nan), np.full(table.first_rows.size, np.nan)
-    found = np.full(search.root_low.size, np.nan)
-    sweep(table, nodes, search, order[:reached], values, relative, last, found)
-    estimates: NDArray[np.float64] = np.clip(found, search.root_low, search.root_high)
+    sizes = nodes.low.size, table.first_rows.size, search.root_low.size
+    guesses = Guesses(*(np.full(size, np.nan) for size in sizes))
+    sweep(table, nodes, search, guesses, order[:reached], last)
+    estimates: NDArray[np.float64] = np.clip(guesses.found, search.root_low, search.root_high)
     return estimates
 
 
 @inlined
-def guess(table, nodes, search, h, state, values, relative, level):  # type: ignore[no-untyped-def]
+def guess(table, nodes, search, guesses, h, state, level):  # type: ignore[no-untyped-def]
     """Value of ``state`` at step ``h``: of its node, or what other steps of it let one expect."""
     if h == search.betas.size:
         return table.terminal_losses[state]
     search.key[0] = state * (search.betas.size + 1) + h
     node, _ = find(nodes.store, search.key)
-    if node >= 0 and not math.isnan(values[node]):
-        return values[node]
+    if node >= 0 and not math.isnan(guesses.values[node]):
+        return guesses.values[node]
     value = level
-    if not math.isnan(relative[state]):
-        value += relative[state]
+    if not math.isnan(guesses.relative[state]):
+        value += guesses.relative[state]
     low, high = bounds_of(table, nodes, search, h, state)
     if math.isnan(value):
         value = low + (high - low) / 2
@@ -96,9 +104,9 @@ def guess(table, nodes, search, h, state, values, relative, level):  # type: ign
 
 
 @kernel
-def sweep(table, nodes, search, order, values, relative, last, found):  # type: ignore[no-untyped-def]
-    """Fill ``values`` of the nodes of ``order``, from their bounds after step ``last``, and the root's ``found``."""
-    table, nodes, search = borrowed(table), borrowed(nodes), borrowed(search)
+def sweep(table, nodes, search, guesses, order, last):  # type: ignore[no-untyped-def]
+    """Fill the values of the nodes of ``order``, from their bounds after step ``last``, and what the root found."""
+    table, nodes, search, guesses = borrowed(table), borrowed(nodes), borrowed(search), borrowed(guesses)
     length = search.betas.size + 1
     root, level, end = search.counters[ROOT_STEP], math.nan, order.size
     while end > 0:
@@ -110,7 +118,7 @@ def sweep(table, nodes, search, order, values, relative, last, found):  # type: 
             state = nodes.store.words[node, 0] // length
             low, high = nodes.low[node], nodes.high[node]
             if h > last or (h > root and not is_open(low, high, search)):
-                values[node] = low + (high - low) / 2
+                guesses.values[node] = low + (high - low) / 2
                 continue
             least = math.inf
             for row in range(table.first_rows[state], table.last_rows[state]):
@@ -120,17 +128,17 @@ def sweep(table, nodes, search, order, values, relative, last, found):  # type: 
                     search.x_low[k] = table.losses[start + k]
                     if not table.done[start + k]:
                         target = table.next_states[start + k]
-                        worth = guess(table, nodes, search, h + 1, target, values, relative, level)
+                        worth = guess(table, nodes, search, guesses, h + 1, target, level)
                         search.x_low[k] += search.limits[DISCOUNT] * worth
                 value = erm_of(search.x_low, table.probabilities, start, count, search.betas[h])
                 if table.step_losses.size:
                     value += table.step_losses[h, row]
                 least = min(least, value)
                 if nodes.store.words[node, 0] == search.path[root]:
-                    found[row - table.first_rows[state]] = value
+                    guesses.found[row - table.first_rows[state]] = value
             if table.first_rows[state] >= 0:  # else it is not listed yet
-                values[node] = min(max(least, low), high)
-        level = _level_of(nodes, order[first:end], length, values, relative)
+                guesses.values[node] = min(max(least, low), high)
+        level = _level_of(nodes, order[first:end], length, guesses.values, guesses.relative)
         end = first
 
 

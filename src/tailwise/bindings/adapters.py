@@ -1,0 +1,244 @@
+"""What stands between the kernel and a user's compiled functions: three C functions with the kernel's one signature.
+
+Each reads the state's words from memory, calls the user's functions, and leaves its answer, or what failed, where the
+kernel looks (:mod:`tailwise.bindings.callback_model`). An exception cannot leave a C function, so every call of a
+user's function has a ``try`` of its own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cfunc, njit, types
+
+from tailwise.bindings import callback_model as shared
+from tailwise.bindings.callback_model import (
+    COST,
+    DISCOUNT,
+    FAULT,
+    FAULT_ACTION,
+    FAULT_STEP,
+    GENERATOR,
+    HORIZON,
+    NEXT,
+    NUMBERS,
+    SAVED_STREAM,
+    SCRATCH,
+    STATUS,
+    STEPS,
+)
+from tailwise.bindings.intern import float_bits
+from tailwise.bindings.kernel_model import DONE, GO_ON
+from tailwise.bindings.native import generator_at, load_float, load_word, store_float, store_word
+from tailwise.models.compiled import CompiledSimulator
+from tailwise.models.contract import LARGEST_COST
+from tailwise.models.simulator import MAX_ACTIONS
+
+ACTIONS, STEP, TERMINAL, ROLLOUT, LEAF, POLICY = 1, 2, 3, 4, 5, 6  # what integers[FAULT] says
+_SIGNATURE = types.int64(types.int64, types.int64, types.int64, types.int64)
+_inline: Any = njit(forceinline=True)
+_c_function: Any = cfunc(_SIGNATURE)
+
+
+class Adapters(NamedTuple):
+    """The compiled functions; ``address`` of each goes to the kernel."""
+
+    count: Any
+    step: Any
+    roll: Any
+
+
+class UserFunctions(NamedTuple):
+    """A user's functions, each compiled by itself; of those that are None the model has none."""
+
+    step: Any
+    actions: Any
+    terminal_cost: Any
+    rollout: Any
+    leaf_value: Any
+    rollout_policy: Any
+
+
+def _state_access(model: CompiledSimulator) -> tuple[Any, Any, Any]:
+    """Return (load, cast, keep): a state from its words, with each field of its type, and back into scratch.
+
+    Written out as source: numba builds a tuple of mixed ints and floats only from an expression that spells it out.
+    """
+    fields = list(enumerate(model.fields))
+    parts = [f"value[{k}]" if model.is_tuple else "value" for k, _ in fields]
+    casts = [f"int({parts[k]})" if kind is int else f"(float({parts[k]}) + 0.0)" for k, kind in fields]
+    loads = [f"load_word(base, {k})" if kind is int else f"load_float(base, {k})" for k, kind in fields]
+    stores = [f"store_word(base, {k}, {casts[k] if kind is int else f'float_bits({casts[k]})'})" for k, kind in fields]
+    whole = "({},)" if model.is_tuple else "{}"
+    source = (
+        f"def load(base):\n    return {whole.format(', '.join(loads))}\n"
+        f"def cast(value):\n    return {whole.format(', '.join(casts))}\n"
+        f"def keep(base, value):\n    {'; '.join(stores)}\n"
+    )
+    scope: dict[str, Any] = {"load_word": load_word, "load_float": load_float, "store_word": store_word}
+    scope["float_bits"] = float_bits
+    builtins.exec(compile(source, "<state access>", "exec"), scope)
+    return _inline(scope["load"]), _inline(scope["cast"]), _inline(scope["keep"])
+
+
+def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
+    """Compile the adapters for a simulator's functions, fields and sense."""
+    load, cast, keep = _state_access(model)
+    row, sign = 8 * len(model.fields), 1.0 if model.sense == "cost" else -1.0
+    step, number_of_all = user.step, model.num_actions
+    actions = user.actions or _inline(lambda state: number_of_all)
+    terminal_cost = user.terminal_cost or _inline(lambda state: 0.0)
+    policy, has_policy = user.rollout_policy or _inline(lambda state, h, rng: 0), user.rollout_policy is not None
+    once: Any = None if has_policy else user.rollout
+    once_fault = ROLLOUT
+    leaf_value = user.leaf_value
+    if leaf_value is not None:
+        once, once_fault = _inline(lambda state, h, rng: leaf_value(state, h)), LEAF
+
+    @_inline
+    def load_state(context, handle):  # type: ignore[no-untyped-def]
+        return load(load_word(context, shared.WORDS) + row * handle)
+
+    @_inline
+    def fail(context, value, action, h):  # type: ignore[no-untyped-def]
+        keep(load_word(context, SCRATCH), value)
+        store_word(context, FAULT_ACTION, action)
+        store_word(context, FAULT_STEP, h)
+        return 0
+
+    @_inline
+    def save_stream(context):  # type: ignore[no-untyped-def]
+        source = load_word(context, GENERATOR)
+        for k in range(5):
+            store_word(context, SAVED_STREAM + k, load_word(source, k))
+
+    @_inline
+    def counted(context, state, h):  # type: ignore[no-untyped-def]
+        """Number of actions, 0 where that failed."""
+        store_word(context, FAULT, ACTIONS)
+        try:
+            number = np.int64(actions(state))
+        except Exception:
+            return fail(context, state, -1, h)
+        if number < 1 or number > MAX_ACTIONS:
+            return fail(context, state, -1, h)
+        return number
+
+    @_inline
+    def end_of(context, state, h):  # type: ignore[no-untyped-def]
+        """Terminal cost, NaN where that failed."""
+        store_word(context, FAULT, TERMINAL)
+        try:
+            end = float(terminal_cost(state))
+        except Exception:
+            return fail(context, state, -1, h) + math.nan
+        if not abs(end) <= LARGEST_COST:
+            return fail(context, state, -1, h) + math.nan
+        return 0.0 + sign * end
+
+    def count_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
+        number = counted(context, load_state(context, handle), -1)
+        if number > 0:
+            store_word(context, NEXT, number)
+            store_word(context, STATUS, GO_ON)
+        return 0
+
+    def step_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
+        state = load_state(context, handle)
+        rng = generator_at(context + 8 * GENERATOR)
+        numbers = load_word(context, NUMBERS)
+        save_stream(context)
+        store_word(context, FAULT, STEP)
+        try:
+            target, cost, done = step(state, action, rng)
+        except Exception:
+            return fail(context, state, action, h)
+        total = 0.0 + sign * float(cost)
+        if not abs(total) <= LARGEST_COST:
+            return fail(context, state, action, h)
+        h += 1
+        if done:
+            store_word(context, STATUS, DONE)
+        elif h == load_word(context, HORIZON):
+            end = end_of(context, cast(target), h)
+            if math.isnan(end):
+                return 0
+            total += load_float(numbers, DISCOUNT) * end
+            store_word(context, STATUS, DONE)
+        else:
+            keep(load_word(context, SCRATCH), target)
+            store_word(context, STATUS, GO_ON)
+        store_float(numbers, COST, total)
+        return 0
+
+    def follow_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
+        """Roll out step by step: the policy, or uniformly random actions."""
+        state = load_state(context, handle)
+        rng = generator_at(context + 8 * GENERATOR)
+        numbers = load_word(context, NUMBERS)
+        discount, horizon = load_float(numbers, DISCOUNT), load_word(context, HORIZON)
+        total, factor, first, done = 0.0, 1.0, h, False
+        while h < horizon:
+            number = counted(context, state, h)
+            if number < 1:
+                return 0
+            action = 0
+            if has_policy:
+                store_word(context, FAULT, POLICY)
+                save_stream(context)
+                try:
+                    action = int(policy(state, h, rng))
+                except Exception:
+                    return fail(context, state, -1, h)
+                if action < 0 or action >= number:
+                    return fail(context, state, -1, h)
+            elif number > 1:
+                action = int(rng.random() * number)
+            store_word(context, FAULT, STEP)
+            save_stream(context)
+            try:
+                target, cost, ended = step(state, action, rng)
+            except Exception:
+                return fail(context, state, action, h)
+            charged = 0.0 + sign * float(cost)
+            if not abs(charged) <= LARGEST_COST:
+                return fail(context, state, action, h)
+            total += factor * charged
+            h += 1
+            if ended:
+                done = True
+                break
+            factor *= discount
+            state = cast(target)
+        if not done:
+            end = end_of(context, state, h)
+            if math.isnan(end):
+                return 0
+            total += factor * end
+        store_float(numbers, COST, total)
+        store_word(context, STEPS, h - first)
+        store_word(context, STATUS, GO_ON)
+        return 0
+
+    def once_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
+        """Ask for the cost-to-go as a whole."""
+        state = load_state(context, handle)
+        rng = generator_at(context + 8 * GENERATOR)
+        store_word(context, FAULT, once_fault)
+        save_stream(context)
+        try:
+            whole = float(once(state, h, rng))
+        except Exception:
+            return fail(context, state, -1, h)
+        if not abs(whole) <= LARGEST_COST:
+            return fail(context, state, -1, h)
+        store_float(load_word(context, NUMBERS), COST, 0.0 + sign * whole)
+        store_word(context, STEPS, 0)
+        store_word(context, STATUS, GO_ON)
+        return 0
+
+    roll = follow_adapter if once is None else once_adapter
+    return Adapters(_c_function(count_adapter), _c_function(step_adapter), _c_function(roll))
