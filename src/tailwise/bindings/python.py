@@ -32,7 +32,7 @@ from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.simulator import SimulatorInterface
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.errors import SimulatorError, StateError
-from tailwise.models import AccruedView, TabularMDP
+from tailwise.models import TabularMDP
 from tailwise.models.contract import LARGEST_COST
 from tailwise.models.simulator import (
     Simulator,
@@ -59,7 +59,7 @@ class PythonInterface(SimulatorInterface):
     is_parallel = False
 
     def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions) -> None:
-        if not isinstance(model, (TabularMDP, AccruedView)):
+        if not getattr(model, "takes_step", False):
             validate_simulator(model)
         super().__init__(model, rng, options, width=0)
         self._known = KnownStates()
@@ -89,7 +89,7 @@ class PythonInterface(SimulatorInterface):
     def _with_step_index(model: Any) -> Callable[..., Any]:
         """``step(state, action, rng, h)`` for every kind of model; to a simulator the step does not matter."""
         step: Callable[..., Any] = model.step
-        if isinstance(model, (TabularMDP, AccruedView)):
+        if getattr(model, "takes_step", False):
             return step
         return lambda state, action, rng, h: step(state, action, rng)
 

@@ -167,6 +167,7 @@ class AccruedView:
 
     discount = 1.0  # it is inside the accrued cost already
     labels_by_state = True
+    takes_step = True  # ``step`` wants to know which one it is
 
     def __init__(self, model: Any, utility: Utility) -> None:
         self.is_table = isinstance(model, TabularMDP)
@@ -191,7 +192,7 @@ class AccruedView:
 
         The cost is 0 but for the last step, which charges the utility of the total.
         """
-        at: tuple[int, ...] = (h,) if self.is_table else ()  # only tables have costs per step
+        at: tuple[int, ...] = (h,) if getattr(self.model, "takes_step", False) else ()
         target, cost, done = self.model.step(state[0], action, rng, *at)
         if not abs(cost) <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(cost)}")

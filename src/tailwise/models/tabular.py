@@ -64,6 +64,8 @@ class TabularMDP(Shown, Table):
         What a loader or adapter wants the user to know.
     """
 
+    takes_step = True  # ``step`` wants to know which one it is: costs may depend on it
+
     # ---------------------------------------------------------------- building
 
     @classmethod
