@@ -138,7 +138,7 @@ def test_a_live_environment_that_differs_from_the_model_is_no_state_of_it():
     env.reset(seed=0)
     with pytest.raises(StateError, match=r"prices.*is it the same environment"):
         model.state_of(env)
-    assert model.state_of(copy.deepcopy(model._machine.env)) is not None
+    assert model.state_of(copy.deepcopy(model._private.env)) is not None
 
 
 @pytest.mark.filterwarnings("ignore")

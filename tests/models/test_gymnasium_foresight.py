@@ -5,11 +5,11 @@ import pytest
 
 from tailwise import ErmMcts, GymnasiumSimulator, check_simulator
 from tailwise.errors import ModelError
-from tailwise.models import gymnasium_foresight
-from tailwise.models.gymnasium_actions import FiniteActions
-from tailwise.models.gymnasium_foresight import find_foresight
-from tailwise.models.gymnasium_machine import Machine
-from tailwise.models.gymnasium_saving import Copies
+from tailwise.models.gymnasium import leak_check
+from tailwise.models.gymnasium.actions import FiniteActions
+from tailwise.models.gymnasium.leak_check import find_leak
+from tailwise.models.gymnasium.private_env import PrivateEnv
+from tailwise.models.gymnasium.snapshots import Copies
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -73,9 +73,9 @@ class Noisy(gymnasium.Env):
 
 def refused(env, trials):
     """In how many of so many trials the check finds foresight."""
-    machine = Machine(env, FiniteActions(env.action_space, None, "noisy"))
-    machine.reset(0)
-    return sum(bool(find_foresight(machine, Copies(), 1000 * trial).fault) for trial in range(trials))
+    private = PrivateEnv(env, FiniteActions(env.action_space, None, "noisy"))
+    private.reset(0)
+    return sum(bool(find_leak(private, Copies(), 1000 * trial).fault) for trial in range(trials))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_honest_environments_are_refused_no_more_often_than_stated(noise, monkey
     env = Noisy(0.3, is_hidden=False, noise=noise)
     assert refused(env, 10) == 0  # at a rate of 1e-4, chance breaks this once in 1000
     # At a rate of 0.2, 25 trials: more than 13 with a probability below 1e-4.
-    monkeypatch.setattr(gymnasium_foresight, "ALPHA", 0.2)
+    monkeypatch.setattr(leak_check, "ALPHA", 0.2)
     assert refused(env, 25) <= 13
 
 

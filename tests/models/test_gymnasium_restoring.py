@@ -9,7 +9,7 @@ import pytest
 
 from tailwise import Discretized, ErmMcts, GymnasiumSimulator, check_simulator
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
-from tailwise.models.copying import Copier, find_generators
+from tailwise.models.gymnasium.copying import Copier, find_generators
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tailwise.models.compiled import CompiledSimulator
     from tailwise.models.contract import Model, Outcome
     from tailwise.models.discretized import Discretized
-    from tailwise.models.gymnasium_simulator import EnvironmentState, GymnasiumSimulator
+    from tailwise.models.gymnasium.simulator import EnvironmentState, GymnasiumSimulator
     from tailwise.models.report import Report, Violation
     from tailwise.models.simulator import Simulator
     from tailwise.models.tabular import TabularMDP

@@ -9,15 +9,13 @@ through the check that it passed when its simulator was made once more, on other
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
 from tailwise.models.contract import SUM_TOLERANCE
-from tailwise.models.gymnasium_simulator import GymnasiumSimulator
 from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import (
     MAX_ACTIONS,
@@ -77,170 +75,191 @@ def check_simulator(simulator: Any, seed: Seed = 0, *, episodes: int = 20, steps
     trial = _Trial(simulator, seed)
     try:
         for _ in range(episodes):
-            if not trial.play(min(steps, int(simulator.horizon))):
+            if not _play(trial, min(steps, int(simulator.horizon))):
                 break
-        trial.repeat()
-        if isinstance(simulator, GymnasiumSimulator):
-            trial.restore()
+        for check in (check_repeats, check_itself, check_size, check_states_recur):
+            check(trial)
     except Exception as error:  # whatever a user's objects raise when they are compared, or summed
-        trial.surprise(error)
-    return Report(name, tuple(trial.violations.values()), tuple(trial.warnings()))
+        problem = f"using what it returned raised {type(error).__name__}: {error}"
+        trial.fault(
+            "surprise", trial.place, problem, "states must compare by content, and answers be of the right form"
+        )
+    return Report(name, tuple(trial.violations.values()), tuple(trial.warnings))
+
+
+class _Step(NamedTuple):
+    """One step that was tried: of it ``where`` is told to the user."""
+
+    where: str
+    state: Any
+    action: Any
+    h: int
+    draws: np.random.SeedSequence
+    result: Any
 
 
 class _Trial:
-    """Plays episodes and collects the first fault of each kind."""
+    """What was tried so far, and the first fault of each kind."""
 
     def __init__(self, simulator: Any, seed: Seed) -> None:
         self.simulator = simulator
         self.sequence = seed_sequence(seed)
         self.picks = generator(self.sequence.spawn(1)[0])
         self.violations: dict[str, Violation] = {}
-        self.largest = 0.0
-        self.seen: set[Hashable] = set()
-        self.drawn = 0
+        self.warnings: list[Violation] = []
         self.place = model_name(simulator)  # of the last call
-        self.steps: list[tuple[str, Any, Any, Any, Any]] = []
+        self.steps: list[_Step] = []
 
-    def play(self, steps: int) -> bool:
-        """Play one episode; False when going on makes no sense."""
-        state = self.simulator.start
-        for h in range(steps):
-            action = self._pick(state, h)
-            if action is None:
-                return False
-            result = self._step(state, action[0], h)
-            if result is None:
-                return False
-            state, _, done = result
-            if done:
-                return True
-            self.seen.add(state)
-            self.drawn += 1
-        if steps == self.simulator.horizon:
-            self._number("terminal_cost", (state,), f"at step {steps}")
-        return True
-
-    def repeat(self) -> None:
-        """Take the steps once more, the last first."""
-        for where, state, action, child, once in reversed(self.steps):
-            again = self._call("step", (state, action, generator(child)), where)
-            if again is not None and tuple(again[0]) != tuple(once):
-                self._fault(
-                    "draws",
-                    where,
-                    "the same draws gave another outcome",
-                    "take all randomness from rng, keep nothing between calls, and give states a proper __eq__",
-                )
-
-    def restore(self) -> None:
-        """Have a Gymnasium environment's own check made again."""
-        for violation in self.simulator.check(int(self.picks.integers(1, 2**20))):
-            self.violations.setdefault("restore", violation)
-
-    def surprise(self, error: Exception) -> None:
-        """Note what using the simulator's answers raised."""
-        problem = f"using what it returned raised {type(error).__name__}: {error}"
-        self._fault("surprise", self.place, problem, "states must compare by content, and answers be of the right form")
-
-    def _fault(self, kind: str, where: str, problem: str, fix: str) -> None:
+    def fault(self, kind: str, where: str, problem: str, fix: str) -> None:
         self.violations.setdefault(kind, Violation(where, problem, fix))
 
-    def _call(self, method: str, arguments: tuple[Any, ...], where: str) -> tuple[Any] | None:
+    def warn(self, problem: str, fix: str) -> None:
+        self.warnings.append(Violation(model_name(self.simulator), problem, fix))
+
+    def call(self, method: str, arguments: tuple[Any, ...], where: str) -> tuple[Any] | None:
+        """What a method answers, in a tuple; None if it raises, which is a fault."""
         self.place = where
         try:
             return (getattr(self.simulator, method)(*arguments),)
         except Exception as error:  # whatever a user's code raises is the finding
-            self._fault(f"raises {method}", where, f"raised {type(error).__name__}: {error}", "it must not fail")
+            self.fault(f"raises {method}", where, f"raised {type(error).__name__}: {error}", "it must not fail")
             return None
 
-    def _pick(self, state: Any, h: int) -> tuple[Any] | None:
-        where = f"actions({short(state, 60)}) at step {h}"
-        first, second = self._call("actions", (state,), where), self._call("actions", (state,), where)
-        if first is None or second is None:
-            return None
-        listed, fault = listed_actions(first[0])
-        if fault:
-            problem = fault.partition("; ")[0]
-            self._fault("actions", where, problem, f"return a number from 1 to {MAX_ACTIONS} or a sequence of actions")
-            return None
-        if listed_actions(second[0])[0] != listed:
-            self._fault("actions differ", where, "two calls gave different actions", "the state alone must decide")
-        if len(set(map(repr, listed))) != len(listed):
-            self._fault("twice", where, "an action is listed twice", "list every action once")
-        return (listed[int(self.picks.integers(len(listed)))],)
 
-    def _step(self, state: Any, action: Any, h: int) -> tuple[Any, float, bool] | None:
-        where = f"step({short(state, 60)}, {short(action, 40)}) at step {h}"
-        child = self.sequence.spawn(1)[0]
-        before, code = _snapshot(state), hash(state)
-        first = self._call("step", (state, action, generator(child)), where)
-        if first is None:
-            return None
-        if hash(state) != code or _snapshot(state) != before:
-            self._fault("mutation", where, "it changed the state in place", "return a new state instead")
-            return None
-        fault = outcome_fault(first[0])
-        if fault:
-            problem, _, fix = fault.partition("; ")
-            self._fault("outcome", where, problem, fix)
-            return None
-        self.steps.append((where, state, action, child, first[0]))
-        following, cost, done = first[0]
-        self.largest = max(self.largest, abs(float(cost)))
-        self._number("rollout", (state, h, generator(child)), where.replace("step(", "rollout from step(", 1))
-        self._outcomes(state, action, (following, float(cost), bool(done)), where)
-        return following, float(cost), bool(done)
+def _play(trial: _Trial, steps: int) -> bool:
+    """Play one episode with the checks of each step; False when going on makes no sense."""
+    state = trial.simulator.start
+    for h in range(steps):
+        listed = check_actions(trial, state, h)
+        step = None if listed is None else check_step(trial, state, listed[int(trial.picks.integers(len(listed)))], h)
+        if step is None:
+            return False
+        check_rollout(trial, step)
+        check_outcomes(trial, step)
+        state, _, done = step.result
+        if done:
+            return True
+    if steps == trial.simulator.horizon:
+        check_terminal_cost(trial, state, steps)
+    return True
 
-    def _number(self, method: str, arguments: tuple[Any, ...], where: str) -> None:
-        if own_method(self.simulator, method) is None:
-            return
-        answer = self._call(method, arguments, f"{method} {where}")
-        if answer is None:
-            return
-        value = answer[0][0] if isinstance(answer[0], tuple) else answer[0]
-        fault = cost_fault(value)
-        if fault:
-            self._fault(method, f"{method} {where}", f"its value {fault}", "return a finite number")
 
-    def _outcomes(self, state: Any, action: Any, drawn: tuple[Any, float, bool], where: str) -> None:
-        if own_method(self.simulator, "outcomes") is None:
-            return
-        place = where.replace("step(", "outcomes(", 1)
-        answer = self._call("outcomes", (state, action), place)
-        if answer is None:
-            return
-        listed = [tuple(entry) for entry in answer[0]]
-        if any(len(entry) != 4 or outcome_fault(entry[1:]) for entry in listed):
-            self._fault("outcomes", place, f"it holds {short(listed)}", "list (probability, next_state, cost, done)")
-            return
-        total = float(sum(entry[0] for entry in listed))
-        if not abs(total - 1.0) <= SUM_TOLERANCE or min(entry[0] for entry in listed) < 0:
-            self._fault("sum", place, f"probabilities sum to {total:.9g}", "they must be non-negative and sum to 1")
-        target, cost, done = drawn
-        if not any(
-            (done or entry[1] == target)
-            and np.isclose(float(entry[2]), cost, rtol=1e-9, atol=1e-12)
-            and bool(entry[3]) == done
-            and entry[0] > 0
-            for entry in listed
-        ):
-            self._fault("unlisted", place, f"step drew {short(drawn)}, which is not listed", "list every outcome")
+def check_actions(trial: _Trial, state: Any, h: int) -> list[Any] | None:
+    """``actions`` gives a list of different ones, twice the same."""
+    where = f"actions({short(state, 60)}) at step {h}"
+    first, second = trial.call("actions", (state,), where), trial.call("actions", (state,), where)
+    if first is None or second is None:
+        return None
+    listed, fault = listed_actions(first[0])
+    if fault:
+        problem = fault.partition("; ")[0]
+        trial.fault("actions", where, problem, f"return a number from 1 to {MAX_ACTIONS} or a sequence of actions")
+        return None
+    if listed_actions(second[0])[0] != listed:
+        trial.fault("actions differ", where, "two calls gave different actions", "the state alone must decide")
+    if len(set(map(repr, listed))) != len(listed):
+        trial.fault("twice", where, "an action is listed twice", "list every action once")
+    return listed
 
-    def warnings(self) -> Iterable[Violation]:
-        """What deserves a look, though no rule is broken."""
-        name = model_name(self.simulator)
-        if self.largest > _LARGE_COST:
-            yield Violation(
-                name,
-                f"the largest {self.simulator.sense} is {self.largest:g}",
-                "rescale: doubles have 16 digits",
-            )
-        if self.drawn >= _FRESH_STATES and len(self.seen) == self.drawn and not self.violations:
-            yield Violation(
-                name,
-                f"no state came twice in {self.drawn} steps",
-                "plan with widening=Widening(), or the tree will not grow deep",
-            )
+
+def check_step(trial: _Trial, state: Any, action: Any, h: int) -> _Step | None:
+    """``step`` answers in the right form, and leaves the state as it was."""
+    where = f"step({short(state, 60)}, {short(action, 40)}) at step {h}"
+    draws = trial.sequence.spawn(1)[0]
+    before, code = _snapshot(state), hash(state)
+    answer = trial.call("step", (state, action, generator(draws)), where)
+    if answer is None:
+        return None
+    if hash(state) != code or _snapshot(state) != before:
+        trial.fault("mutation", where, "it changed the state in place", "return a new state instead")
+        return None
+    fault = outcome_fault(answer[0])
+    if fault:
+        problem, _, fix = fault.partition("; ")
+        trial.fault("outcome", where, problem, fix)
+        return None
+    following, cost, done = answer[0]
+    trial.steps.append(_Step(where, state, action, h, draws, (following, float(cost), bool(done))))
+    return trial.steps[-1]
+
+
+def check_rollout(trial: _Trial, step: _Step) -> None:
+    """``rollout``, where there is one, gives a finite number."""
+    where = step.where.replace("step(", "rollout from step(", 1)
+    _check_number(trial, "rollout", (step.state, step.h, generator(step.draws)), where)
+
+
+def check_terminal_cost(trial: _Trial, state: Any, h: int) -> None:
+    """``terminal_cost``, where there is one, gives a finite number."""
+    _check_number(trial, "terminal_cost", (state,), f"at step {h}")
+
+
+def _check_number(trial: _Trial, method: str, arguments: tuple[Any, ...], where: str) -> None:
+    if own_method(trial.simulator, method) is None:
+        return
+    answer = trial.call(method, arguments, f"{method} {where}")
+    fault = "" if answer is None else cost_fault(answer[0][0] if isinstance(answer[0], tuple) else answer[0])
+    if fault:
+        trial.fault(method, f"{method} {where}", f"its value {fault}", "return a finite number")
+
+
+def check_outcomes(trial: _Trial, step: _Step) -> None:
+    """``outcomes``, where there is one, lists chances that sum to 1, and what ``step`` has drawn."""
+    if own_method(trial.simulator, "outcomes") is None:
+        return
+    place = step.where.replace("step(", "outcomes(", 1)
+    answer = trial.call("outcomes", (step.state, step.action), place)
+    if answer is None:
+        return
+    listed = [tuple(entry) for entry in answer[0]]
+    if any(len(entry) != 4 or outcome_fault(entry[1:]) for entry in listed):
+        trial.fault("outcomes", place, f"it holds {short(listed)}", "list (probability, next_state, cost, done)")
+        return
+    total = float(sum(entry[0] for entry in listed))
+    if not abs(total - 1.0) <= SUM_TOLERANCE or min(entry[0] for entry in listed) < 0:
+        trial.fault("sum", place, f"probabilities sum to {total:.9g}", "they must be non-negative and sum to 1")
+    target, cost, done = step.result
+    if not any(
+        (done or entry[1] == target)
+        and np.isclose(float(entry[2]), cost, rtol=1e-9, atol=1e-12)
+        and bool(entry[3]) == done
+        and entry[0] > 0
+        for entry in listed
+    ):
+        trial.fault("unlisted", place, f"step drew {short(step.result)}, which is not listed", "list every outcome")
+
+
+def check_repeats(trial: _Trial) -> None:
+    """Each step, taken once more with the same draws, the last first, gives the same."""
+    fix = "take all randomness from rng, keep nothing between calls, and give states a proper __eq__"
+    for step in reversed(trial.steps):
+        again = trial.call("step", (step.state, step.action, generator(step.draws)), step.where)
+        if again is not None and tuple(again[0]) != step.result:
+            trial.fault("draws", step.where, "the same draws gave another outcome", fix)
+
+
+def check_itself(trial: _Trial) -> None:
+    """What a simulator checks by itself: of a Gymnasium environment, how it is restored."""
+    own = getattr(trial.simulator, "self_check", None)
+    for violation in () if own is None else own(int(trial.picks.integers(1, 2**20))):
+        trial.violations.setdefault("itself", violation)
+
+
+def check_size(trial: _Trial) -> None:
+    """Costs are of a size that leaves digits."""
+    largest = max((abs(step.result[1]) for step in trial.steps), default=0.0)
+    if largest > _LARGE_COST:
+        trial.warn(f"the largest {trial.simulator.sense} is {largest:g}", "rescale: doubles have 16 digits")
+
+
+def check_states_recur(trial: _Trial) -> None:
+    """Some state comes twice, as a tree needs it."""
+    reached = [step.result[0] for step in trial.steps if not step.result[2]]
+    if len(reached) >= _FRESH_STATES and len(set(reached)) == len(reached) and not trial.violations:
+        trial.warn(
+            f"no state came twice in {len(reached)} steps",
+            "plan with widening=Widening(), or the tree will not grow deep",
+        )
 
 
 def _snapshot(state: Any) -> Any:

@@ -15,7 +15,6 @@ from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
 from tailwise.models.check_table import check_table
 from tailwise.models.contract import Outcome, check_discount, check_horizon
-from tailwise.models.gymnasium_table import read_table
 from tailwise.models.report import Report
 from tailwise.models.table import ARRAYS, Ints, Table
 from tailwise.models.table_data import TableData
@@ -249,6 +248,8 @@ class TabularMDP(Shown, Table):
         >>> TabularMDP.from_gymnasium("FrozenLake-v1").num_states  # doctest: +SKIP
         16
         """
+        from tailwise.models.gymnasium.table import read_table
+
         table = read_table(env_or_id, horizon=horizon, start=start)
         return cls.from_outcomes(
             *table.columns, rewards=table.rewards, done=table.done, num_states=table.num_states,

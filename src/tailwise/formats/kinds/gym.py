@@ -40,7 +40,7 @@ def read_gym(
     TabularMDP or GymnasiumSimulator
     """
     from tailwise.models import Discretized, GymnasiumSimulator, TabularMDP
-    from tailwise.models.gymnasium_table import make_environment
+    from tailwise.models.gymnasium import make_environment
 
     factor = 1.0 if discount is None else discount
     env = make_environment(target, **options)

@@ -17,10 +17,12 @@ import pickle
 import random
 import types
 import weakref
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
+SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BY_REFERENCE = (type, types.ModuleType, types.CodeType, weakref.ref)
 _EVERYBODYS = (np.random.mtrand._rand, getattr(random, "_inst", None))
@@ -51,13 +53,7 @@ class Copier:
         return self._places[key]
 
     def freeze(self, value: Any) -> bytes:
-        """Return ``value`` as bytes.
-
-        Raises
-        ------
-        Exception
-            Whatever its parts raise that cannot be pickled: sockets, windows, running Python generators.
-        """
+        """Return ``value`` as bytes; raise whatever parts raise that cannot be pickled (sockets, windows)."""
         buffer = io.BytesIO()
         _Freezer(buffer, self).dump(value)
         return buffer.getvalue()
@@ -129,28 +125,13 @@ def _is_made_anew(value: Any) -> bool:
     return getattr(getattr(type(value), "__setstate__", None), "__qualname__", "") == "EzPickle.__setstate__"
 
 
-def _held() -> None:
-    """What is kept by reference. This function and the next four are names in the bytes, for ``_Thawer``."""
-
-
-def _fresh() -> None:
-    """A generator, made anew."""
-
-
-def _function() -> None:
-    """A function with a closure."""
-
-
-def _cell() -> None:
-    """A variable that closures share."""
-
-
-def _set_attributes() -> None:
-    """The attributes of what pickle would make anew."""
-
-
-def _skip(*parts: Any) -> None:
-    """What is walked through and never read back."""
+# Names in the bytes, which ``_Thawer`` reads as its methods of the same names.
+def _held() -> None: ...
+def _fresh() -> None: ...
+def _function() -> None: ...
+def _cell() -> None: ...
+def _set_attributes() -> None: ...
+def _skip(*parts: Any) -> None: ...  # what is walked through and never read back
 
 
 _MARKS = (_held, _fresh, _function, _cell, _set_attributes)
@@ -197,7 +178,7 @@ def find_generators(value: Any) -> list[Any]:
     finder = _Finder()
     try:
         finder.dump(value)
-    except Exception:  # what was found until then; the law of the steps decides, not this list
+    except Exception:  # what was found until then; the distribution of the steps decides, not this list
         return finder.found
     return finder.found
 
@@ -219,3 +200,42 @@ def global_states() -> tuple[Any, Any]:
     """Return the states of NumPy's and Python's global generators, to be compared."""
     name, words, *rest = np.random.get_state()  # noqa: NPY002
     return (name, np.asarray(words).tobytes(), *rest), random.getstate()
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value is plain data: scalars, arrays and containers of them."""
+    if isinstance(value, np.ndarray):
+        return bool(value.dtype != object)
+    if isinstance(value, dict):
+        return all(is_data(key) and is_data(item) for key, item in value.items())
+    return isinstance(value, SCALARS) or (isinstance(value, (list, tuple, set, frozenset)) and all(map(is_data, value)))
+
+
+def freeze(value: Any) -> Hashable:
+    """Return a hashable stand-in for data, equal where the data are equal."""
+    if isinstance(value, SCALARS):
+        value = value.item() if isinstance(value, np.generic) else value
+        return value if value == value else "nan"
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.dtype.str, value.tobytes() if value.dtype != object else freeze(value.tolist()))
+    if isinstance(value, dict):
+        return ("dict", frozenset((freeze(key), freeze(item)) for key, item in value.items()))
+    if isinstance(value, (set, frozenset)):
+        return ("set", frozenset(map(freeze, value)))
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, tuple(map(freeze, value)))
+    try:
+        return Copier().freeze(value)
+    except Exception:  # it cannot be looked into
+        return type(value).__name__
+
+
+def duplicate(value: Any) -> Any:
+    """Return a copy of data; quick for the usual ones."""
+    if isinstance(value, SCALARS):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, (list, tuple)) and all(isinstance(item, SCALARS) for item in value):
+        return value if isinstance(value, tuple) else list(value)
+    return copy.deepcopy(value)

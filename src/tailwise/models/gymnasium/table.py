@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.errors import ModelError, UnknownNameError, require
-from tailwise.models.copying import Copier
-from tailwise.models.gymnasium_machine import lift_limits, strip, time_limits, wrappers
+from tailwise.errors import ModelError
+from tailwise.models.gymnasium.copying import Copier
+from tailwise.models.gymnasium.private_env import lift_limits, make_environment, strip, time_limits, wrappers
 
 _TRIED_PAIRS, _DRAWS = 200, 10
 
@@ -31,42 +31,6 @@ class Table(NamedTuple):
     name: str
     notes: tuple[str, ...]
     action_labels: tuple[str, ...]
-
-
-def make_environment(env_or_id: Any, **options: Any) -> Any:
-    """Return the environment itself, or make it from its id or spec.
-
-    Raises
-    ------
-    UnknownNameError
-        If Gymnasium knows no such id.
-    ModelError
-        If Gymnasium cannot make it, or ``env_or_id`` is neither an id nor one environment.
-    """
-    gymnasium = require("gymnasium", "gym", "a Gymnasium environment")
-    if not isinstance(env_or_id, (str, gymnasium.envs.registration.EnvSpec)):
-        kind = type(env_or_id).__name__
-        if isinstance(env_or_id, gymnasium.vector.VectorEnv):
-            raise ModelError(
-                f"{kind} is a vector environment, which steps many copies at once; plan on a single one of them"
-            )
-        if hasattr(env_or_id, "possible_agents"):
-            raise ModelError(
-                f"{kind} has several agents (PettingZoo); plan on an environment of one, with the others in its step"
-            )
-        if not hasattr(env_or_id, "unwrapped") or not hasattr(env_or_id, "step"):
-            raise ModelError(f"expected a Gymnasium environment or its id, not {kind}")
-        return env_or_id
-    try:
-        return gymnasium.make(env_or_id, **options)
-    except (
-        gymnasium.error.NameNotFound,
-        gymnasium.error.NamespaceNotFound,
-        gymnasium.error.VersionNotFound,
-    ) as error:
-        raise UnknownNameError(f"Gymnasium has no environment {env_or_id!r}: {error}") from None
-    except Exception as error:  # Gymnasium raises many types here: missing extras, bad options
-        raise ModelError(f"Gymnasium cannot make {env_or_id!r}: {type(error).__name__}: {error}") from None
 
 
 def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None = None) -> Table:
@@ -104,7 +68,7 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
         first,
         f"gym:{name}",
         notes,
-        _KNOWN_LABELS.get(name.partition("-")[0], ()),
+        KNOWN_LABELS.get(name.partition("-")[0], ()),
     )
 
 
@@ -155,7 +119,7 @@ def _items(table: Any) -> Iterable[tuple[Any, Any]]:
     return table.items() if isinstance(table, Mapping) else enumerate(table)
 
 
-_KNOWN_LABELS = {
+KNOWN_LABELS = {
     "FrozenLake": ("left", "down", "right", "up"),
     "FrozenLake8x8": ("left", "down", "right", "up"),
     "CliffWalking": ("up", "right", "down", "left"),

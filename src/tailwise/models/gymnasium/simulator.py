@@ -2,7 +2,7 @@
 
 The planner works on a private environment, which it puts into any state and steps with its own random draws. How
 a state is saved and restored is found out, and verified, when the simulator is made; see
-:mod:`tailwise.models.gymnasium_finding`.
+:mod:`tailwise.models.gymnasium.choose_snapshot`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Sense, check_discount, check_horizon
 from tailwise.models.discretized import Discretized
-from tailwise.models.gymnasium_actions import FiniteActions
-from tailwise.models.gymnasium_changes import find_change
-from tailwise.models.gymnasium_finding import find_way
-from tailwise.models.gymnasium_foresight import Foresight, find_foresight
-from tailwise.models.gymnasium_machine import Machine, freeze, number, seeded, strip, time_limits, wrappers
-from tailwise.models.gymnasium_saving import OwnFunctions, Replay, Saved, duplicate, restore, save
-from tailwise.models.gymnasium_table import _KNOWN_LABELS, make_environment
-from tailwise.models.gymnasium_trial import SpotCheck, find_fault
+from tailwise.models.gymnasium.actions import FiniteActions
+from tailwise.models.gymnasium.choose_snapshot import choose_snapshot, find_change
+from tailwise.models.gymnasium.copying import duplicate, freeze
+from tailwise.models.gymnasium.leak_check import Leak, find_leak
+from tailwise.models.gymnasium.private_env import (
+    PrivateEnv,
+    make_environment,
+    number,
+    steps_of_a_decision,
+    strip,
+    time_limits,
+    wrappers,
+)
+from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save
+from tailwise.models.gymnasium.table import KNOWN_LABELS
+from tailwise.models.gymnasium.verify_snapshot import SpotCheck, verify_snapshot
 from tailwise.models.report import Violation
 from tailwise.models.simulator import Simulator, short
 
@@ -43,19 +51,23 @@ class EnvironmentState:
         Whether the episode has ended there.
     """
 
-    __slots__ = ("_hash", "actions", "is_end", "observation", "saved")
+    __slots__ = ("_hash", "actions", "is_end", "observation", "snapshot")
 
     def __init__(
-        self, observation: Any, saved: Saved, actions: tuple[Any, ...] | None = None, *, is_end: bool = False
+        self, observation: Any, snapshot: Snapshot, actions: tuple[Any, ...] | None = None, *, is_end: bool = False
     ) -> None:
-        self.observation, self.saved, self.actions, self.is_end = observation, saved, actions, is_end
-        self._hash = hash(saved.key)
+        self.observation, self.snapshot, self.actions, self.is_end = observation, snapshot, actions, is_end
+        self._hash = hash(snapshot.key)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EnvironmentState) and self._hash == other._hash and self.saved.key == other.saved.key
+        return (
+            isinstance(other, EnvironmentState)
+            and self._hash == other._hash
+            and self.snapshot.key == other.snapshot.key
+        )
 
     def __repr__(self) -> str:
         return short(self.observation)
@@ -149,56 +161,56 @@ class GymnasiumSimulator(Simulator):
         integer(seed, "seed", low=0, hint="it seeds the environment's reset; the search has a seed of its own")
         self._finite = FiniteActions(env.action_space, actions, self.name)
         self._actions, self._natives = self._finite.shown, self._finite.natives
-        self.action_labels = _KNOWN_LABELS.get((spec_id or "").partition("-")[0], ())
+        self.action_labels = KNOWN_LABELS.get((spec_id or "").partition("-")[0], ())
         self._last: EnvironmentState | None = None
         self._accepts_foresight = foresight
         own = OwnFunctions(save, restore) if save is not None and restore is not None else None
         is_users = not isinstance(env_or_id, str)
-        self._machine, self._way, told = find_way(env, own, self._finite, self.name, is_users=is_users)
-        told_note = self._told(told)
-        left, limit_note = _decisions_left(env, self._machine, horizon)
+        self._private, self._method, leak = choose_snapshot(env, own, self._finite, self.name, is_users=is_users)
+        leak_note = self._told(leak)
+        left, limit_note = _decisions_left(env, self._private, horizon)
         self.horizon = check_horizon(left)
-        self.way = self._way.name
-        self._spot = SpotCheck(self._machine, self._way, self.name)
+        self.way = self._method.name
+        self._spot = SpotCheck(self._private, self._method, self.name)
         self._count = 0
         if is_users and _was_reset(env):
             self.start = self.state_of(env)
             origin = "from where the environment stands"
         else:
-            self.start = self._capture(self._machine.reset(seed))
+            self.start = self._capture(self._private.reset(seed))
             origin = f"from its state after reset(seed={seed})"
         found = f"states are saved and restored by {self.way}, verified; planning {origin}"
         rare = ("where steps are random, a replayed state never comes twice: plan with widening=Widening()",)
-        self._notes = (found, told_note, *limit_note, *(rare if isinstance(self._way, Replay) else ()))
+        self._notes = (found, leak_note, *limit_note, *(rare if isinstance(self._method, Replay) else ()))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know."""
-        machine, more = self._machine, []
-        if machine.truncates:
+        private, more = self._private, []
+        if private.truncates:
             more.append("the environment truncates episodes by itself: they end there, and nothing more is charged")
-        if machine.is_masked:
+        if private.is_masked:
             more.append("the actions of a state are those that the environment's mask allows")
-        if machine.refusal:
-            more.append(f"an action that raises where others do not is taken for illegal ({machine.refusal})")
+        if private.refusal:
+            more.append(f"an action that raises where others do not is taken for illegal ({private.refusal})")
         return (*self._notes, *more)
 
-    def _told(self, told: Foresight) -> str:
+    def _told(self, leak: Leak) -> str:
         """What the user should know of the plan's foresight; it is refused unless the user accepts it."""
-        if told.fault and not self._accepts_foresight:
+        if leak.fault and not self._accepts_foresight:
             raise ModelError(
-                f"a plan for {self.name} (saved by {self._way.name}) would foresee what chance decides: {told.fault}. "
-                "Draw from self.np_random in step, give your own save= and restore= that leave it out, or give "
-                "foresight=True to plan as one who knows it"
+                f"a plan for {self.name} (saved by {self._method.name}) would foresee what chance decides: "
+                f"{leak.fault}. Draw from self.np_random in step, give your own save= and restore= that leave it out, "
+                "or give foresight=True to plan as one who knows it"
             )
-        return f"the plan knows the future: {told.fault}" if told.fault else told.note
+        return f"the plan knows the future: {leak.fault}" if leak.fault else leak.note
 
-    def check(self, seed: int) -> list[Violation]:
+    def self_check(self, seed: int) -> list[Violation]:
         """Make the checks of its making once more, on other episodes; return what was found."""
         self._last = None
-        fault = find_fault(self._machine, self._way, seed)
+        fault = verify_snapshot(self._private, self._method, seed)
         if not fault and not self._accepts_foresight:
-            fault = find_foresight(self._machine, self._way, seed).fault
+            fault = find_leak(self._private, self._method, seed).fault
         fix = "give your own save= and restore=, or write the problem as a Simulator"
         return [Violation(self.name, f"saved by {self.way}: {fault}", fix)] if fault else []
 
@@ -208,7 +220,7 @@ class GymnasiumSimulator(Simulator):
         """Return the actions that are legal in ``state``: all, unless a mask or an exception says otherwise."""
         if not isinstance(state, EnvironmentState):
             return self._actions
-        if state.actions is None and self._machine.refusal:
+        if state.actions is None and self._private.refusal:
             state.actions = self._tried(state)
         return self._actions if state.actions is None else state.actions
 
@@ -221,20 +233,20 @@ class GymnasiumSimulator(Simulator):
         draws = rng.bit_generator.state if is_watched else None
         self._enter(state)
         native = self._native(action)
-        outcome = self._machine.step(native, rng)
-        following = self._capture(outcome.observation, is_end=outcome.is_end)
+        result = self._private.step(native, rng)
+        following = self._capture(result.observation, is_end=result.is_end)
         if is_watched:
-            self._spot.record(draws, native, outcome, following)
-        return following, outcome.reward, outcome.is_end
+            self._spot.record(draws, native, result, following)
+        return following, result.reward, result.is_end
 
     def rollout(self, state: EnvironmentState, h: int, rng: np.random.Generator) -> tuple[float, int]:
         """Play random actions from ``state`` to the end: (return, steps), with one restore for all of them."""
         self._enter(state)
-        machine = self._machine
-        machine.lend(rng)
+        private = self._private
+        private.lend(rng)
         self._last = None
-        env, natives = machine.env, self._natives
-        is_plain = not machine.is_masked and not machine.refusal
+        env, natives = private.env, self._natives
+        is_plain = not private.is_masked and not private.refusal
         total, factor, first, size = 0.0, 1.0, h, len(natives)
         while h < self.horizon:
             if is_plain:
@@ -242,7 +254,7 @@ class GymnasiumSimulator(Simulator):
                 _, reward, terminated, truncated, _ = env.step(action)
                 is_end = terminated or truncated
             else:
-                _, (_, reward, is_end, _) = machine.try_step(rng, None)
+                _, (_, reward, is_end, _) = private.try_step(rng, None)
             total += factor * (reward if type(reward) is float else number(reward))
             h += 1
             if is_end:
@@ -274,24 +286,24 @@ class GymnasiumSimulator(Simulator):
         StateError
             If its state cannot be brought into the planner's own environment.
         """
-        live = Machine(strip(env), self._finite)
-        kinds = type(live.core), type(self._machine.core)
+        live = PrivateEnv(strip(env), self._finite)
+        kinds = type(live.core), type(self._private.core)
         if kinds[0] is not kinds[1]:
             raise StateError(f"{env!r} is a {kinds[0].__name__}; {self.name} is a {kinds[1].__name__}")
         try:
-            saved = save(live, self._way)
+            saved = save(live, self._method)
         except Exception as error:
             raise StateError(f"the state of {env!r} cannot be saved: {type(error).__name__}: {error}") from error
         self._last = None
         try:
-            restore(self._machine, self._way, saved)
-            again = self._way.save(self._machine)
+            restore(self._private, self._method, saved)
+            again = self._method.save(self._private)
         except Exception as error:
             raise StateError(f"the state of {env!r} does not fit {self.name}: {error}") from error
-        change = find_change(live.env, self._machine)
+        change = find_change(live.env, self._private)
         if change:
             raise StateError(f"{env!r} differs from {self.name} ({change}): is it the same environment?")
-        if self._way.is_plain and again.key != saved.key:
+        if self._method.is_plain and again.key != saved.key:
             raise StateError(f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?")
         observation = _observe(live.core)
         return self._state(observation, saved._replace(allowed=self._finite.allowed(env, observation, info)))
@@ -309,21 +321,21 @@ class GymnasiumSimulator(Simulator):
         if state.is_end:
             raise StateError(f"the episode has ended in {state!r}; there is nothing to go on from")
         if self._last is None or state != self._last:
-            restore(self._machine, self._way, state.saved)
+            restore(self._private, self._method, state.snapshot)
             self._last = None
 
     def _capture(self, observation: Any, *, is_end: bool = False) -> EnvironmentState:
         observation = duplicate(observation)  # the environment may write into it again
         if is_end:  # nobody will ask for more of it
             self._last = None
-            return EnvironmentState(observation, Saved(("end", freeze(observation)), None), (), is_end=True)
-        state = self._state(observation, save(self._machine, self._way))
-        self._last = state if self._way.keeps_keys else None
+            return EnvironmentState(observation, Snapshot(("end", freeze(observation)), None), (), is_end=True)
+        state = self._state(observation, save(self._private, self._method))
+        self._last = state if self._method.keeps_keys else None
         return state
 
-    def _state(self, observation: Any, saved: Saved) -> EnvironmentState:
-        legal = None if saved.allowed is None else tuple(self._actions[i] for i in saved.allowed)
-        return EnvironmentState(observation, saved, legal)
+    def _state(self, observation: Any, snapshot: Snapshot) -> EnvironmentState:
+        legal = None if snapshot.allowed is None else tuple(self._actions[i] for i in snapshot.allowed)
+        return EnvironmentState(observation, snapshot, legal)
 
     def _is_watched(self, state: EnvironmentState) -> bool:
         if not self._spot.is_open:
@@ -337,9 +349,9 @@ class GymnasiumSimulator(Simulator):
             self._last = None
             self._enter(state)
             try:
-                self._machine.step(native, np.random.default_rng(0))
+                self._private.step(native, np.random.default_rng(0))
             except Exception as error:
-                self._machine.refused(error)
+                self._private.refused(error)
             else:
                 legal.append(shown)
         self._last = None
@@ -355,10 +367,10 @@ class GymnasiumSimulator(Simulator):
         return f"GymnasiumSimulator({self.name!r}, horizon={self.horizon}, discount={self.discount}, way={self.way!r})"
 
 
-def _decisions_left(env: Any, machine: Machine, horizon: int | None) -> tuple[int, tuple[str, ...]]:
+def _decisions_left(env: Any, private: PrivateEnv, horizon: int | None) -> tuple[int, tuple[str, ...]]:
     """The number of decisions, and what to say of it: the least that any time limit leaves."""
     limits = time_limits(env)
-    paces = _steps_of_a_decision(machine) if any(limits) else []
+    paces = steps_of_a_decision(private) if any(limits) else []
     paces += [1] * (len(limits) - len(paces))  # the wrappers outside of the private environment count decisions
     nearest = min(
         ((-(-each.left // pace), each) for each, pace in zip(limits, paces, strict=True) if each), default=None
@@ -381,18 +393,6 @@ def _decisions_left(env: Any, machine: Machine, horizon: int | None) -> tuple[in
     return left, (
         f"{taken} of the {limit} steps of the time limit are taken; planning the rest",
     ) if is_under_way else ()
-
-
-def _steps_of_a_decision(machine: Machine) -> list[int]:
-    """How many steps of the private environment and each of its wrappers one decision takes (frames are skipped)."""
-    machine.reset(0)
-    before = time_limits(machine.env)
-    machine.try_step(np.random.default_rng(0), seeded(0))
-    after = time_limits(machine.env)
-    return [
-        max(1, later.taken - earlier.taken) if earlier and later else 1
-        for earlier, later in zip(before, after, strict=True)
-    ]
 
 
 def _was_reset(env: Any) -> bool:

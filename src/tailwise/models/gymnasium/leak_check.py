@@ -8,7 +8,7 @@ is compared.
 From a *place* (some steps into an episode), three samples of what the next eight steps show, under the same actions:
 
 restored
-    the saved state, restored again and again, each time with fresh draws: what the planner sees.
+    the snapshot, restored again and again, each time with fresh draws: what the planner sees.
 same start
     reset as that episode was, led to the place with the same draws, and on with fresh ones. Every second time
     ``reset`` gets another seed, while Gymnasium's ``np_random`` is pinned to the old one: a generator of its own
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -38,9 +39,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.models.gymnasium_machine import Machine, Outcome, freeze, seeded
-from tailwise.models.gymnasium_saving import Way, restore
-from tailwise.models.gymnasium_trial import Leg, difference, walk
+from tailwise.models.gymnasium.copying import freeze
+from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, seeded
+from tailwise.models.gymnasium.snapshots import SnapshotMethod, restore
+from tailwise.models.gymnasium.verify_snapshot import Transition, difference, walk
 from tailwise.models.simulator import short
 
 ALPHA = 1e-4
@@ -52,34 +54,42 @@ _STARTS = (12, 40, 240)  # seeds tried if all start alike; if none do; if some d
 _FEWEST = 2
 _MOST_PARTS = 48
 _SHUFFLES = (199, 9_999)  # at first, and where few are as far
+_PINNING = threading.Lock()
 
 Trace = dict[str, tuple[Hashable, ...]]  # part of what is shown: its values, step by step
 
 
-class Foresight(NamedTuple):
-    """The verdict: ``fault`` if the plan would foresee, and ``note`` for the user."""
+class Leak(NamedTuple):
+    """The verdict: ``fault`` if a plan would foresee, and ``note`` for the user."""
 
     fault: str
     note: str
 
 
-class _Samples(NamedTuple):
+class _Place(NamedTuple):
     ahead: list[Any]
     restored: list[Trace]
     same_start: list[Trace]
     fresh: list[Trace]
 
+    def others(self, kind: str) -> list[Trace]:
+        """What the restored steps are compared with."""
+        return self.same_start if kind == "same_start" else self.fresh
 
-def find_foresight(machine: Machine, way: Way, seed: int = 0) -> Foresight:
+
+def find_leak(private: PrivateEnv, method: SnapshotMethod, seed: int = 0) -> Leak:
     """Compare restored steps with independently seeded episodes."""
-    groups = _starts_alike(machine, seed)
+    groups = _starts_alike(private, seed)
     for size in (_FEW, _MANY):
-        samples = [_sample(machine, way, _share(groups, k), k, seed, size) for k in range(len(_DEPTHS))]
-        told = _judge(samples, way)
-        traces = [[*each.restored, *each.same_start, *each.fresh] for each in samples]
-        if told.fault or all(trace == tried[0] for tried in traces for trace in tried):
+        places = [_sample(private, method, _share(groups, k), k, seed, size) for k in range(len(_DEPTHS))]
+        leak = _judge(places, method)
+        traces = [[*each.restored, *each.same_start, *each.fresh] for each in places]
+        if leak.fault or all(trace == tried[0] for tried in traces for trace in tried):
             break
-    return told
+    return leak
+
+
+# --------------------------------------------------------------------- samples
 
 
 def _share(groups: list[list[int]], k: int) -> list[int]:
@@ -89,99 +99,98 @@ def _share(groups: list[list[int]], k: int) -> list[int]:
     return group[k // len(groups) :: sharing] or group
 
 
-def _starts_alike(machine: Machine, seed: int) -> list[list[int]]:
+def _starts_alike(private: PrivateEnv, seed: int) -> list[list[int]]:
     """Seeds whose episodes start alike, the largest groups first; single seeds if there are no such groups."""
     groups: dict[Hashable, list[int]] = {}
     for begun in range(_STARTS[2]):
         if (begun == _STARTS[0] and len(groups) == 1) or (begun == _STARTS[1] and len(groups) == begun):
             break
-        groups.setdefault(freeze(machine.reset(seed + begun)), []).append(seed + begun)
+        groups.setdefault(freeze(private.reset(seed + begun)), []).append(seed + begun)
     if len(groups) == 1:
         return [list(range(seed, seed + len(_DEPTHS) * _TRIES * _MANY))]
     ordered = sorted(groups.values(), key=len, reverse=True)
     return [group for group in ordered[: len(_DEPTHS)] if len(group) >= _FEWEST] or ordered[: len(_DEPTHS)]
 
 
-def _sample(machine: Machine, way: Way, alike: list[int], k: int, seed: int, size: int) -> _Samples:
+def _sample(private: PrivateEnv, method: SnapshotMethod, alike: list[int], k: int, seed: int, size: int) -> _Place:
     """Lead an episode to a place, and collect what comes next in the three ways."""
     picks = np.random.default_rng([seed, k])
-    start = freeze(machine.reset(alike[0]))
-    legs = walk(machine, way, _DEPTHS[k] + _AHEAD, picks)
-    at = min(_DEPTHS[k], len(legs) - 1)
-    before, saved, ahead = legs[:at], legs[at].saved, [leg.action for leg in legs[at:]]
+    start = freeze(private.reset(alike[0]))
+    taken = walk(private, method, _DEPTHS[k] + _AHEAD, picks)
+    at = min(_DEPTHS[k], len(taken) - 1)
+    before, snapshot, ahead = taken[:at], taken[at].snapshot, [each.action for each in taken[at:]]
     while len(ahead) < _AHEAD:  # the episode ended early; others may not
-        ahead.append(machine.actions.natives[int(picks.integers(len(machine.actions.natives)))])
-    samples = _Samples(ahead, [], [], [])
+        ahead.append(private.actions.natives[int(picks.integers(len(private.actions.natives)))])
+    place = _Place(ahead, [], [], [])
     for i in range(size):
-        restore(machine, way, saved)
-        samples.restored.append(_follow(machine, ahead, _draws(seed, k, 0, i)))
+        restore(private, method, snapshot)
+        place.restored.append(_follow(private, ahead, seeded(seed, k, 0, i)))
     for i in range(size):
         with _pinned(alike[0]):
-            is_led = freeze(machine.reset(alike[0] if i % 2 == 0 else 10_000 + seed + i)) == start
-        if is_led and _led(machine, before, is_own=False):
-            samples.same_start.append(_follow(machine, ahead, _draws(seed, k, 1, i)))
+            is_led = freeze(private.reset(alike[0] if i % 2 == 0 else 10_000 + seed + i)) == start
+        if is_led and _is_led(private, before, is_own=False):
+            place.same_start.append(_follow(private, ahead, seeded(seed, k, 1, i)))
     for other in alike[1 : _TRIES * size]:
-        if len(samples.fresh) == size:
+        if len(place.fresh) == size:
             break
-        if freeze(machine.reset(other)) == start and _led(machine, before, is_own=True):
-            samples.fresh.append(_follow(machine, ahead, None))
-    return samples
+        if freeze(private.reset(other)) == start and _is_led(private, before, is_own=True):
+            place.fresh.append(_follow(private, ahead, None))
+    return place
 
 
-def _led(machine: Machine, before: list[Leg], *, is_own: bool) -> bool:
+def _is_led(private: PrivateEnv, before: list[Transition], *, is_own: bool) -> bool:
     """Lead an episode to the place, by its own draws or by the recorded ones; whether it looks the same so far."""
     try:
-        for leg in before:
-            outcome = machine.go_on(leg.action) if is_own else machine.step(leg.action, seeded(leg.draws))
-            if difference(leg.shown, outcome):
+        for each in before:
+            result = private.go_on(each.action) if is_own else private.step(each.action, seeded(each.draws))
+            if difference(each.shown, result):
                 return False
     except Exception:  # an action that is illegal here
         return False
     return True
 
 
-def _draws(*key: int) -> np.random.Generator:
-    return np.random.Generator(np.random.SFC64(key))
-
-
 @contextmanager
 def _pinned(seed: int) -> Iterator[None]:
-    """Within it every environment's ``np_random`` is seeded with ``seed``, whatever ``reset`` is given."""
+    """Within it each ``np_random`` that this thread makes has ``seed``, whatever ``reset`` is given."""
     from gymnasium.utils import seeding
 
-    original = seeding.np_random
+    thread = threading.get_ident()
+    with _PINNING:
+        original = seeding.np_random
 
-    def pinned(seed: int | None = None, *, _seed: int = seed) -> Any:
-        return original(_seed)
+        def pinned(given: int | None = None) -> Any:
+            return original(seed if threading.get_ident() == thread else given)
 
-    seeding.np_random = pinned
-    try:
-        yield
-    finally:
-        seeding.np_random = original
+        seeding.np_random = pinned  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            seeding.np_random = original
 
 
-def _follow(machine: Machine, actions: list[Any], rng: np.random.Generator | None) -> Trace:
+def _follow(private: PrivateEnv, actions: list[Any], rng: np.random.Generator | None) -> Trace:
     """Take the actions, with draws from ``rng`` or from whatever the environment draws from; to the end at most."""
     seen: dict[str, list[Hashable]] = {}
     for action in actions:
-        if machine.allowed is not None and not any(action is each for each in machine.legal()):
+        if private.allowed is not None and not any(action is each for each in private.legal()):
             break
         try:
-            outcome = machine.go_on(action) if rng is None else machine.step(action, rng)
+            result = private.go_on(action) if rng is None else private.step(action, rng)
         except Exception as error:  # an illegal action here, if it was legal in the episode that leads
             seen.setdefault("error", []).append(type(error).__name__)
             break
-        for part, value in _parts(outcome):
+        for part, value in itertools.islice(_parts(result), _MOST_PARTS):
             seen.setdefault(part, []).append(value)
-        if outcome.is_end:
+        if result.is_end:
             break
     return {part: tuple(values) for part, values in seen.items()}
 
 
-def _parts(outcome: Outcome) -> list[tuple[str, Hashable]]:
-    parts = [("reward", freeze(outcome.reward)), ("end", outcome.is_end), *_flat("observation", outcome.observation)]
-    return parts[:_MOST_PARTS]
+def _parts(result: StepResult) -> Iterator[tuple[str, Hashable]]:
+    yield "reward", freeze(result.reward)
+    yield "end", result.is_end
+    yield from _flat("observation", result.observation)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Hashable]]:
@@ -200,34 +209,30 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Hashable]]:
 # --------------------------------------------------------------------- verdict
 
 
-def _judge(samples: list[_Samples], way: Way) -> Foresight:
-    if not any(each.same_start or each.fresh for each in samples):
-        return Foresight(
-            "its reset starts differently each time, even with one seed: there is nothing to compare with", ""
-        )
-    foreseen = _foreseen(samples, "same_start") or _other_law(samples, "same_start")
+def _judge(places: list[_Place], method: SnapshotMethod) -> Leak:
+    if not any(each.same_start or each.fresh for each in places):
+        return Leak("its reset starts differently each time, even with one seed: there is nothing to compare with", "")
+    foreseen = _foreseen(places, "same_start") or _other_law(places, "same_start")
     if foreseen:
-        return Foresight(
+        return Leak(
             f"it draws from a generator out of the planner's reach, whose future a saved state tells: {foreseen}", ""
         )
-    foreseen = _foreseen(samples, "fresh")
+    foreseen = _foreseen(places, "fresh")
     if foreseen:
-        return Foresight(
+        return Leak(
             "its future is fixed beforehand, and a saved state tells it (a generator out of reach, or a "
             f"shuffled deck, a map, a series of prices that the player does not see): {foreseen}",
             "",
         )
-    more = _other_law(samples, "fresh")
-    if more and not way.is_plain:
-        return Foresight(f"a saved state tells more of the future than a player knows: {more}", "")
-    if more:
-        return Foresight("", f"the plan may know more than a player sees: {more}")
-    return Foresight("", _summary(samples))
+    more = _other_law(places, "fresh")
+    if more and not method.is_plain:
+        return Leak(f"a saved state tells more of the future than a player knows: {more}", "")
+    return Leak("", f"the plan may know more than a player sees: {more}" if more else _summary(places))
 
 
-def _summary(samples: list[_Samples]) -> str:
-    fresh, again = (sum(len(getattr(each, kind)) for each in samples) for kind in ("fresh", "same_start"))
-    is_random = any(len({*map(_key, each.restored)}) > 1 for each in samples)
+def _summary(places: list[_Place]) -> str:
+    fresh, again = sum(len(each.fresh) for each in places), sum(len(each.same_start) for each in places)
+    is_random = any(trace != each.restored[0] for each in places for trace in each.restored)
     others = (
         f"{fresh} independently seeded episodes" if fresh else f"{again} restarted episodes (no two seeds start alike)"
     )
@@ -236,21 +241,14 @@ def _summary(samples: list[_Samples]) -> str:
     return f"no step was random in {others}: the plan is that of one who knows all that the environment holds"
 
 
-def _key(trace: Trace) -> Hashable:
-    return tuple(trace.items())
-
-
-def _foreseen(samples: list[_Samples], others: str) -> str:
+def _foreseen(places: list[_Place], kind: str) -> str:
     """Name a part that never varies among restored steps, or their first ones, where it varies among the others."""
-    names = dict.fromkeys(
-        name for each in samples for trace in (*each.restored, *getattr(each, others)) for name in trace
-    )
+    names = dict.fromkeys(name for each in places for trace in (*each.restored, *each.others(kind)) for name in trace)
     for name, ahead in itertools.product(names, (_AHEAD, 1)):
         chance, worst = 0.0, (0, "")
-        for each in samples:
-            restored, seen = (
-                [trace.get(name, ())[:ahead] for trace in traces] for traces in (each.restored, getattr(each, others))
-            )
+        for each in places:
+            restored = [trace.get(name, ())[:ahead] for trace in each.restored]
+            seen = [trace.get(name, ())[:ahead] for trace in each.others(kind)]
             if not seen or len({*restored, *seen}) == 1:
                 continue
             if len(set(restored)) > 1:
@@ -268,27 +266,27 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _described(each: _Samples, name: str, value: Any, seen: list[Any]) -> str:
+def _described(place: _Place, name: str, value: Any, seen: list[Any]) -> str:
     common = ", ".join(f"{count} times {short(other, 60)}" for other, count in Counter(seen).most_common(2))
-    actions = ", ".join(short(action, 20) for action in each.ahead)
+    actions = ", ".join(short(action, 20) for action in place.ahead)
     return (
-        f"under the actions {actions} the {name} is {short(value, 60)} in {len(each.restored)} restored episodes, "
+        f"under the actions {actions} the {name} is {short(value, 60)} in {len(place.restored)} restored episodes, "
         f"and in {len(seen)} others {common}"
     )
 
 
-def _other_law(samples: list[_Samples], others: str) -> str:
+def _other_law(places: list[_Place], kind: str) -> str:
     """Name a part that has another law among restored steps, by a permutation test at each place."""
-    names = dict.fromkeys(name for each in samples for trace in each.restored for name in trace)
+    names = dict.fromkeys(name for each in places for trace in each.restored for name in trace)
     for name in names:
         logs, worst = [], (1.0, "")
-        for each in samples:
-            scores = _scores(each.restored, getattr(each, others), name, others)
+        for each in places:
+            scores = _scores(each, name, kind)
             if scores.size:
-                chance = _shuffled(scores, len(each.restored))
+                chance = _permuted(scores, len(each.restored))
                 logs.append(math.log(chance))
-                seen = [trace.get(name) for trace in getattr(each, others)]
                 mode = Counter(trace.get(name) for trace in each.restored).most_common(1)[0][0]
+                seen = [trace.get(name) for trace in each.others(kind)]
                 worst = min(worst, (chance, _described(each, name, mode, seen)))
         half = -sum(logs)  # Fisher: twice that is chi-square with two degrees of freedom for each place
         if math.exp(-half) * sum(half**i / math.factorial(i) for i in range(len(logs))) < ALPHA / 6 / len(names):
@@ -296,39 +294,33 @@ def _other_law(samples: list[_Samples], others: str) -> str:
     return ""
 
 
-def _scores(restored: list[Trace], seen: list[Trace], name: str, others: str) -> NDArray[np.float64]:
-    """One row for each trace, and a standardised column for each step at which anything varies."""
+def _scores(place: _Place, name: str, kind: str) -> NDArray[np.float64]:
+    """One row for each trace, and a standardised column of ranks for each step at which anything varies."""
     columns = []
-    for step in range(_AHEAD if seen else 0):
-        a, b = (
-            [trace[name][step] if len(trace.get(name, ())) > step else None for trace in traces]
-            for traces in (restored, seen)
-        )
-        values = {*a, *b}
-        if len(values) == 1 or (
-            others == "fresh" and len(set(b)) == 1
-        ):  # restored steps that are more random foresee nothing
+    others = place.others(kind)
+    for step in range(_AHEAD if others else 0):
+        values = [
+            trace[name][step] if len(trace.get(name, ())) > step else None for trace in (*place.restored, *others)
+        ]
+        # restored steps that are more random than fresh ones foresee nothing
+        if len({*values}) == 1 or (kind == "fresh" and len({*values[len(place.restored) :]}) == 1):
             continue
         is_numeric = all(isinstance(value, (int, float)) for value in values)
-        ordered: list[Any] = sorted(values, key=None if is_numeric else repr)
-        rank = {value: place for place, value in enumerate(ordered)}
-        ranks = np.array([rank[value] for value in a + b], dtype=np.float64)
+        ordered: list[Any] = sorted({*values}, key=None if is_numeric else repr)
+        rank = {value: at for at, value in enumerate(ordered)}
+        ranks = np.array([rank[value] for value in values], dtype=np.float64)
         columns.append((ranks - ranks.mean()) / ranks.std())
     return np.array(columns).T
 
 
-def _shuffled(scores: NDArray[np.float64], count: int) -> float:
+def _permuted(scores: NDArray[np.float64], count: int) -> float:
     """Chance that a random choice of ``count`` rows has sums as far from zero as the first ones."""
     chance = 1.0
     for shuffles in _SHUFFLES:
         if chance <= 0.02 or shuffles == _SHUFFLES[0]:
-            far = ((_choices(shuffles, len(scores), count) @ scores) ** 2).sum(axis=1)
+            chosen = np.zeros((shuffles + 1, len(scores)))
+            chosen[:, :count] = 1.0
+            chosen[1:] = np.random.default_rng(len(scores)).permuted(chosen[1:], axis=1)
+            far = ((chosen @ scores) ** 2).sum(axis=1)
             chance = float((far >= far[0] * (1 - 1e-12)).mean())
     return chance
-
-
-def _choices(shuffles: int, rows: int, count: int) -> NDArray[np.float64]:
-    chosen = np.zeros((shuffles + 1, rows))
-    chosen[:, :count] = 1.0
-    chosen[1:] = np.random.default_rng(rows).permuted(chosen[1:], axis=1)
-    return chosen

@@ -1,17 +1,16 @@
-"""The planner's private environment, stepped with draws from the planner."""
+"""The planner's private environment, stepped with draws from the planner; and what wraps an environment."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailwise.errors import ModelError
-from tailwise.models.copying import Copier, find_generators, reseed
-from tailwise.models.gymnasium_actions import FiniteActions
+from tailwise.errors import ModelError, UnknownNameError, require
+from tailwise.models.gymnasium.actions import FiniteActions
+from tailwise.models.gymnasium.copying import find_generators, freeze, reseed
 
-SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _BUGS = (TypeError, AttributeError, NameError, NotImplementedError, MemoryError)  # not what refuses an action
 _HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 _NEVER = 2**62
@@ -21,8 +20,8 @@ class UnsuitableError(ModelError):
     """Raised when an environment is not one that can be planned on, however it is saved."""
 
 
-class Outcome(NamedTuple):
-    """What one step shows."""
+class StepResult(NamedTuple):
+    """What one step shows; ``allowed`` are the positions of the actions that a mask allows next."""
 
     observation: Any
     reward: float
@@ -30,13 +29,13 @@ class Outcome(NamedTuple):
     allowed: tuple[int, ...] | None
 
 
-class Machine:
-    """An environment; a way to save it may replace ``env`` as a whole, or ask for a ``record``."""
+class PrivateEnv:
+    """An environment of the planner's own; a snapshot method may replace ``env``, or ask for a ``history``."""
 
     def __init__(self, env: Any, actions: FiniteActions) -> None:
         self.env = env
         self.actions = actions
-        self.record: Record | None = None
+        self.history: History | None = None
         self.is_recording = False
         self.generators: list[Any] = []
         self.has_generators = True
@@ -53,7 +52,9 @@ class Machine:
 
     def adopt(self, env: Any, generators: list[Any]) -> None:
         """Take over another environment, with the generators inside it."""
-        self.env, self.generators = env, generators
+        self.env = env
+        given = getattr(env.unwrapped, "_np_random", None)
+        self.generators = [each for each in generators if each is not given]
 
     def lend(self, rng: np.random.Generator) -> None:
         """Let the environment draw from ``rng``; what other generators it holds are seeded from it."""
@@ -69,30 +70,29 @@ class Machine:
                 "its reset does not return (observation, info): it has the interface of the old gym library"
             )
         observation, info = answer
-        self.record = Record(None, seed, 0, hash(("reset", seed))) if self.is_recording else None
+        self.history = History(None, seed, 0, hash(("reset", seed))) if self.is_recording else None
         if self.has_generators:
-            given = getattr(self.core, "_np_random", None)
-            self.generators = [each for each in find_generators(self.env) if each is not given]
+            self.adopt(self.env, find_generators(self.env))
         if self.is_masked:
             self.allowed = self.actions.allowed(self.env, observation, info)
         return observation
 
-    def step(self, action: Any, rng: np.random.Generator) -> Outcome:
+    def step(self, action: Any, rng: np.random.Generator) -> StepResult:
         """Step the environment with draws from ``rng``."""
         if not self.is_recording:
             self.lend(rng)
             return self.go_on(action)
         seed = int(rng.integers(2**63))
-        before, self.record = self.record, None
+        before, self.history = self.history, None
         lent = seeded(seed)
         self.lend(lent)
-        outcome = self.go_on(action)
+        result = self.go_on(action)
         if lent.integers(2**63) == seeded(seed).integers(2**63):
             seed = 0  # it drew nothing: whoever comes here by this action comes to the same state
-        self.record = None if before is None else before.then(action, seed)
-        return outcome
+        self.history = None if before is None else before.then(action, seed)
+        return result
 
-    def go_on(self, action: Any) -> Outcome:
+    def go_on(self, action: Any) -> StepResult:
         """Step the environment with whatever it draws from now."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if truncated and not terminated:
@@ -100,9 +100,9 @@ class Machine:
         if self.is_masked:
             self.allowed = self.actions.allowed(self.env, observation, info)
         reward = reward if type(reward) is float else number(reward)
-        return Outcome(observation, reward, bool(terminated or truncated), self.allowed)
+        return StepResult(observation, reward, bool(terminated or truncated), self.allowed)
 
-    def try_step(self, picks: np.random.Generator, rng: np.random.Generator | None) -> tuple[Any, Outcome]:
+    def try_step(self, picks: np.random.Generator, rng: np.random.Generator | None) -> tuple[Any, StepResult]:
         """Step with a random action and draws from ``rng``, or what was lent; if one raises, try another."""
         left = self.legal()
         while True:
@@ -130,22 +130,22 @@ class Machine:
         return [self.actions.natives[i] for i in self.allowed]
 
 
-class Record:
-    """How a state came about: the reset's seed, or an action with the seed of its draws after another record."""
+class History:
+    """How a state came about: the reset's seed, or an action with the seed of its draws after another history."""
 
     __slots__ = ("action", "before", "key", "seed")
 
-    def __init__(self, before: Record | None, seed: int, action: Any, key: int) -> None:
+    def __init__(self, before: History | None, seed: int, action: Any, key: int) -> None:
         self.before, self.seed, self.action, self.key = before, seed, action, key
 
-    def then(self, action: Any, seed: int) -> Record:
-        """Return the record of one step more."""
-        return Record(self, seed, action, hash((self.key, freeze(action), seed)))
+    def then(self, action: Any, seed: int) -> History:
+        """Return the history of one step more."""
+        return History(self, seed, action, hash((self.key, freeze(action), seed)))
 
 
-def seeded(seed: int) -> np.random.Generator:
-    """Return the generator of a recorded step."""
-    return np.random.Generator(np.random.SFC64(seed))
+def seeded(*seed: int) -> np.random.Generator:
+    """Return the generator that a recorded step drew from."""
+    return np.random.Generator(np.random.SFC64(seed if len(seed) > 1 else seed[0]))
 
 
 def number(reward: Any) -> float:
@@ -158,6 +158,39 @@ def number(reward: Any) -> float:
             "in a wrapper (gymnasium.Wrapper, mo_gymnasium's LinearReward)"
         )
     return float(np.asarray(reward).item())
+
+
+def make_environment(env_or_id: Any, **options: Any) -> Any:
+    """Return the environment itself, or make it from its id or spec.
+
+    Raises
+    ------
+    UnknownNameError
+        If Gymnasium knows no such id.
+    ModelError
+        If Gymnasium cannot make it, or ``env_or_id`` is neither an id nor one environment.
+    """
+    gymnasium = require("gymnasium", "gym", "a Gymnasium environment")
+    if not isinstance(env_or_id, (str, gymnasium.envs.registration.EnvSpec)):
+        kind = type(env_or_id).__name__
+        if isinstance(env_or_id, gymnasium.vector.VectorEnv):
+            raise ModelError(
+                f"{kind} is a vector environment, which steps many copies at once; plan on a single one of them"
+            )
+        if hasattr(env_or_id, "possible_agents"):
+            raise ModelError(
+                f"{kind} has several agents (PettingZoo); plan on an environment of one, with the others in its step"
+            )
+        if not hasattr(env_or_id, "unwrapped") or not hasattr(env_or_id, "step"):
+            raise ModelError(f"expected a Gymnasium environment or its id, not {kind}")
+        return env_or_id
+    unknown = gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound, gymnasium.error.VersionNotFound
+    try:
+        return gymnasium.make(env_or_id, **options)
+    except unknown as error:
+        raise UnknownNameError(f"Gymnasium has no environment {env_or_id!r}: {error}") from None
+    except Exception as error:  # Gymnasium raises many types here: missing extras, bad options
+        raise ModelError(f"Gymnasium cannot make {env_or_id!r}: {type(error).__name__}: {error}") from None
 
 
 def wrappers(env: Any) -> Iterator[Any]:
@@ -203,20 +236,12 @@ def lift_limits(env: Any) -> Any:
     return env
 
 
-def freeze(value: Any) -> Hashable:
-    """Return a hashable stand-in for data, equal where the data are equal."""
-    if isinstance(value, SCALARS):
-        value = value.item() if isinstance(value, np.generic) else value
-        return value if value == value else "nan"
-    if isinstance(value, np.ndarray):
-        return (value.shape, value.dtype.str, value.tobytes() if value.dtype != object else freeze(value.tolist()))
-    if isinstance(value, dict):
-        return ("dict", frozenset((freeze(key), freeze(item)) for key, item in value.items()))
-    if isinstance(value, (set, frozenset)):
-        return ("set", frozenset(map(freeze, value)))
-    if isinstance(value, (list, tuple)):
-        return (type(value).__name__, tuple(map(freeze, value)))
-    try:
-        return Copier().freeze(value)
-    except Exception:  # it cannot be looked into
-        return type(value).__name__
+def steps_of_a_decision(private: PrivateEnv) -> list[int]:
+    """Return how many steps of the environment and each of its wrappers one decision takes (frames are skipped)."""
+    private.reset(0)
+    before = time_limits(private.env)
+    private.try_step(np.random.default_rng(0), seeded(0))
+    return [
+        max(1, later.taken - earlier.taken) if earlier and later else 1
+        for earlier, later in zip(before, time_limits(private.env), strict=True)
+    ]

@@ -1,0 +1,190 @@
+"""Choose how a Gymnasium environment is saved and restored: make a private one, and try the methods in turn.
+
+The private environment is a copy of the given one. Gymnasium's ``EzPickle`` and many a ``__deepcopy__`` copy an
+environment by making it anew: other prices, masses or maps that the user has set are lost in silence. So the two are
+compared, attribute by attribute, in every wrapper. What differs may be a part of the state; it is if it ever varies in
+the private environment. Else it is a change that was lost.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.models.gymnasium.actions import FiniteActions
+from tailwise.models.gymnasium.copying import GENERATORS, SCALARS, Copier, freeze
+from tailwise.models.gymnasium.leak_check import Leak, find_leak
+from tailwise.models.gymnasium.private_env import (
+    PrivateEnv,
+    UnsuitableError,
+    lift_limits,
+    make_environment,
+    seeded,
+    strip,
+    wrappers,
+)
+from tailwise.models.gymnasium.snapshots import Attributes, Copies, MujocoState, OwnFunctions, Replay, SnapshotMethod
+from tailwise.models.gymnasium.verify_snapshot import verify_snapshot
+from tailwise.models.simulator import short
+
+_CHANGED = "what was changed after it was made"
+_NOT_COMPARED = {"env", "_np_random", "_np_random_seed", "np_random", "_cached_spec", "spec", "_max_episode_steps"}
+_EPISODES, _STEPS = 3, 12
+_DEEPEST = 40
+_MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
+
+
+def choose_snapshot(
+    env: Any, own: OwnFunctions | None, actions: FiniteActions, name: str, *, is_users: bool
+) -> tuple[PrivateEnv, SnapshotMethod, Leak]:
+    """Return a private environment, the method to save it, and whether its snapshots tell the future.
+
+    Raises
+    ------
+    ModelError
+        If no method works, with the reason for each.
+    """
+    reasons = []
+    for source, made in _sources(env, is_users):
+        try:
+            private = PrivateEnv(lift_limits(made()), actions)
+            change = find_change(strip(env), private) if is_users else ""
+            if change:
+                reasons.append(f"{source}: {_CHANGED} is lost: {change}")
+                continue
+            private.reset(0)
+            private.has_generators = bool(private.generators)
+            methods = _methods(private, own)
+        except Exception as error:  # environments raise anything when they are broken
+            reasons.append(f"{source}: {_reason(error, name)}")
+            continue
+        for kind, build in methods:
+            try:
+                method = build()
+                fault = verify_snapshot(private, method)
+                leak = None if fault else find_leak(private, method)
+            except Exception as error:
+                fault, leak = _reason(error, name), None
+            if leak is not None:
+                private.is_masked = actions.has_mask
+                return private, method, leak
+            reasons.append(f"{kind} ({source}): {fault}")
+    listed = "\n  ".join(dict.fromkeys(reasons))
+    fix = f"; {_CHANGED} belongs into its constructor, or its __deepcopy__ must keep it" if _CHANGED in listed else ""
+    raise ModelError(
+        f"{name} cannot be planned on: no way to save and restore it works.\n  {listed}\n"
+        f"Give your own save= and restore=, or write the problem as a Simulator{fix}"
+    )
+
+
+def _reason(error: Exception, name: str) -> str:
+    """What went wrong; what is wrong with the environment itself, however it is saved, is passed on."""
+    if isinstance(error, UnsuitableError):
+        raise UnsuitableError(f"{name} cannot be planned on: {error}") from None
+    return f"{type(error).__name__}: {short(str(error))}"
+
+
+def _sources(env: Any, is_users: bool) -> list[tuple[str, Callable[[], Any]]]:
+    """Where the planner's own environment can come from, in order of preference."""
+    stripped = strip(env)
+    if not is_users:
+        return [("made from its id", lambda: stripped)]
+    sources: list[tuple[str, Callable[[], Any]]] = [("a copy of the given one", lambda: _copied(stripped))]
+    if getattr(env, "spec", None) is not None:  # with its wrappers, or not at all
+        sources.append(("made from its spec", lambda: strip(make_environment(env.spec))))
+    return sources
+
+
+def _copied(env: Any) -> Any:
+    copier = Copier()
+    try:
+        return copier.thaw(copier.freeze(env))[0]
+    except Exception:  # its own __deepcopy__ may know better
+        return copy.deepcopy(env)
+
+
+def _methods(private: PrivateEnv, own: OwnFunctions | None) -> list[tuple[str, Callable[[], SnapshotMethod]]]:
+    if own is not None:
+        return [(own.name, lambda: own)]
+    replay = (Replay.name, lambda: Replay(private))
+    if type(getattr(private.core, "data", None)).__name__ == "MjData":
+        return [(MujocoState.name, lambda: MujocoState(private)), replay]
+    return [(Attributes.name, lambda: Attributes(private)), (Copies.name, Copies), replay]
+
+
+# ------------------------------------------------------------------ the given and the private environment
+
+
+def find_change(given: Any, private: PrivateEnv) -> str:
+    """Name what differs between a given environment and the private one, and never varies there; empty if nothing."""
+    differing = {
+        (depth, name): (vars(one).get(name, _MISSING), short(vars(other).get(name, _MISSING), 60))
+        for depth, (one, other) in enumerate(zip(_layers(given), _layers(private.env), strict=False))
+        if type(one) is type(other)
+        for name in dict.fromkeys((*vars(one), *vars(other)))
+        if name not in _NOT_COMPARED
+        and (depth, name) not in private.varying
+        and not _is_same(vars(one).get(name, _MISSING), vars(other).get(name, _MISSING), set())
+    }
+    if not differing:
+        return ""
+    seen: dict[tuple[int, str], set[Hashable]] = {key: set() for key in differing}
+
+    def look() -> None:
+        layers = [vars(each) for each in _layers(private.env)]
+        for depth, name in differing:
+            value = layers[depth].get(name, _MISSING)
+            seen[depth, name].add((type(value), None if value is _MISSING else freeze(value)))
+
+    look()
+    picks = np.random.default_rng(0)
+    for episode in range(_EPISODES):
+        private.reset(episode)
+        look()
+        for _ in range(_STEPS):
+            is_end = private.try_step(picks, seeded(episode))[1].is_end
+            look()
+            if is_end:
+                break
+    private.varying |= {key for key, values in seen.items() if len(values) > 1}
+    changed = [(name, *differing[depth, name]) for (depth, name), values in seen.items() if len(values) == 1]
+    return "; ".join(f"{name} is {short(a, 60)} where a copy has {b}" for name, a, b in changed[:3])
+
+
+def _layers(env: Any) -> list[Any]:
+    return list(wrappers(env))[::-1]
+
+
+def _is_same(a: Any, b: Any, met: set[tuple[int, int]], depth: int = 0) -> bool:
+    """Whether two values hold the same data; what cannot be looked into, and generators, count as the same."""
+    if a is b or (id(a), id(b)) in met or depth > _DEEPEST or isinstance(a, GENERATORS):
+        return True
+    met.add((id(a), id(b)))
+
+    def is_same(x: Any, y: Any) -> bool:
+        return _is_same(x, y, met, depth + 1)
+
+    if type(a) is not type(b) or isinstance(a, SCALARS):
+        both = isinstance(a, SCALARS) and isinstance(b, SCALARS)
+        return (both and freeze(a) == freeze(b)) or not (_is_open(a) and _is_open(b))
+    if isinstance(a, np.ndarray) and a.dtype == object:
+        return bool(a.shape == b.shape) and is_same(a.tolist(), b.tolist())
+    if isinstance(a, dict):
+        return all(is_same(a.get(key, _MISSING), b.get(key, _MISSING)) for key in dict.fromkeys((*a, *b)))
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    if hasattr(a, "__dict__") and not isinstance(a, type):
+        return is_same(vars(a), vars(b))
+    return freeze(a) == freeze(b) or not (_is_open(a) and _is_open(b))
+
+
+def _is_open(value: Any) -> bool:
+    """Whether a value can be looked into: windows, sockets and running generators cannot."""
+    try:
+        return value is _MISSING or bool(Copier().freeze(value))
+    except Exception:
+        return False

@@ -1,0 +1,246 @@
+"""Methods to save and restore a Gymnasium environment.
+
+Gymnasium has no save and restore. What works differs: plain environments keep everything in attributes; MuJoCo's
+state lives in C memory, and copies of it silently differ; Box2D cannot be copied at all. So every method is verified
+on the environment at hand before it is trusted, and now and then afterwards.
+
+The environment's random generator is never part of a snapshot: the planner lends its own for each simulated step,
+and seeds anew what other generators the environment holds. A snapshot that kept the generator would show the planner
+the future.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, is_data
+from tailwise.models.gymnasium.private_env import PrivateEnv, lift_limits, seeded
+
+_SKIPPED = {"_np_random", "_np_random_seed", "np_random", "action_space", "observation_space", "spec", "metadata"}
+_PROBE_EPISODES, _PROBE_STEPS = 6, 60
+_LARGE = 500  # items
+_MISSING = object()
+
+
+class Snapshot(NamedTuple):
+    """A saved environment: ``key`` tells it from others, ``payload`` brings it back; the actions legal there."""
+
+    key: Hashable
+    payload: Any
+    allowed: tuple[int, ...] | None = None
+
+
+class SnapshotMethod(Protocol):
+    """One way to save and restore."""
+
+    name: str
+    is_plain: bool  # whether all that it saves is data, so that it can hold no generator
+    keeps_keys: bool  # whether the key of a state is the same if its last step began at a restored state
+
+    def save(self, private: PrivateEnv) -> Snapshot:
+        """Return the environment's present state."""
+        ...
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Bring back a saved state."""
+        ...
+
+
+def save(private: PrivateEnv, method: SnapshotMethod) -> Snapshot:
+    """Save the environment with the actions that are legal now."""
+    snapshot = method.save(private)
+    return snapshot if private.allowed is None else snapshot._replace(allowed=private.allowed)
+
+
+def restore(private: PrivateEnv, method: SnapshotMethod, snapshot: Snapshot) -> None:
+    """Bring back a saved state with its legal actions."""
+    method.restore(private, snapshot.payload)
+    private.allowed = snapshot.allowed
+
+
+class Attributes:
+    """The plain attributes of the environment: every scalar, and every container that was seen to change."""
+
+    name, is_plain, keeps_keys = "attributes", True, True
+
+    def __init__(self, private: PrivateEnv) -> None:
+        picks, draws = np.random.default_rng(0), seeded(0)
+        first: dict[str, Hashable] = {}
+        changing: set[str] = set()
+        for episode in range(_PROBE_EPISODES):
+            private.reset(episode)
+            for h in range(_PROBE_STEPS):
+                ends = private.try_step(picks, draws)[1].is_end or h + 1 == _PROBE_STEPS
+                for name, value in _containers(private.core, large=ends and episode < 2).items():
+                    frozen = freeze(value)
+                    if first.setdefault(name, frozen) != frozen:
+                        changing.add(name)
+                if ends:
+                    break
+        self._changing = tuple(sorted(changing))
+        held = vars(private.core)
+        self._reference = {name: held[name] for name in held if name not in _SKIPPED and name not in changing}
+
+    def save(self, private: PrivateEnv) -> Snapshot:
+        """Return the scalars that differ from the reference, and the containers that change."""
+        held, reference = vars(private.core), self._reference
+        scalars = tuple(
+            (name, value)
+            for name, value in held.items()
+            if value is not reference.get(name, _MISSING)
+            and isinstance(value, SCALARS)
+            and name not in _SKIPPED
+            and not _is_same(value, reference.get(name, _MISSING))
+        )
+        containers = tuple((name, duplicate(held[name])) for name in self._changing if name in held)
+        absent = frozenset(reference.keys() - held.keys())
+        key = (frozenset(scalars), tuple(freeze(value) for _, value in containers), absent)
+        return Snapshot(key, (scalars, containers, absent))
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Set the attributes; the other scalars go back to the reference, and new ones are removed."""
+        scalars, containers, absent = payload
+        held, reference = vars(private.core), self._reference
+        for name in [name for name, value in held.items() if value is not reference.get(name, _MISSING)]:
+            if name in _SKIPPED:
+                continue
+            if name in reference and isinstance(reference[name], SCALARS):
+                held[name] = reference[name]
+            elif isinstance(held[name], SCALARS) or name in self._changing:
+                del held[name]
+        for name, value in reference.items():
+            if name in absent:
+                held.pop(name, None)
+            elif name not in held:
+                held[name] = value
+        held.update(scalars)
+        held.update((name, duplicate(value)) for name, value in containers)
+
+
+def _containers(core: Any, *, large: bool) -> dict[str, Any]:
+    """The plain containers; the large ones (tables, as a rule) only if asked for: they take long to compare."""
+    return {
+        name: value
+        for name, value in vars(core).items()
+        if name not in _SKIPPED
+        and not isinstance(value, SCALARS)
+        and (large or _volume(value, _LARGE) < _LARGE)
+        and is_data(value)
+    }
+
+
+def _volume(value: Any, most: int) -> int:
+    """Number of items in a nested container, counted up to ``most``."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        return 1
+    count = 0
+    for item in value:
+        count += _volume(item, most - count)
+        if count >= most:
+            break
+    return count
+
+
+def _is_same(value: Any, reference: Any) -> bool:
+    return type(value) is type(reference) and bool(value == reference)
+
+
+class Copies:
+    """A copy of the whole environment with its wrappers, in bytes, which leave the states of generators out."""
+
+    name, is_plain, keeps_keys = "copy", False, False
+
+    def __init__(self) -> None:
+        self._copier = Copier()
+
+    def save(self, private: PrivateEnv) -> Snapshot:
+        """Return the environment as bytes."""
+        frozen = self._copier.freeze(private.env)
+        return Snapshot(frozen, frozen)
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Put a copy of the saved environment in place."""
+        env, generators = self._copier.thaw(payload)
+        private.adopt(lift_limits(env), generators)
+
+
+class Replay:
+    """Reset with the same seed and repeat every action with the same draws: slow, and right where nothing else is."""
+
+    name, is_plain, keeps_keys = "replay", False, True
+
+    def __init__(self, private: PrivateEnv) -> None:
+        private.is_recording = True
+
+    def save(self, private: PrivateEnv) -> Snapshot:
+        """Return the history of the present state."""
+        if private.history is None:
+            raise ValueError("only states that the planner itself has reached can be replayed")
+        return Snapshot(private.history.key, private.history)
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Reset and repeat."""
+        steps, begun = [], payload
+        while begun.before is not None:
+            steps.append(begun)
+            begun = begun.before
+        private.reset(begun.seed)
+        for each in reversed(steps):
+            private.lend(seeded(each.seed))
+            private.go_on(each.action)
+        private.history = payload
+
+
+class OwnFunctions:
+    """The user's ``save(env) -> payload`` and ``restore(env, payload)``."""
+
+    name, is_plain, keeps_keys = "own save and restore", False, False
+
+    def __init__(self, save: Callable[[Any], Any], restore: Callable[[Any, Any], None]) -> None:
+        self._save, self._restore = save, restore
+        self._copier = Copier()
+
+    def save(self, private: PrivateEnv) -> Snapshot:
+        """Call the user's ``save``."""
+        payload = self._save(private.env)
+        try:
+            return Snapshot(self._copier.freeze(payload), payload)
+        except Exception:  # a handle of a library that cannot be pickled: no two such states are equal
+            return Snapshot(object(), payload)
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Call the user's ``restore``."""
+        self._restore(private.env, payload)
+
+
+class MujocoState:
+    """MuJoCo's integration state (with the warm start), the stale positions that rewards read, and the attributes."""
+
+    name, is_plain, keeps_keys = "MuJoCo state", True, True
+
+    def __init__(self, private: PrivateEnv) -> None:
+        self._mujoco: Any = importlib.import_module("mujoco")
+        self._kind = self._mujoco.mjtState.mjSTATE_INTEGRATION
+        self._attributes = Attributes(private)
+
+    def save(self, private: PrivateEnv) -> Snapshot:
+        """Return MuJoCo's state vector and the attributes."""
+        model, data = private.core.model, private.core.data
+        vector = np.empty(self._mujoco.mj_stateSize(model, self._kind))
+        self._mujoco.mj_getState(model, data, vector, self._kind)
+        rest = self._attributes.save(private)
+        return Snapshot((vector.tobytes(), rest.key), (vector, data.xpos.copy(), data.xipos.copy(), rest.payload))
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Set MuJoCo's state and the attributes."""
+        vector, xpos, xipos, rest = payload
+        model, data = private.core.model, private.core.data
+        self._mujoco.mj_setState(model, data, vector, self._kind)
+        data.xpos[:], data.xipos[:] = xpos, xipos
+        self._attributes.restore(private, rest)
