@@ -33,14 +33,11 @@ def register(app: typer.Typer) -> None:
         from rich.text import Text
 
         from tailwise.formats import save
-        from tailwise.models import TabularMDP
         from tailwise.models.tabulate import tabulate
 
         if out.exists() and not force:
             raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
-        mdp = model.load(start=state)
-        if not isinstance(mdp, TabularMDP):
-            mdp = tabulate(mdp, progress=True)
+        mdp = tabulate(model.load(start=state), progress=True)
         written = save(mdp, out)
         if json:
             print_json(

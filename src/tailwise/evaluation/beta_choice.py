@@ -23,10 +23,11 @@ from typing import Any
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import real
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import OptionError
 from tailwise.evaluation.risk_frontier import policy_law
 from tailwise.exact import backward_induction, evar_planning
 from tailwise.models import TabularMDP
+from tailwise.models.tabular import require_table
 from tailwise.risk import erm
 
 
@@ -118,8 +119,8 @@ def choose_beta(
         if probability is None
         else real(probability, "probability", low=0.0, high=1.0, low_open=True, high_open=True)
     )
-    if model is not None and not isinstance(model, TabularMDP):
-        raise ModelError(f"choose_beta needs a TabularMDP, not {type(model).__name__}; make one with models.tabulate")
+    if model is not None:
+        require_table(model, "choose_beta")
     with followed(progress, "solving for each beta", None) as tick:
         told: Progress = None if tick is None else lambda done, _: tick(done)
         if level is not None:

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress, followed
 from tailwise._shown import Shown
 from tailwise._validate import real, thread_count
-from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.errors import OptionError, StateError
 from tailwise.exact import sweep_kernels
 from tailwise.models import TabularMDP
+from tailwise.models.tabular import require_table
 
 Floats = NDArray[np.float64]
 
@@ -142,10 +143,7 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
     >>> round(solution.value, 9), solution.action
     (1.779207373, 1)
     """
-    if not isinstance(mdp, TabularMDP):
-        raise ModelError(
-            f"backward_induction needs a TabularMDP, not {type(mdp).__name__}; plan on a simulator with ErmMcts"
-        )
+    require_table(mdp, "backward_induction", "plan on a simulator with ErmMcts")
     level = real(beta, "beta", hint="for the worst case, use a large finite value")
     number = thread_count(threads)
     mdp.require_sound()

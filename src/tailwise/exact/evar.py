@@ -31,10 +31,11 @@ from numpy.typing import NDArray
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import OptionError
 from tailwise.exact.backward_induction import Solution, backward_induction
 from tailwise.exact.relevant import low_total, relevant_bounds, worst_case
 from tailwise.models import TabularMDP
+from tailwise.models.tabular import require_table
 
 _ROUNDING = 1e-12  # of the values compared
 
@@ -184,11 +185,12 @@ def evar_planning(
 
 def check_table(model: Any, name: str) -> None:
     """Raise ``ModelError`` where an exact planner is given anything but a table."""
-    if not isinstance(model, TabularMDP):
-        raise ModelError(
-            f"{name} needs a TabularMDP, not {type(model).__name__}; a simulator that lists its outcomes becomes one "
-            "with tailwise.models.tabulate; for any other there are sampled_planning, CvarMcts and DistributionalMcts"
-        )
+    require_table(
+        model,
+        name,
+        "a simulator that lists its outcomes becomes one with tailwise.models.tabulate; for any other there are "
+        "sampled_planning, CvarMcts and DistributionalMcts",
+    )
 
 
 def check_level(level: float) -> float:

@@ -31,6 +31,7 @@ from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
+from tailwise.models.tabular import require_table
 
 Floats = NDArray[np.float64]
 
@@ -84,8 +85,7 @@ def truncate(
     >>> 0 <= exact - backward_induction(finite, 0.5).value <= 1e-6
     True
     """
-    if not isinstance(model, TabularMDP):
-        raise ModelError(f"truncate needs a TabularMDP, not {type(model).__name__}; make one with models.tabulate")
+    require_table(model, "truncate")
     allowed = real(tolerance, "tolerance", low=0.0, low_open=True)
     level = None if beta is None else abs(real(beta, "beta"))
     discount = model.discount

@@ -13,7 +13,6 @@ from tailwise.errors import ModelError
 from tailwise.models.accrued import AccruedView
 from tailwise.models.report import Report
 from tailwise.models.simulator import validate_simulator
-from tailwise.models.tabular import TabularMDP
 
 
 def check_model(model: Any) -> Report:
@@ -46,8 +45,8 @@ def check_model(model: Any) -> Report:
     """
     if isinstance(model, AccruedView):
         model = model.model
-    if isinstance(model, TabularMDP):
-        return model.check()
+    if hasattr(model, "require_sound"):
+        return model.check()  # type: ignore[no-any-return]
     if not hasattr(model, "step") and not hasattr(model, "actions"):
         raise ModelError(f"{type(model).__name__} is not a model; expected a TabularMDP or a simulator")
     from tailwise.models.check_simulator import check_simulator  # it imports what only simulators need
@@ -62,7 +61,8 @@ def require_model(model: Any) -> None:
     """
     if isinstance(model, AccruedView):
         model = model.model
-    if isinstance(model, TabularMDP):
-        model.require_sound()
+    own = getattr(model, "require_sound", None)
+    if own is not None:
+        own()
     else:
         validate_simulator(model)

@@ -20,6 +20,12 @@ from tailwise.models.table import ARRAYS, Ints, Table
 from tailwise.models.table_data import TableData
 
 
+def require_table(model: Any, who: str, way_out: str = "make one with models.tabulate") -> None:
+    """Raise ``ModelError`` where ``who`` is given anything but a table."""
+    if not isinstance(model, TabularMDP):
+        raise ModelError(f"{who} needs a TabularMDP, not {type(model).__name__}; {way_out}")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TabularMDP(Shown, Table):
     """A finite-horizon MDP held as a sparse table.

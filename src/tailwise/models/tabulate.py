@@ -25,11 +25,11 @@ from tailwise.models.tabular import TabularMDP
 
 
 def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = None) -> TabularMDP:
-    """Build the table of a simulator that has ``outcomes``, from the states its start can reach.
+    """Build the table of a simulator that has ``outcomes``, from the states its start can reach; a table is its own.
 
     Parameters
     ----------
-    simulator : Simulator or object with its methods
+    simulator : Simulator or object with its methods, or TabularMDP
         It must define ``outcomes(state, action) -> list of (probability, next_state, cost, done)``.
     max_states : int, default 100_000
         Give up beyond this number of states.
@@ -55,6 +55,8 @@ def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = 
     >>> tabulate(domains.make("machine-maintenance")).num_states
     12
     """
+    if isinstance(simulator, TabularMDP):
+        return simulator
     with followed(progress, "listing states", None) as tick:
         return tabulate_states(simulator, max_states=max_states, tick=tick)[0]
 

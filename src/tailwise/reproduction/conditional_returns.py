@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real, thread_count
-from tailwise.errors import ModelError
 from tailwise.evaluation.closed_loop import Player
 from tailwise.evaluation.returns import Returns
 from tailwise.evaluation.streams import child, episode_uniforms, run_key, world_name
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
+from tailwise.models.tabular import require_table
 from tailwise.planners import Planner
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.entropic import weighted_erm
@@ -177,8 +177,7 @@ def conditional_returns(
     OptionError
         If an option is out of range.
     """
-    if not isinstance(mdp, TabularMDP):
-        raise ModelError(f"conditional_returns needs a TabularMDP, not {type(mdp).__name__}; use evaluate")
+    require_table(mdp, "conditional_returns", "use evaluate")
     count = integer(episodes, "episodes", low=1)
     wanted = integer(iterations, "iterations", low=1)
     workers = thread_count(threads)
