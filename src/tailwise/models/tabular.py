@@ -18,6 +18,7 @@ from tailwise.models.contract import Outcome, check_discount, check_horizon
 from tailwise.models.report import Report
 from tailwise.models.table import ARRAYS, Ints, Table
 from tailwise.models.table_data import TableData
+from tailwise.models.tabular_build import Frame, count_actions
 
 
 def require_table(model: Any, who: str, way_out: str = "make one with models.tabulate") -> None:
@@ -146,12 +147,12 @@ class TabularMDP(Shown, Table):
         parts, declared = tabular_build.parts_from_arrays(
             transitions, costs, rewards, order=order, costs_order=costs_order, mask=mask, horizon=check_horizon(horizon)
         )
-        if tabular_build.count_actions(parts) < declared and not action_labels:
+        if count_actions(parts) < declared and not action_labels:
             action_labels = tuple(map(str, range(declared)))  # keeps A, though its last action is illegal everywhere
-        return cls._assemble(
-            parts, horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name, (),
-            validate,
+        frame = Frame(
+            horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name
         )  # fmt: skip
+        return cls._assemble(parts, frame, validate=validate)
 
     @classmethod
     def from_outcomes(
@@ -211,13 +212,13 @@ class TabularMDP(Shown, Table):
         >>> coin.outcomes(0, 0)[1].cost
         1.0
         """
-        parts = tabular_build.parts_from_outcomes(
-            states, actions, next_states, probabilities, costs, rewards, done=done, num_states=num_states
-        )
-        return cls._assemble(
-            parts, horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name, notes,
-            validate,
+        columns = states, actions, next_states, probabilities
+        values = tabular_build.pick(costs, rewards)
+        parts = tabular_build.parts_from_outcomes(columns, values, done=done, num_states=num_states)
+        frame = Frame(
+            horizon, discount, start, terminal_costs, terminal_rewards, state_labels, action_labels, name, notes
         )  # fmt: skip
+        return cls._assemble(parts, frame, validate=validate)
 
     @classmethod
     def from_gymnasium(
@@ -264,34 +265,21 @@ class TabularMDP(Shown, Table):
         )  # fmt: skip
 
     @classmethod
-    def _assemble(
-        cls,
-        parts: tabular_build.Parts,
-        horizon: int,
-        discount: float,
-        start: int | str,
-        terminal_costs: ArrayLike | None,
-        terminal_rewards: ArrayLike | None,
-        state_labels: Sequence[str],
-        action_labels: Sequence[str],
-        name: str,
-        notes: Sequence[str],
-        validate: bool,
-    ) -> Self:
+    def _assemble(cls, parts: tabular_build.Parts, frame: Frame, *, validate: bool) -> Self:
         num_states = parts.action_offsets.size - 1
-        terminal = tabular_build.terminal(terminal_costs, terminal_rewards, num_states)
+        terminal = tabular_build.terminal(frame.terminal_costs, frame.terminal_rewards, num_states)
         for array in (*parts[:-1], terminal):  # the last part is the sense
             array.setflags(write=False)
         built = cls(
             **parts._asdict(),
             terminal_losses=terminal,
-            horizon=check_horizon(horizon),
-            discount=check_discount(discount),
-            start=tabular_build.find_start(start, num_states, state_labels),
-            state_labels=tabular_build.labels(state_labels, num_states, "state_labels"),
-            action_labels=tabular_build.labels(action_labels, tabular_build.count_actions(parts), "action_labels"),
-            name=name,
-            notes=tuple(notes),
+            horizon=check_horizon(frame.horizon),
+            discount=check_discount(frame.discount),
+            start=tabular_build.find_start(frame.start, num_states, frame.state_labels),
+            state_labels=tabular_build.labels(frame.state_labels, num_states, "state_labels"),
+            action_labels=tabular_build.labels(frame.action_labels, count_actions(parts), "action_labels"),
+            name=frame.name,
+            notes=tuple(frame.notes),
         )
         if validate:
             built.require_sound()

@@ -34,19 +34,39 @@ class Parts(NamedTuple):
     sense: Sense
 
 
+class Frame(NamedTuple):
+    """What a table has beside its arrays, as it was given."""
+
+    horizon: int
+    discount: float
+    start: int | str
+    terminal_costs: ArrayLike | None
+    terminal_rewards: ArrayLike | None
+    state_labels: Sequence[str]
+    action_labels: Sequence[str]
+    name: str
+    notes: Sequence[str] = ()
+
+
+class _Outcomes(NamedTuple):
+    """The outcomes of all rows, in order."""
+
+    target: NDArray[Any]
+    chance: Floats
+    cost: Floats
+    ends: NDArray[np.bool_] | None = None
+
+
 def parts_from_outcomes(
-    states: ArrayLike,
-    actions: ArrayLike,
-    next_states: ArrayLike,
-    probabilities: ArrayLike,
-    costs: ArrayLike | None,
-    rewards: ArrayLike | None,
+    columns_given: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike],
+    values_given: tuple[Sense, Any],
     *,
     done: ArrayLike | None = None,
     num_states: int | None = None,
 ) -> Parts:
-    """Sort outcome entries by (state, action), stably, and lay out the table."""
-    sense, values = pick(costs, rewards)
+    """Sort entries (state, action, next state, probability) by (state, action), stably, and lay out the table."""
+    states, actions, next_states, probabilities = columns_given
+    sense, values = values_given
     origin, action, target = (
         _indices(v, n) for v, n in ((states, "states"), (actions, "actions"), (next_states, "next_states"))
     )
@@ -80,21 +100,20 @@ def parts_from_outcomes(
         chance, cost = chance[order], cost[order]
         ends = ends[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
-    return _laid_out(key[first], (size, count), np.append(first, key.size), target, chance, cost, sense, ends)
+    outcomes = _Outcomes(target, chance, cost, ends)
+    return _laid_out(key[first], (size, count), np.append(first, key.size), outcomes, sense)
 
 
 def _laid_out(
     keys: Ints,
     sizes: tuple[int, int],
     outcome_offsets: Ints,
-    target: NDArray[Any],
-    chance: Floats,
-    cost: Floats,
+    outcomes: _Outcomes,
     sense: Sense,
-    ends: NDArray[np.bool_] | None = None,
     step_cost: Floats | None = None,
 ) -> Parts:
-    """Put together a table from its rows, given by their ``keys`` (state * A + action), and their outcomes in order."""
+    """Put together a table from its rows, given by their ``keys`` (state * A + action), and their outcomes."""
+    target, chance, cost, ends = outcomes
     states, ids = np.divmod(keys, sizes[1])
     action_offsets = np.zeros(sizes[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(states, minlength=sizes[0]), out=action_offsets[1:])
@@ -163,7 +182,7 @@ def parts_from_arrays(
         cost = np.repeat(per_row[kind](), lengths) if kind in per_row else np.zeros(target.size)
     offsets = np.append(0, np.cumsum(lengths))
     sizes = num_states, num_actions
-    return _laid_out(rows, sizes, offsets, target, chance, cost, sense, None, step_cost), num_actions
+    return _laid_out(rows, sizes, offsets, _Outcomes(target, chance, cost), sense, step_cost), num_actions
 
 
 def _cost_of_outcomes(array: Any, num_actions: int, rows: Ints, target: NDArray[Any]) -> Floats:
