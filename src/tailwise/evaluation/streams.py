@@ -25,14 +25,6 @@ def run_key(root: np.random.SeedSequence) -> NDArray[np.uint64]:
     return np.asarray(root.generate_state(2, np.uint64), dtype=np.uint64)
 
 
-def world_name(seed: Seed, model: Any) -> tuple[int, ...]:
-    """Return what identifies the draws of a seed and the model that they were used in: three ints.
-
-    Two samples are pairs only if both are the same.
-    """
-    return (*(int(word) for word in run_key(seed_sequence(seed))), int.from_bytes(fingerprint(model, 8), "big"))
-
-
 def child(root: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
     """Return a descendant of ``root`` by its path; unlike ``spawn`` it leaves ``root`` as it was."""
     return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *path), pool_size=root.pool_size)
