@@ -51,7 +51,7 @@ def test_the_same_command_goes_on_from_its_checkpoint(tmp_path):
     ("options", "message"),
     [
         (("--planner", "exact", "--checkpoint", "it"), "keeps no checkpoint"),
-        (("--checkpoint", "it"), "ExactPlanner keeps no checkpoint; .*: learned, tree"),
+        (("--checkpoint", "it"), "exact keeps no checkpoint; .*: bounded, learned, tree"),
         (("--planner", "tree", "--seed", "1", "--checkpoint", "it.search"), "began otherwise"),
         (("--save", "no/it"), "--save must be a file in a folder that exists"),
     ],
