@@ -121,7 +121,10 @@ class SaysItself(Shown):
     @property
     def worth(self) -> str:
         """What the plan is worth, or the bounds of that where they are what is known."""
-        return span(self.lower, self.upper) if self.is_bounded else number(self.value, 9 if self.is_exact else 6)
+        if self.is_bounded:
+            return span(self.lower, self.upper)
+        found = self.chosen.erm  # of a tree ``value`` is that of all totals, those of other actions too
+        return number(self.value if math.isnan(found) else found, 9 if self.is_exact else 6)
 
     @property
     def headline(self) -> str:
@@ -130,8 +133,8 @@ class SaysItself(Shown):
         proof = "" if self.is_exact or not (self.proven or self.is_bounded) else "not proven"
         proof = f" ({'proven best' if self.proven else proof})" if proof else ""
         worth = f"in {self.worth}" if self.is_bounded else self.worth
-        if self.certainty_equivalent is not None:
-            worth += f", as good as a sure total of {number(self.certainty_equivalent)}"
+        if self.chosen.certainty_equivalent is not None:
+            worth += f", as good as a sure total of {number(self.chosen.certainty_equivalent)}"
         return f"Take {self.label}{proof}: {self.aim} is {worth} ({self.sense}s, {better} is better)"
 
     @property
@@ -139,21 +142,18 @@ class SaysItself(Shown):
         """What the decision is judged by, and how the next best action compares, in sentences."""
         ahead, unit = f"all that may come after {self.label}", self.sense
         if self.is_erm and self.root_beta == 0.0:
-            said = f"It is judged by its mean: beta is 0, so that risk does not count. That is {number(self.value)}."
+            said = f"It is judged by its mean: beta is 0, so that risk does not count. That is {self.worth}."
         elif self.is_erm and self.is_bounded and self.lower != self.upper:
             said = (
                 f"Counting risk at beta {self.root_beta:g}, {ahead}, and then the best actions, is as good as a sure "
                 f"{unit} in {span(*self.chosen.interval)}, with certainty."
             )
         elif self.is_erm:
-            said = (
-                f"Counting risk at beta {self.root_beta:g}, {ahead} is as good as a sure {unit} of "
-                f"{number(self.value)}."
-            )
+            said = f"Counting risk at beta {self.root_beta:g}, {ahead} is as good as a sure {unit} of {self.worth}."
         else:
             learned = " under what was learned" if self.states_recur is not None else ""
-            value = self.value if self.certainty_equivalent is None else self.certainty_equivalent
-            worth = f"is {number(value)}" if self.certainty_equivalent is None else f"is as good as {number(value)}"
+            sure = self.chosen.certainty_equivalent
+            worth = f"is {self.worth}" if sure is None else f"is as good as {number(sure)}"
             said = f"It is judged by the {self.aim} of the whole episode's total, which {worth}{learned}."
         return said, self._runner_up()
 
