@@ -70,3 +70,15 @@ def test_real_files(data_folder, name):
     found = json.loads(run(data_folder / name, "--json").stdout)
     keys = ("states", "actions", "pairs", "outcomes", "lowest", "highest")
     assert tuple(found[key] for key in keys) == REAL[name]
+
+
+def test_frontier_reads_its_model_once(tmp_path, monkeypatch):
+    import tailwise.formats
+    from tailwise.cli.app import app
+
+    read = []
+    plain = tailwise.formats.load
+    monkeypatch.setattr(tailwise.formats, "load", lambda *given, **more: read.append(given) or plain(*given, **more))
+    result = CliRunner().invoke(app, ["frontier", "mdp-4", "--betas", "0.1,1", "--json"])
+    assert result.exit_code == 0
+    assert len(read) == 1

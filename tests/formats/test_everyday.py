@@ -222,10 +222,8 @@ def test_open_files_and_home_folders(tmp_path, expected, monkeypatch):
     [
         ("https://example.org/model.csv", "does not download: fetch the file first"),
         ("s3://bucket/model.parquet", "does not download"),
-        ("model.xlsx", r"save the sheet as CSV, or read it with pandas .*load\(pandas.read_excel"),
-        ("tiger.MDP", "Cassandra's .MDP format is not read: list the transitions as CSV"),
+        ("model.xls", r"save the sheet as that or CSV, or read it with pandas .*load\(pandas.read_excel"),
         ("model.pkl", "never unpickled"),
-        ("model.mat", "from_mdptoolbox"),
     ],
 )
 def test_what_is_not_read_says_what_to_do(source, advice):

@@ -499,14 +499,6 @@ def test_a_missing_line_is_named(tmp_path, old, new, name):
         load(path, constants="N=3")
 
 
-def test_files_of_cassandras_format_say_what_to_do(tmp_path):
-    tiger = "# tiger\ndiscount: 0.95\nvalues: reward\nstates: left right\nactions: listen\nobservations: a b\n"
-    with pytest.raises(
-        FormatError, match=r"tiger.POMDP, line 1: it is Cassandra's .POMDP format.*list the transitions"
-    ):
-        load(write(tmp_path, tiger__POMDP=tiger))
-
-
 def variable_rewards(path, assign):
     """Two destinations of one half each that leave s at 1 and 2; ``assign(i)`` says what else they assign."""
     content = json.loads(jani([10, 10]))

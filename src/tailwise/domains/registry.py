@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tailwise._registry import import_modules, nearest
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, UnknownNameError
 
@@ -63,7 +61,7 @@ def list_domains() -> list[Domain]:
     >>> "grid-mdp" in [domain.name for domain in domains.list_domains()]
     True
     """
-    _load()
+    import_modules("tailwise.domains")
     return [_DOMAINS[name] for name in sorted(_DOMAINS)]
 
 
@@ -97,11 +95,9 @@ def make(name: str, **options: Any) -> Any:
     >>> domains.make("mdp-4").horizon
     20
     """
-    _load()
+    import_modules("tailwise.domains")
     if name not in _DOMAINS:
-        close = difflib.get_close_matches(str(name), _DOMAINS, n=3)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(_DOMAINS))}"
-        raise UnknownNameError(f"no domain is called {name!r}; {hint}")
+        raise UnknownNameError(f"no domain is called {name!r}; {nearest(str(name), _DOMAINS)}")
     domain = _DOMAINS[name]
     known = {option.partition("=")[0] for option in domain.options}
     unknown = sorted(set(options) - known)
@@ -129,10 +125,3 @@ def _checked(value: Any, key: str, default: Any, name: str) -> Any:
     if isinstance(default, int):
         return integer(value, what, low=1 if key == "horizon" else 0)
     return real(value, what) if isinstance(default, float) else value
-
-
-def _load() -> None:
-    """Import the modules of this package: each registers its domains."""
-    package = importlib.import_module("tailwise.domains")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)

@@ -29,24 +29,7 @@ _LABEL = re.compile(r'([0-9]{1,9})="([^"]*)"')
 
 
 def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
-    """Read a model from its explicit files.
-
-    Parameters
-    ----------
-    path : Path
-        The ``.tra`` file, or a ``.pexp`` file.
-    options : StormOptions
-        ``labels``, ``state_rewards`` and ``transition_rewards``: names of a ``.tra`` file's companions, relative to it.
-
-    Returns
-    -------
-    ExplicitModel
-
-    Raises
-    ------
-    FormatError
-        Naming the file and the line that is wrong.
-    """
+    """Read a model from its explicit files."""
     if options.constants:
         raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
     notes: list[str] = []

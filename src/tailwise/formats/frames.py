@@ -21,29 +21,7 @@ def is_frame(value: Any) -> bool:
 
 
 def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP:
-    """Build a table from a data frame that holds a transition list.
-
-    Parameters
-    ----------
-    frame : data frame
-        With the columns of the CSV dialect: a pandas or polars frame, a pyarrow table, a NumPy array of
-        records, or a mapping of names to columns.
-    options : ListOptions
-        Those of a CSV file, see :func:`tailwise.load`.
-    source : str, optional
-        What to call it in messages.
-    **more
-        Those of :func:`table_of_list`.
-
-    Returns
-    -------
-    TabularMDP
-
-    Raises
-    ------
-    FormatError
-        Naming the row and the column that are wrong.
-    """
+    """Build a table from a data frame that holds a transition list."""
     source = source or f"the {type(frame).__name__}"
     names = _column_names(frame)
     assert names is not None

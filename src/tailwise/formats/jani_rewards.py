@@ -17,22 +17,7 @@ from tailwise.errors import FormatError
 
 
 def rewards_to_ask_about(path: Path) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of the rewards that differ between destinations of one edge, and of those not 0 at first.
-
-    Parameters
-    ----------
-    path : Path
-        A JANI file that Storm has read.
-
-    Returns
-    -------
-    tuple of frozenset of str
-
-    Raises
-    ------
-    FormatError
-        If the file is not JSON.
-    """
+    """Return the names of the rewards that differ between destinations of one edge, and of those not 0 at first."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:

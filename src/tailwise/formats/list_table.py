@@ -45,36 +45,7 @@ def table_of_list(
     metadata: Metadata | None = None,
     name: str = "",
 ) -> TabularMDP:
-    """Build the table that raw columns describe.
-
-    Parameters
-    ----------
-    raw : mapping of str to ndarray
-        The columns that are used, by the names of the dialect: numbers, truth values or objects, of one length.
-    header : Header
-        What :func:`check_header` found.
-    options : ListOptions
-        What the user asked for.
-    source : str
-        The file or object, for messages.
-    place : callable
-        Names an entry by its number, for messages.
-    path : Path, optional
-        The file: a ``domains_info.csv`` near it may say more, where there is no metadata.
-    metadata : Metadata, optional
-        What tailwise itself wrote with the list, if it wrote it.
-    name : str
-        Name of the problem, for display; that of the file if not given.
-
-    Returns
-    -------
-    TabularMDP
-
-    Raises
-    ------
-    FormatError
-        Naming the file and the line (or row) of the first entry that is wrong.
-    """
+    """Build the table that raw columns describe."""
     columns = check_columns(raw, header.sense, source, place, ids=options.ids, notes=header.notes)
     info = find_info(path) if path is not None and metadata is None else None
     return _table(columns, options, metadata, info, name or (path.name if path is not None else source))

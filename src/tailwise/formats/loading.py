@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
-from tailwise.formats.frames import is_frame, read_frame
+from tailwise.formats.documents import is_frame_or_nested, is_list, read_document
+from tailwise.formats.frames import read_frame
 from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
 from tailwise.formats.spec import is_file, parse_spec
@@ -31,8 +32,11 @@ def load(
     =============================  ======================================================================
     ``x.csv``, ``x.csv.gz``,       base, action_base (0 or 1), ids ("names"), outcomes ("uniform" or an id),
     ``x.parquet``, ``x.arrow``,    tolerance, columns, ignore_columns, metadata ("keep" or "ignore")
-    data frames
-    ``x.npz``
+    ``x.xlsx``, ``x.json``,
+    ``x.yaml``, ``x.toml``,
+    ``x.txt``, data frames
+    ``x.npz``, ``x.mat``           order ("SSA", "ASS" or "SAS"; of arrays P and R)
+    ``x.MDP``, ``x.POMDP``         observe
     ``x.nm``, ``x.prism``,         constants, reward, sense, label_costs, step_cost, accumulate, until, goal,
     ``x.jani``, ``x.drn``          goal_cost, miss_cost, observe, max_states, progress
     ``x.tra``, ``x.umb``           the same, without constants; labels and rewards: files (names)
@@ -48,7 +52,7 @@ def load(
     ----------
     source : str, path, data frame, open file or TabularMDP
         What to load. Data frames (pandas, polars, pyarrow, NumPy records, mappings of columns) hold transition
-        lists. A table is returned with the other options applied.
+        lists; ``P[s][a] = [(p, s', r, done)]`` is one as well. A table is returned with the other options applied.
     horizon : int, optional
         Number of decisions. Where neither you nor the source gives it, it is 100 and a note says so.
     discount : float in (0, 1], optional
@@ -106,9 +110,10 @@ def load(
         return _read(found, spec.target, _given(common), options)
     if hasattr(source, "read"):
         return _read_stream(source, named, _given(common), options)
-    if is_frame(source):
+    if is_frame_or_nested(source):
         _refuse(options, tuple(name for name in ListOptions.__annotations__ if name not in COMMON), "data frames")
-        return read_frame(source, ListOptions(**common, **options))
+        asked = ListOptions(**_given(common), **options)
+        return read_frame(source, asked) if is_list(source) else read_document(source, asked, "the table")
     raise OptionError(
         f"expected a path, a specification, a data frame, an open file or a TabularMDP, not {type(source).__name__}; "
         "arrays and objects of other libraries have functions of their own: tailwise.formats.from_mdptoolbox, "
@@ -138,6 +143,8 @@ def with_common(model: Any, common: dict[str, Any]) -> Any:
 
 
 def _given(common: dict[str, Any]) -> dict[str, Any]:
+    if common["discount"] == 0:  # only the first step counts
+        common |= {"discount": 1.0, "horizon": 1}
     check_common(**common)
     return {name: value for name, value in common.items() if value is not None}
 

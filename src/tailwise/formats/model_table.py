@@ -27,33 +27,7 @@ def table_of_model(
     averaged: frozenset[str] = frozenset(),
     counted_twice: frozenset[str] = frozenset(),
 ) -> TabularMDP:
-    """Build the table of a model.
-
-    Parameters
-    ----------
-    model : ExplicitModel
-        The model.
-    path : Path
-        Its file, for messages.
-    options : StormOptions
-        What costs, where episodes end, where they start.
-    averaged : frozenset of str
-        Reward structures of which only means are known.
-    counted_twice : frozenset of str
-        Reward structures with an initial value that states and steps both have.
-
-    Returns
-    -------
-    TabularMDP
-        States are named by their variables and labels, actions by their names in the file.
-
-    Raises
-    ------
-    OptionError
-        If labels, reward structure, goal or start do not fit the model.
-    FormatError
-        If it has no single initial state, or is no sound table.
-    """
+    """Build the table of a model."""
     notes = [*model.notes, *((observed(options.observe, f"{path}"),) if model.is_partial else ())]
     used = _structure(model, path, options)
     values = np.zeros(model.targets.size) if used is None else model.branch_rewards(used, options.accumulate)

@@ -32,33 +32,12 @@ _WORDS = {"true", "false", "endmodule", "module", "init", "const", "formula", "l
 
 
 def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return a program's text with its model type in front, and a note if that changed it.
-
-    Parameters
-    ----------
-    path : Path
-        The program.
-
-    Returns
-    -------
-    tuple of str and tuple of str
-
-    Raises
-    ------
-    FormatError
-        If it is a file of Cassandra's format, or divides by a zero that stands there (Storm's arithmetic would
-        end the whole process).
-    """
+    """Return a program's text with its model type in front, and a note if that changed it."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     plain = _plain(text)
     for number, line in enumerate(plain.splitlines(), 1):
         if _BY_ZERO.search(line):
             raise FormatError(f"{path}, line {number}: it divides by 0")
-    if "module" not in plain and len(set(_CASSANDRA.findall(plain))) > 1:
-        raise FormatError(
-            f"{path}, line 1: it is Cassandra's .POMDP format, which is not read; list the transitions as CSV "
-            "(idstatefrom,idaction,idstateto,probability,reward), or write it as a PRISM program (pomdp)"
-        )
     if "\0" in text:
         raise FormatError(f"{path}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: it is not a text file")
     text = _in_order(text, path)
@@ -70,6 +49,12 @@ def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
         return text, ()
     rest = text[:start] + " " * len(word) + text[start + len(word) :]
     return f"{_TYPES[word]} {rest}", (f"its model type, {word}, is read as if it stood first",)
+
+
+def is_cassandra(path: Path) -> bool:
+    """Whether a file is no program, but one of Cassandra's format, whose .POMDP is PRISM's ending as well."""
+    plain = _plain(path.read_text(encoding="utf-8-sig", errors="replace"))
+    return "module" not in plain and len(set(_CASSANDRA.findall(plain))) > 1
 
 
 def division(text: str) -> int | None:

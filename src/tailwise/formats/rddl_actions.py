@@ -71,26 +71,9 @@ class _Choice:
 
 
 def joint_actions(sampler: Any, limits: ActionLimits, source: str) -> tuple[JointAction, ...]:
-    """Enumerate the joint actions; the first does nothing.
+    """Enumerate the joint actions, by number of fluents that differ from their defaults; the first does nothing.
 
-    Parameters
-    ----------
-    sampler : RDDLSimulator
-        pyRDDLGym's simulator of the instance.
-    limits : ActionLimits
-        What to enumerate.
-    source : str
-        The instance, for messages.
-
-    Returns
-    -------
-    tuple of JointAction
-        By number of fluents that differ from their defaults.
-
-    Raises
-    ------
-    ModelError
-        If an action fluent is real-valued or unbounded, or there are too many joint actions.
+    Raises ``ModelError`` if an action fluent is real-valued or unbounded, or there are too many joint actions.
     """
     choices = _choices(sampler, limits, source)
     most = int(min(sampler.rddl.max_allowed_actions, len(choices)))

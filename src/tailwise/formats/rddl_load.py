@@ -27,40 +27,7 @@ def load_rddl(
     observe: str | None = None,
     limits: ActionLimits | None = None,
 ) -> RddlSimulator:
-    """Load an RDDL instance with finitely many actions.
-
-    Parameters
-    ----------
-    target : str
-        ``DOMAIN/INSTANCE`` of rddlrepository (``PushYourLuck_ippc2018/1``), or the two files
-        ``domain.rddl,instance.rddl``.
-    horizon : int, optional
-        Number of decisions; the instance's own if not given.
-    discount : float in (0, 1], optional
-        Factor per step; the instance's own if not given.
-    observe : "state", optional
-        Plan on an instance with observations as if its state were seen; without it, such an instance is refused.
-    limits : ActionLimits, optional
-        Which joint actions to enumerate; notes of the simulator say what is left out.
-
-    Returns
-    -------
-    RddlSimulator
-        Saving and restoring its states has been verified.
-
-    Raises
-    ------
-    UnknownNameError
-        If rddlrepository has no such domain or instance; the message names near ones.
-    OptionError
-        If the instance has observations, and ``observe`` does not say that its state is seen.
-    FormatError
-        If pyRDDLGym cannot read the instance.
-    ModelError
-        If the actions are not finite, or too many.
-    MissingExtraError
-        If pyRDDLGym or rddlrepository is not installed.
-    """
+    """Load an RDDL instance with finitely many actions."""
     limits = ActionLimits() if limits is None else limits
     with _quiet():
         require("pyRDDLGym", "rddl", f"the model rddl:{target}")

@@ -6,15 +6,14 @@ through the entry point group ``tailwise.formats`` (each names a module that reg
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import inspect
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tailwise._registry import import_modules
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 
@@ -158,9 +157,7 @@ def format_of_file(name: str) -> Format | None:
 def _all() -> dict[str, Format]:
     if "csv" not in _FORMATS:
         given = dict(_FORMATS)  # what users registered before wins
-        kinds = importlib.import_module("tailwise.formats.kinds")
-        for module in pkgutil.iter_modules(kinds.__path__, f"{kinds.__name__}."):
-            importlib.import_module(module.name)
+        import_modules("tailwise.formats.kinds")
         for point in importlib.metadata.entry_points(group=_ENTRY_POINTS):
             point.load()
         _FORMATS.update(given)

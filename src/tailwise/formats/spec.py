@@ -18,16 +18,10 @@ from tailwise.formats.registry import find_format, format_of_file, list_formats
 
 _FRAME = "or read it with pandas and give the frame to tailwise.load"
 _ADVICE = {  # endings of files that others use for such data: what to do with them
-    ".xlsx": f"Excel workbooks are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
-    ".xls": f"Excel workbooks are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
+    ".xls": f"of Excel, only .xlsx is read: save the sheet as that or CSV, {_FRAME}: load(pandas.read_excel(path))",
     ".ods": f"spreadsheets are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
-    ".mdp": "Cassandra's .MDP format is not read: list the transitions as CSV (idstatefrom,idaction,idstateto,"
-    "probability,reward), or give the arrays to TabularMDP.from_arrays",
-    ".json": "JSON is read as a JANI model only, with jani:PATH; save a table of transitions as CSV",
-    ".jsonl": f"lines of JSON are not read: save them as CSV, {_FRAME}: load(pandas.read_json(path, lines=True))",
     ".pkl": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
     ".pickle": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
-    ".mat": "MATLAB files are not read: scipy.io.loadmat(path) gives P and R for tailwise.formats.from_mdptoolbox",
     ".npy": "one array is no model: numpy.load(path) gives arrays for TabularMDP.from_arrays",
     ".zip": "archives are not read: unpack it first",
 }
@@ -55,22 +49,6 @@ class Spec:
 
 def parse_spec(text: str) -> Spec:
     """Take a specification apart.
-
-    Parameters
-    ----------
-    text : str
-        The specification; a path may start with ``~``.
-
-    Returns
-    -------
-    Spec
-
-    Raises
-    ------
-    UnknownNameError
-        If it names a file of an unknown kind; the message says what to do about common ones.
-    OptionError
-        If an option is not ``name=value``.
 
     Examples
     --------

@@ -32,30 +32,7 @@ _JANI_DIVISION = re.compile(r'"op"\s*:\s*"(?:/|%|pow|log)"')
 
 
 def build(kind: str, path: Path, options: StormOptions) -> ExplicitModel:
-    """Build a model.
-
-    Parameters
-    ----------
-    kind : "prism", "jani" or "drn"
-        The language.
-    path : Path
-        The file.
-    options : StormOptions
-        Constants, bounds and the goal.
-
-    Returns
-    -------
-    ExplicitModel
-
-    Raises
-    ------
-    FormatError
-        If Storm cannot read or build it, it is of another kind, divides by zero, or has too many states.
-    OptionError
-        If constants are missing or unknown, or the goal is no expression of the model.
-    MissingExtraError
-        If stormpy is not installed.
-    """
+    """Build a model."""
     storm: Any = require("stormpy", "prism", f"reading {path}")
     if not hasattr(storm, "build_model_from_umb"):
         raise FormatError(f"{path}: stormpy {storm.__version__} is too old; expected version 2 or later")

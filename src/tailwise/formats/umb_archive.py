@@ -24,22 +24,7 @@ _VERSION = 1
 
 
 def read_umb(path: Path) -> ExplicitModel:
-    """Read a discrete-time model with at most one player.
-
-    Parameters
-    ----------
-    path : Path
-        The archive, compressed or not.
-
-    Returns
-    -------
-    ExplicitModel
-
-    Raises
-    ------
-    FormatError
-        Naming the member that is missing, damaged or of another kind.
-    """
+    """Read a discrete-time model with at most one player."""
     try:
         with tarfile.open(path) as archive:
             return _Reader(path, archive).model()

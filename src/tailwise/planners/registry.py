@@ -7,7 +7,6 @@ are named in full, as ``package.module:Class``.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
+from tailwise._registry import nearest
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import lists_outcomes
 from tailwise.risk.objectives import ERM, Expectation, Objective
@@ -145,8 +145,7 @@ def find_planner(name: str) -> PlannerKind:
     if colon and attribute:
         return _loaded(name, lambda: getattr(importlib.import_module(module), attribute))
     known = [*_KINDS, *(point.name for point in _others())]
-    close = difflib.get_close_matches(name, known, n=2)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(known)}"
+    hint = nearest(name, known)
     raise UnknownNameError(f"no planner is called {name!r}; {hint} (one of your own: package.module:Class)")
 
 

@@ -8,20 +8,7 @@ from tailwise.formats.registry import register_format
 
 
 def read_domain(target: str, **options: Any) -> Any:
-    """Built-in problem, by name; see ``tailwise domains``.
-
-    Parameters
-    ----------
-    target : str
-        The name.
-    **options
-        Those of the domain; ``horizon``, ``discount`` and ``start`` are applied to the model where the domain has no
-        option of that name.
-
-    Returns
-    -------
-    TabularMDP or simulator
-    """
+    """Built-in problem, by name; see ``tailwise domains``."""
     from tailwise import domains
     from tailwise.formats.loading import with_common
     from tailwise.formats.registry import COMMON

@@ -12,19 +12,7 @@ from tailwise.models import TabularMDP
 
 
 def read_tra(path: Path, **options: Any) -> TabularMDP:
-    """Explicit files: transitions, and labels and rewards beside them.
-
-    Parameters
-    ----------
-    path : Path
-        The ``.tra`` or ``.pexp`` file.
-    **options
-        Those of :class:`StormOptions`.
-
-    Returns
-    -------
-    TabularMDP
-    """
+    """Explicit files: transitions, and labels and rewards beside them."""
     from tailwise.formats.explicit_files import read_explicit
     from tailwise.formats.model_table import table_of_model
 

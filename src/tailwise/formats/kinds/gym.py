@@ -20,25 +20,7 @@ def read_gym(
     foresight: bool = False,
     **options: Any,
 ) -> Any:
-    """Gymnasium environment by its id.
-
-    Parameters
-    ----------
-    target : str
-        The id.
-    horizon, discount, start
-        As in :func:`tailwise.load`; a start is for environments with a table.
-    levels : int, optional
-        Levels that continuous actions are split into.
-    foresight : bool, default False
-        Plan even where a saved state tells the future, as one who knows it; see ``GymnasiumSimulator``.
-    **options
-        Those of the environment.
-
-    Returns
-    -------
-    TabularMDP or GymnasiumSimulator
-    """
+    """Gymnasium environment by its id."""
     from tailwise.models import Discretized, GymnasiumSimulator, TabularMDP
     from tailwise.models.gymnasium import make_environment
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
+from tailwise.formats.array_files import table_of_arrays
 from tailwise.formats.metadata import metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
@@ -41,23 +42,45 @@ def write_npz(mdp: TabularMDP, path: Path) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read_npz(path: Path) -> TabularMDP:
-    """Read a table with all that it has, as tailwise saved it.
+def read_npz(
+    path: Path,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+    order: str | None = None,
+) -> TabularMDP:
+    """Read a table with all that it has, as tailwise saved it, or arrays P and R."""
+    from tailwise.formats.loading import with_common
 
-    Parameters
-    ----------
-    path : Path
-        The file.
+    common: dict[str, Any] = {"horizon": horizon, "discount": discount, "start": start}
+    foreign = _foreign(path)
+    if foreign:
+        return table_of_arrays(foreign, path, order=order, **common)
+    mdp = _saved(path)
+    found: TabularMDP = with_common(mdp, {name: value for name, value in common.items() if value is not None})
+    return found
 
-    Returns
-    -------
-    TabularMDP
 
-    Raises
-    ------
-    FormatError
-        If the file is not ours, of another version, damaged, or does not describe a table.
-    """
+def _foreign(path: Path) -> dict[str, Any]:
+    """Return the arrays of a file that holds P and is not ours, or {}."""
+    found: dict[str, Any] = {}
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            names = getattr(archive, "files", ())
+            for name in names if {"P", "T", "transitions"} & set(names) else ():
+                info = archive.zip.getinfo(f"{name}.npy")
+                with archive.zip.open(info) as member:
+                    _check_size(member, info.file_size, f"{path}, member {name}")
+                found[name] = archive[name]
+    except FormatError:
+        raise
+    except Exception:  # a damaged file of ours raises many types here, and is named below
+        return {}
+    return found
+
+
+def _saved(path: Path) -> TabularMDP:
     arrays = _arrays(path)
     if _checksum(arrays) != arrays["sha256"].tobytes():
         raise FormatError(f"{path}: the checksum does not match: the file is damaged; save it again")

@@ -11,28 +11,20 @@ from tailwise.formats.registry import register_format
 from tailwise.formats.storm_options import StormOptions
 from tailwise.models import TabularMDP
 
+_CASSANDRAS = ("horizon", "discount", "start", "observe")  # options of its files
+
 
 def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
-    """Model that Storm builds (extra ``prism``).
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    kind : "prism", "jani" or "drn"
-        The language.
-    **options
-        Those of :class:`StormOptions`.
-
-    Returns
-    -------
-    TabularMDP
-    """
+    """Model that Storm builds (extra ``prism``)."""
     from tailwise.formats.jani_rewards import rewards_to_ask_about
+    from tailwise.formats.kinds.cassandra import read_cassandra
     from tailwise.formats.model_table import table_of_model
+    from tailwise.formats.prism_text import is_cassandra
     from tailwise.formats.storm_build import build
 
     asked = StormOptions(**options)
+    if kind == "prism" and is_cassandra(path):
+        return read_cassandra(path, **{name: value for name, value in options.items() if name in _CASSANDRAS})
     with activity(f"building {path.name} with Storm", show=asked.progress) as say:
         model = build(kind, path, asked)
         say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")
