@@ -10,8 +10,7 @@ import time
 
 import numpy as np
 
-from tailwise import CvarMcts, DistributionalMcts, backward_induction, cvar_planning, domains
-from tailwise.evaluation.risk_frontier import policy_law
+from tailwise import CVaR, CvarMcts, DistributionalMcts, backward_induction, domains, solve
 from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
 from tailwise.models.tabulate import tabulate_states
@@ -53,7 +52,7 @@ def law(table, act, unit):
 
 def attained(name, table, states, searches, iterations, worth):
     """Return what the plans of some searches are worth, what they believe, and the median seconds of one."""
-    unit = 1e-9 if name in ("mdp-4", "grid-mdp") else abs(policy_law(table, backward_induction(table, 0.0)).mean) / 300
+    unit = 1e-9 if name in ("mdp-4", "grid-mdp") else abs(backward_induction(table, 0.0).distribution().mean) / 300
     values, beliefs, seconds = [], [], []
     for search in searches:
         begun = time.perf_counter()
@@ -83,10 +82,10 @@ def main(iterations: int, seeds: int) -> None:
     print("|---|---|---|---|---|---|---|")
     for name, level in CVAR:
         model, table, states = problem(name)
-        exact = cvar_planning(table, level)
+        exact = solve(table, CVaR(level))
         worth = lambda x, w, level=level, t=table: float(t.signed(conditional_value_at_risk(x, level, w)))  # noqa: E731
         found = attained(name, table, states, [CvarMcts(model, level, seed=k) for k in range(seeds)], iterations, worth)
-        neutral = policy_law(table, backward_induction(table, 0.0)).cvar(level)
+        neutral = backward_induction(table, 0.0).distribution().cvar(level)
         print(
             f"| {name} | {level} | {exact.value:.4g} ({exact.gap:.2g}) | {shown(found[0])} | {shown(found[1])} "
             f"| {neutral:.4g} | {found[2]:.2g} |", flush=True,
@@ -95,14 +94,14 @@ def main(iterations: int, seeds: int) -> None:
     print("|---|---|---|---|---|---|")
     for name, beta in UTILITIES:
         model, table, states = problem(name)
-        sign, neutral = (1.0 if table.sense == "cost" else -1.0), policy_law(table, backward_induction(table, 0.0))
+        sign, neutral = (1.0 if table.sense == "cost" else -1.0), backward_induction(table, 0.0).distribution()
         bound = round(neutral.mean, 2)
         square = lambda total, b=bound, s=sign: s * max(s * (total - b), 0.0) ** 2  # noqa: E731
         least = reach_totals(table).minimise(lambda x, b=bound, s=sign: np.maximum(x - s * b, 0.0) ** 2)[0]
         cases = (
             (f"ERM at {beta:g}", {"measure": ErmOf(beta, sign)}, backward_induction(table, beta).value,
              lambda x, w, b=beta, s=sign: s * erm(x, b, w), neutral.erm(beta)),
-            ("CVaR at 0.8", {"measure": CvarOf(0.8, sign)}, cvar_planning(table, 0.8).value,
+            ("CVaR at 0.8", {"measure": CvarOf(0.8, sign)}, solve(table, CVaR(0.8)).value,
              lambda x, w, s=sign: s * conditional_value_at_risk(x, 0.8, w), neutral.cvar(0.8)),
             (f"mean square beyond {bound:g}", {"utility": square}, sign * least,
              lambda x, w, b=bound, s=sign: s * float(np.dot(w, np.maximum(x - s * b, 0.0) ** 2)),

@@ -7,9 +7,7 @@ plan improves its own measure over the risk-neutral one, and that the reported g
 import sys
 from pathlib import Path
 
-from tailwise import backward_induction, cvar_planning, evar_planning, load
-from tailwise.evaluation.risk_frontier import policy_law
-from tailwise.exact import ReturnDistribution
+from tailwise import CVaR, EVaR, backward_induction, load, solve
 
 LEVEL, HORIZON = 0.9, 12
 
@@ -22,17 +20,17 @@ def main(folder: Path) -> None:
             continue
         mdp = load(path, horizon=HORIZON)
         sign = 1.0 if mdp.sense == "cost" else -1.0
-        neutral = policy_law(mdp, backward_induction(mdp, 0.0))
+        neutral = backward_induction(mdp, 0.0).distribution()
         if neutral.std == 0.0:
             print(f"| {path.stem} | the risk-neutral total is certain: {neutral.mean:.6g} | | | | | |")
             continue
         beta = 1.0 / neutral.std
-        evar, cvar = evar_planning(mdp, LEVEL), cvar_planning(mdp, LEVEL, max_solves=100)
+        evar, cvar = solve(mdp, EVaR(LEVEL)), solve(mdp, CVaR(LEVEL))
         laws = {
             "neutral": (neutral, ""),
-            f"ERM, beta {beta:.3g}": (policy_law(mdp, backward_induction(mdp, beta)), ""),
-            "EVaR": (policy_law(mdp, evar), f"{evar.gap:.2g}"),
-            "CVaR": (ReturnDistribution(cvar.totals, cvar.probabilities, mdp.sense, cvar.tolerance), f"{cvar.gap:.2g}"),
+            f"ERM, beta {beta:.3g}": (backward_induction(mdp, beta).distribution(), ""),
+            "EVaR": (evar.distribution(), f"{evar.gap:.2g}"),
+            "CVaR": (cvar.distribution(), f"{cvar.gap:.2g}"),
         }
         rows = {name: (law.mean, law.erm(beta), law.evar(LEVEL), law.cvar(LEVEL)) for name, (law, _) in laws.items()}
         for column, (name, gap) in enumerate(

@@ -7,21 +7,22 @@ from contextlib import redirect_stderr
 import pytest
 
 from tailwise import (
+    CVaR,
     CvarMcts,
+    EVaR,
     ExactPlanner,
+    Exceedance,
+    Expectation,
+    NestedCVaR,
     backward_induction,
     choose_beta,
-    constrained_planning,
-    cvar_planning,
     domains,
     evaluate,
-    evar_planning,
-    exceedance_planning,
     frontier,
     make_planner,
-    nested_cvar_planning,
     plan_many,
     sampled_planning,
+    solve,
     truncate,
 )
 from tailwise._progress import activity, followed, followed_plan
@@ -56,11 +57,13 @@ def grid():
 
 WORK = {
     "solving": lambda mdp, told: backward_induction(mdp, 0.1, progress=told),
-    "solving for each beta": lambda mdp, told: evar_planning(mdp, 0.95, progress=told),
-    "solving for each threshold": lambda mdp, told: cvar_planning(mdp, 0.95, progress=told),
-    "solving for each price of the risk": lambda mdp, told: constrained_planning(mdp, 15.0, level=0.95, progress=told),
-    "solving for the probability": lambda mdp, told: exceedance_planning(mdp, 8.0, progress=told),
-    "solving  ": lambda mdp, told: nested_cvar_planning(mdp, 0.95, progress=told),
+    "solving for each beta": lambda mdp, told: solve(mdp, EVaR(0.95), progress=told),
+    "solving for each threshold": lambda mdp, told: solve(mdp, CVaR(0.95), progress=told),
+    "solving for each price of the risk": lambda mdp, told: solve(
+        mdp, Expectation().within(CVaR(0.95), 15.0), progress=told
+    ),
+    "solving for the probability": lambda mdp, told: solve(mdp, Exceedance(8.0), progress=told),
+    "solving  ": lambda mdp, told: solve(mdp, NestedCVaR(0.95), progress=told),
     "solving for each beta  ": lambda mdp, told: choose_beta(mdp, budget=45.0, probability=0.05, progress=told),
     "sampling": lambda mdp, told: sampled_planning(
         mdp, cvar=0.9, within=40.0, iterations=200, episodes=50, progress=told

@@ -17,13 +17,9 @@ if TYPE_CHECKING:
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
     from tailwise.evaluation import Returns, choose_beta, evaluate, frontier, sampled_planning
     from tailwise.exact import (
-        Solution,
+        Policy,
         backward_induction,
-        constrained_planning,
-        cvar_planning,
-        evar_planning,
-        exceedance_planning,
-        nested_cvar_planning,
+        solve,
         truncate,
     )
     from tailwise.formats import load, save
@@ -113,7 +109,7 @@ _HOMES = {
     "Returns": "evaluation",
     "SearchOptions": "search",
     "Simulator": "models",
-    "Solution": "exact",
+    "Policy": "exact",
     "TabularMDP": "models",
     "TreeSearch": "search",
     "Uct": "planners",
@@ -123,22 +119,18 @@ _HOMES = {
     "check_model": "models",
     "check_simulator": "models",
     "choose_beta": "evaluation",
-    "constrained_planning": "exact",
-    "cvar_planning": "exact",
     "erm": "risk",
     "evaluate": "evaluation",
-    "evar_planning": "exact",
-    "exceedance_planning": "exact",
     "frontier": "evaluation",
     "load": "formats",
     "load_plan": "search",
     "load_search": "search",
     "make_planner": "planners",
-    "nested_cvar_planning": "exact",
     "plan_many": "planners",
     "register_planner": "planners",
     "sampled_planning": "evaluation",
     "save": "formats",
+    "solve": "exact",
     "truncate": "exact",
 }
 _LAYERS = (

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tailwise import backward_induction, cvar_planning, domains, evar_planning, exceedance_planning, load, truncate
+from tailwise import CVaR, EVaR, Exceedance, backward_induction, domains, load, solve, truncate
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
 from tailwise.risk import conditional_value_at_risk
@@ -17,16 +17,16 @@ def run(*arguments):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize(
-    ("option", "amount", "words", "solver"),
+    ("option", "amount", "words", "kind"),
     [
-        ("--evar", 0.5, "EVaR at level 0.5", evar_planning),
-        ("--cvar", 0.9, "CVaR at level 0.9", cvar_planning),
-        ("--exceed", 8.0, "probability of a total worse than 8", exceedance_planning),
+        ("--evar", 0.5, "EVaR at level 0.5", EVaR),
+        ("--cvar", 0.9, "CVaR at level 0.9", CVaR),
+        ("--exceed", 8.0, "probability of a total worse than 8", Exceedance),
     ],
 )
-def test_json_says_what_the_solver_says(option, amount, words, solver):
+def test_json_says_what_the_solver_says(option, amount, words, kind):
     content = json.loads(run("solve", "grid-mdp", option, str(amount), "--json").stdout)
-    policy = solver(domains.make("grid-mdp"), amount)
+    policy = solve(domains.make("grid-mdp"), kind(amount))
     assert (content["value"], content["gap"], content["action"]) == (policy.value, policy.gap, policy.action)
     assert content["aim"] == words
     own, neutral = content["measures"]["this policy"], content["measures"]["risk-neutral"]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from small_tables import random_table
-from tailwise import TabularMDP, backward_induction, choose_beta, domains, erm, evar_planning
+from tailwise import EVaR, TabularMDP, backward_induction, choose_beta, domains, erm, solve
 from tailwise.cli.app import app
 from tailwise.errors import ModelError, OptionError
-from tailwise.exact import cost_distribution
+from tailwise.exact import return_distribution
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.1, 1e4))
@@ -42,9 +42,9 @@ def test_a_disaster():
 def test_the_worst_part_is_the_beta_of_least_evar():
     for name in ("mdp-4", "grid-mdp"):
         mdp = domains.make(name)
-        choice, plan = choose_beta(mdp, level=0.9), evar_planning(mdp, 0.9)
+        choice, plan = choose_beta(mdp, level=0.9), solve(mdp, EVaR(0.9))
         assert (choice.beta, choice.bound) == (plan.beta, plan.value)
-        assert cost_distribution(mdp, backward_induction(mdp, choice.beta)).cvar(0.9) <= choice.bound + 1e-9
+        assert return_distribution(mdp, backward_induction(mdp, choice.beta)).cvar(0.9) <= choice.bound + 1e-9
 
 
 @pytest.mark.compiled
@@ -55,10 +55,10 @@ def test_a_budget_is_kept_and_no_smaller_beta_certifies_it(sense):
         mdp = random_table(seed, sense=sense)
         sign = 1.0 if sense == "cost" else -1.0
         for share in (0.05, 0.3):
-            least = evar_planning(mdp, 1 - share)
+            least = solve(mdp, EVaR(1 - share))
             budget = least.value + sign * 0.2
             choice = choose_beta(mdp, budget=budget, probability=share)
-            law = cost_distribution(mdp, backward_induction(mdp, choice.beta))
+            law = return_distribution(mdp, backward_induction(mdp, choice.beta))
             assert law.exceedance(budget) <= share
             bound = sign * backward_induction(mdp, choice.beta).value - math.log(share) / choice.beta
             assert bound <= sign * budget + 1e-7

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from small_tables import random_table
-from tailwise import ExactPlanner, TabularMDP, backward_induction, domains, evar_planning, frontier
+from tailwise import EVaR, ExactPlanner, TabularMDP, backward_induction, domains, frontier, solve
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
 from tailwise.evaluation import evaluate
-from tailwise.exact import cost_distribution
+from tailwise.exact import return_distribution
 
 
 @pytest.mark.compiled
@@ -25,7 +25,7 @@ def test_every_point_of_grid_mdp_is_reproduced_by_an_independent_solve():
     for point in found.points:
         inside = (point.low + point.high) / 2
         solution = backward_induction(grid, inside)
-        law = cost_distribution(grid, solution)
+        law = return_distribution(grid, solution)
         assert grid.action_name(solution.action) == point.label
         assert (law.mean, law.std, law.maximum) == pytest.approx((point.mean, point.std, point.worst), abs=1e-9)
         assert tuple(law.cvar(level) for level in (0.9, 0.95, 0.99)) == pytest.approx(point.cvar)
@@ -123,7 +123,7 @@ def test_threads_do_not_change_what_is_exact():
     assert [(p.low, p.high, p.label, p.erm) for p in one.points] == [
         (p.low, p.high, p.label, p.erm) for p in two.points
     ]
-    assert evar_planning(mdp, 0.9, threads=2).value == evar_planning(mdp, 0.9).value
+    assert solve(mdp, EVaR(0.9), threads=2).value == solve(mdp, EVaR(0.9)).value
     assert ExactPlanner(mdp, 0.1, seed=0).plan(iterations=8, threads=2).rows == (
         ExactPlanner(mdp, 0.1, seed=0, threads=3).plan(iterations=8).rows
     )

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tailwise import TabularMDP, cvar_planning, domains, evaluate, exceedance_planning, sampled_planning
+from tailwise import CVaR, Exceedance, TabularMDP, domains, evaluate, sampled_planning, solve
 from tailwise.errors import OptionError
 from tailwise.models import Simulator, tabulate
 
@@ -32,12 +32,12 @@ def listed():
 
 def test_a_policy_that_minds_what_was_paid_is_played_as_its_law_says():
     """4000 episodes on the table: every probability within 5 standard errors."""
-    plan = exceedance_planning(listed(), 4.0)
+    plan = solve(listed(), Exceedance(4.0))
     returns = evaluate(listed(), plan, episodes=4000, seed=0)
-    for total, chance in zip(plan.totals, plan.probabilities, strict=True):
+    for total, chance in zip(plan.distribution().costs, plan.distribution().probabilities, strict=True):
         share = np.mean(np.abs(returns.costs - total) < 1e-9)
         assert abs(share - chance) <= 5 * np.sqrt(chance * (1 - chance) / 4000)
-    assert len(plan.totals) > 1
+    assert len(plan.distribution().costs) > 1
     one = evaluate(Slope(), lambda state, h: 0, episodes=3, seed=0)
     assert one.costs.tolist() == [6.0] * 3
 
@@ -71,7 +71,7 @@ def test_a_constraint_is_met_in_evaluation():
     assert found.is_kept
     assert found.value >= 3.9
     assert found.mean > 4.1
-    best = cvar_planning(tabulate(model), 0.3).value
+    best = solve(tabulate(model), CVaR(0.3)).value
     with pytest.raises(OptionError, match="no plan was found that keeps"):
         sampled_planning(model, cvar=0.3, within=best + 1.0, iterations=2000, episodes=100)
     risk = sampled_planning(Slope(), beta=0.3, within=6.2, iterations=1500, episodes=1000)

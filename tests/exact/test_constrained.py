@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from small_tables import all_laws, random_table
-from tailwise import TabularMDP, backward_induction, constrained_planning, cvar_planning, domains, erm
+from tailwise import ERM, CVaR, EVaR, Expectation, TabularMDP, WorstCase, backward_induction, domains, erm, solve
 from tailwise.errors import OptionError
-from tailwise.exact import constrained
+from tailwise.exact import budgets
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.risk import conditional_value_at_risk
 
@@ -21,6 +21,10 @@ def followed(mdp, plan, state=None, h=0, accrued=0.0):
         paid = accrued + mdp.discount**h * cost
         law += [(x, probability * p) for x, p in ([(paid, 1.0)] if done else followed(mdp, plan, target, h + 1, paid))]
     return law
+
+
+def risk_of(options):
+    return CVaR(options["level"]) if "level" in options else ERM(options["beta"])
 
 
 def measures(mdp, options):
@@ -44,7 +48,7 @@ def test_the_budget_is_kept_and_the_bound_holds(options, sense):
             continue  # the plan of least mean has the least risk, too: nothing to constrain
         for share in (0.05, 0.5, 1.2):
             budget = float(risks.min() + share * (risks[means.argmin()] - risks.min())) + 1e-7
-            plan = constrained_planning(mdp, sign * budget, **options)
+            plan = solve(mdp, Expectation().within(risk_of(options), sign * budget))
             least = means[risks <= budget].min()  # the best deterministic plan within the budget
             value = sign * plan.value
             assert value - plan.gap - 1e-7 <= least <= value + 1e-7
@@ -54,14 +58,14 @@ def test_the_budget_is_kept_and_the_bound_holds(options, sense):
             assert np.dot(totals, weights) == pytest.approx(plan.value, abs=1e-7)
             binding += least > means.min() + 1e-6
             with pytest.raises(OptionError, match="no plan was found that keeps the"):
-                constrained_planning(mdp, sign * float(risks.min() - 0.1), **options)
+                solve(mdp, Expectation().within(risk_of(options), sign * float(risks.min() - 0.1)))
     assert binding >= 2
 
 
 def test_a_loose_budget_changes_nothing():
     mdp = random_table(1)
     for options in ({"level": 0.9}, {"beta": 1.0}):
-        plan = constrained_planning(mdp, 1e3, **options)
+        plan = solve(mdp, Expectation().within(risk_of(options), 1e3))
         assert plan.value == pytest.approx(backward_induction(mdp, 0.0).value)
         assert (plan.gap, plan.multiplier) == (pytest.approx(0.0, abs=1e-9), 0.0)
 
@@ -70,11 +74,11 @@ def test_a_loose_budget_changes_nothing():
 def test_the_paper_s_problems():
     grid = domains.make("grid-mdp")
     for budget in (14.0, 20.0, 36.2):
-        plan = constrained_planning(grid, budget, level=0.95)
+        plan = solve(grid, Expectation().within(CVaR(0.95), budget))
         assert plan.risk <= budget + 1e-9
         assert backward_induction(grid, 0.0).value <= plan.value
     assert plan.value == pytest.approx(backward_induction(grid, 0.0).value)
-    kept = constrained_planning(grid, 12.0, beta=0.1)
+    kept = solve(grid, Expectation().within(ERM(0.1), 12.0))
     assert kept.risk <= 12.0
     assert kept.value - kept.gap <= kept.value <= 9.712
 
@@ -82,14 +86,14 @@ def test_the_paper_s_problems():
 @pytest.mark.compiled
 @pytest.mark.parametrize("options", [{"level": 0.5}, {"beta": 1.0}])
 def test_on_a_grid_the_bound_holds_and_the_budget_is_kept(options, monkeypatch):
-    monkeypatch.setattr(constrained, "reach_totals", lambda table, **_: GridTotals.over(table))
+    monkeypatch.setattr(budgets, "reach_totals", lambda table, **_: GridTotals.over(table))
     for seed in range(4):
         mdp = random_table(seed, horizon=3)
         risk = measures(mdp, options)
         laws = [np.array(law).T for law in all_laws(mdp)]
         risks, means = np.array([risk(*law) for law in laws]), np.array([np.dot(*law) for law in laws])
         budget = float((risks.min() + risks[means.argmin()]) / 2) + 0.05
-        plan = constrained_planning(mdp, budget, **options)
+        plan = solve(mdp, Expectation().within(risk_of(options), budget))
         least = means[risks <= budget].min()
         assert plan.value - plan.gap - 1e-7 <= least <= plan.value + 0.02
         totals, weights = np.array(followed(mdp, plan)).T
@@ -101,30 +105,30 @@ def test_on_a_grid_the_bound_holds_and_the_budget_is_kept(options, monkeypatch):
 @pytest.mark.compiled
 def test_a_plan_that_breaks_its_budget_as_it_is_followed_is_an_error(monkeypatch):
     """No grid was found that is so wrong: here the plans are made to cost 10 more than the grid says."""
-    true_law = GridTotals.followed
+    true_law = budgets.followed
 
-    def dearer(self, chosen):
-        totals, weights = true_law(self, chosen)
+    def dearer(graph, chosen):
+        totals, weights = true_law(graph, chosen)
         return totals + 10.0, weights
 
-    monkeypatch.setattr(constrained, "reach_totals", lambda table, **_: GridTotals.over(table))
-    monkeypatch.setattr(GridTotals, "followed", dearer)
+    monkeypatch.setattr(budgets, "reach_totals", lambda table, **_: GridTotals.over(table))
+    monkeypatch.setattr(budgets, "followed", dearer)
     mdp = random_table(0, horizon=3)
-    budget = cvar_planning(mdp, 0.5).value + 0.5
+    budget = solve(mdp, CVaR(0.5)).value + 0.5
     with pytest.raises(OptionError, match=r"keeps to the budget .* as it is followed: .* a risk of"):
-        constrained_planning(mdp, budget, level=0.5)
+        solve(mdp, Expectation().within(CVaR(0.5), budget))
 
 
 def test_nonsense_is_explained():
     mdp = random_table(0)
-    least = cvar_planning(mdp, 0.9).value
+    least = solve(mdp, CVaR(0.9)).value
     with pytest.raises(OptionError, match=f"the least that any plan can have is {least:.6f}"[:44]):
-        constrained_planning(mdp, least - 1.0, level=0.9)
-    for options in ({}, {"level": 0.5, "beta": 1.0}):
-        with pytest.raises(OptionError, match="one of the two"):
-            constrained_planning(mdp, 1.0, **options)
-    with pytest.raises(OptionError, match="beta"):
-        constrained_planning(mdp, 1.0, beta=0.0)
+        solve(mdp, Expectation().within(CVaR(0.9), least - 1.0))
+    for risk in (ERM(0.0), EVaR(0.9), CVaR(1.0), WorstCase()):
+        with pytest.raises(OptionError, match=r"no exact solver for: mean, with .*; there are for .*CVaR"):
+            solve(mdp, Expectation().within(risk, 1.0))
+    with pytest.raises(OptionError, match="no exact solver for: ERM at beta 1, with"):
+        solve(mdp, ERM(1.0).within(CVaR(0.9), 1.0))
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1e-9, 0.0), (1e6, 0.0), (1.0, 1e6)])
@@ -137,10 +141,10 @@ def test_the_unit_of_the_costs_does_not_matter(unit, offset):
     for options in ({"level": 0.5}, {"beta": 1.0 / unit}):
         risk = measures(mdp, options)
         budget = risk(costs[2:4], np.array([0.5, 0.5]))
-        plan = constrained_planning(mdp, budget, **options)
+        plan = solve(mdp, Expectation().within(risk_of(options), budget))
         assert plan.action == 1
         assert plan.value == pytest.approx(offset + 2.0 * unit, abs=1e-6 * unit)
-        plan = constrained_planning(mdp, float(costs[4]), **options)
+        plan = solve(mdp, Expectation().within(risk_of(options), float(costs[4])))
         assert plan.risk <= costs[4] + 1e-6 * unit
         with pytest.raises(OptionError, match="no plan was found"):
-            constrained_planning(mdp, budget - 2.0 * unit, **options)
+            solve(mdp, Expectation().within(risk_of(options), budget - 2.0 * unit))

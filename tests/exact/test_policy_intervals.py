@@ -8,7 +8,7 @@ import pytest
 from small_tables import all_laws, random_table
 from tailwise import backward_induction, domains, erm
 from tailwise.errors import OptionError
-from tailwise.exact import cost_distribution, policy_intervals
+from tailwise.exact import policy_intervals, return_distribution
 
 
 @pytest.mark.compiled
@@ -38,7 +38,7 @@ def test_no_beta_of_a_dense_grid_finds_better_than_its_interval(sense):
         assert all(piece.certified for piece in found)
         assert (found[0].low, found[-1].high) == (low, high)
         assert all(before.high == after.low for before, after in itertools.pairwise(found))
-        laws = [cost_distribution(mdp, piece.solution) for piece in found]
+        laws = [return_distribution(mdp, piece.solution) for piece in found]
         edges = np.array([piece.high for piece in found])
         for beta in np.linspace(low, high, 400):
             piece = min(int(np.searchsorted(edges, beta)), len(found) - 1)
@@ -52,7 +52,7 @@ def test_each_interval_is_best_among_all_history_dependent_policies():
         mdp = random_table(seed)
         laws = [np.array(law).T for law in all_laws(mdp)]
         for piece in policy_intervals(mdp, 0.0, 2.0):
-            law = cost_distribution(mdp, piece.solution)
+            law = return_distribution(mdp, piece.solution)
             for beta in (piece.low, (piece.low + piece.high) / 2, piece.high):
                 least = min(erm(totals, beta, weights) for totals, weights in laws)
                 assert law.erm(beta) == pytest.approx(least, rel=1e-7, abs=1e-9)

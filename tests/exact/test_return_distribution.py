@@ -10,10 +10,11 @@ from small_tables import random_table
 from tailwise.domains import make
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import evaluate, sampling_interval
-from tailwise.exact import ReturnDistribution, action_frequencies, backward_induction, cost_distribution, policy_risk
-from tailwise.exact.return_distribution import grid_distribution
+from tailwise.exact import action_frequencies, backward_induction, policy_risk, return_distribution
+from tailwise.exact.distributions import grid_distribution
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts
+from tailwise.risk.distribution import ReturnDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
@@ -52,7 +53,7 @@ def knotty():
 @pytest.mark.parametrize("beta", [-0.5, 0.0, 0.7])
 def test_law_is_the_enumerated_one(knotty, beta):
     solution = backward_induction(knotty, beta)
-    law, paths = cost_distribution(knotty, solution), enumerated(knotty, solution.policy)
+    law, paths = return_distribution(knotty, solution), enumerated(knotty, solution.policy)
     totals = np.array(sorted(paths))
     assert law.cdf(totals + 1e-9) == pytest.approx(np.cumsum([paths[t] for t in totals]), abs=1e-12)
     assert law.erm(beta) == pytest.approx(solution.value, rel=1e-13)
@@ -72,7 +73,7 @@ KNOWN = [  # beta, mean, standard deviation, least, largest total: computed inde
 def test_laws_of_the_papers_problems(name, beta, mean, std, least, largest):
     mdp = make(name)
     solution = backward_induction(mdp, beta)
-    law = cost_distribution(mdp, solution)
+    law = return_distribution(mdp, solution)
     assert (law.mean, law.std, law.minimum, law.maximum) == pytest.approx((mean, std, least, largest), abs=1e-6)
     assert law.erm(beta) == pytest.approx(solution.value, rel=1e-12)
 
@@ -83,20 +84,20 @@ def test_a_million_episodes_follow_the_exact_law(name, beta):
     # Kolmogorov-Smirnov at level 0.1 % per problem (conservative: the laws are discrete); seed fixed.
     mdp = make(name)
     solution = backward_induction(mdp, beta)
-    law = cost_distribution(mdp, solution)
+    law = return_distribution(mdp, solution)
     sample = evaluate(mdp, solution, episodes=1_000_000, seed=2026).costs
     _, p_value = law.kolmogorov_smirnov(sample)
     assert p_value > 0.001
     # The test can fail: the law of another policy is found out.
-    other = cost_distribution(mdp, backward_induction(mdp, 5.0))
+    other = return_distribution(mdp, backward_induction(mdp, 5.0))
     assert other.kolmogorov_smirnov(sample)[1] < 1e-6
 
 
 def test_tolerance_bounds_every_move():
     mdp = make("mdp-4")
     solution = backward_induction(mdp, 0.1)
-    exact = cost_distribution(mdp, solution)
-    rough = cost_distribution(mdp, solution, tolerance=1e-3)
+    exact = return_distribution(mdp, solution)
+    rough = return_distribution(mdp, solution, tolerance=1e-3)
     assert rough.atoms < exact.atoms / 4
     assert rough.tolerance == 1e-3
     points = np.linspace(0, 8, 200)
@@ -109,7 +110,7 @@ def test_stochastic_policies_are_mixtures(knotty):
     half = np.zeros((5, 2, 2))
     half[:] = 0.5
     half[0, 0] = [1.0, 0.0]
-    law = cost_distribution(knotty, half)
+    law = return_distribution(knotty, half)
     paths = {}
     for choice in itertools.product((0, 1), repeat=8):
         policy = np.zeros((5, 2), dtype=int)
@@ -124,7 +125,7 @@ def test_stochastic_policies_are_mixtures(knotty):
 def test_rewards_have_the_mirrored_law(knotty):
     mirrored = replace(knotty, sense="reward")
     solution = backward_induction(knotty, 0.4)
-    law, reward_law = cost_distribution(knotty, solution), cost_distribution(mirrored, solution.policy)
+    law, reward_law = return_distribution(knotty, solution), return_distribution(mirrored, solution.policy)
     assert np.array_equal(reward_law.costs, -law.costs[::-1])
     assert reward_law.erm(0.4) == -law.erm(0.4)
 
@@ -132,23 +133,23 @@ def test_rewards_have_the_mirrored_law(knotty):
 def test_limits_and_gaps_are_named(knotty):
     solution = backward_induction(knotty, 0.4)
     with pytest.raises(OptionError, match="tolerance="):
-        cost_distribution(knotty, [0, 0], max_atoms=3)
+        return_distribution(knotty, [0, 0], max_atoms=3)
     with pytest.raises(StateError, match="no action in state 1"):
-        cost_distribution(knotty, [0, -1])
+        return_distribution(knotty, [0, -1])
     with pytest.raises(OptionError, match="sum to 1"):
-        cost_distribution(knotty, np.full((5, 2, 2), 0.3))
+        return_distribution(knotty, np.full((5, 2, 2), 0.3))
     with pytest.raises(OptionError, match="sample is empty"):
-        cost_distribution(knotty, solution).kolmogorov_smirnov([])
+        return_distribution(knotty, solution).kolmogorov_smirnov([])
 
 
 def test_sampling_interval_is_that_of_repeated_experiments():
     # Known for 100 optimal episodes (5 % and 95 %): see the reference values in the names.
     for name, beta, low, high in (("mdp-4", 0.5, 1.72, 1.84), ("grid-mdp", 0.01, 4.59, 8.17)):
         mdp = make(name)
-        law = cost_distribution(mdp, backward_induction(mdp, beta))
+        law = return_distribution(mdp, backward_induction(mdp, beta))
         assert sampling_interval(law, beta, episodes=100) == pytest.approx((low, high), abs=0.03)
     mirrored = replace(make("mdp-4"), sense="reward")
-    reward_law = cost_distribution(mirrored, backward_induction(make("mdp-4"), 0.5).policy)
+    reward_law = return_distribution(mirrored, backward_induction(make("mdp-4"), 0.5).policy)
     low, high = sampling_interval(reward_law, 0.5, episodes=100)
     assert -1.9 < low < -1.75 < high < -1.7
 
@@ -178,7 +179,7 @@ def test_totals_that_differ_in_rounding_alone_are_one_atom_to_the_test():
 def test_the_law_on_a_grid_keeps_to_its_bounds(sense):
     mdp = random_table(3, horizon=6, sense=sense, ends=True)
     solution = backward_induction(mdp, 0.3)
-    law, near = cost_distribution(mdp, solution), grid_distribution(mdp, solution)
+    law, near = return_distribution(mdp, solution), grid_distribution(mdp, solution)
     spacing = near.tolerance / (mdp.horizon + 1)
     sign = 1.0 if sense == "cost" else -1.0
     assert near.mean == pytest.approx(law.mean, abs=1e-9)

@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 
 from tailwise import (
+    ERM,
+    CVaR,
+    EVaR,
+    Exceedance,
+    Expectation,
+    NestedCVaR,
     TabularMDP,
     backward_induction,
     choose_beta,
-    constrained_planning,
-    cvar_planning,
     domains,
-    evar_planning,
-    exceedance_planning,
     frontier,
-    nested_cvar_planning,
+    solve,
 )
 from tailwise.risk import conditional_value_at_risk, erm, value_at_risk
 
@@ -117,13 +119,13 @@ def test_cvar_and_exceedance_are_those_of_enumeration_in_every_unit(seed):
     least_of = {limit: min(exceeds(law, limit) for law in every) for limit in limits}
     for mdp, unit, shift in variants(rows):
         sign = float(mdp.signed(1.0))
-        plan = cvar_planning(mdp, float(LEVEL), tolerance=0.0)
+        plan = solve(mdp, CVaR(float(LEVEL)), tolerance=0.0)
         assert close(sign * plan.value, tail, unit, shift)
         assert plan.gap == 0.0
         for limit, least in least_of.items():
             if least == 1:
                 continue
-            plan = exceedance_planning(mdp, sign * unit * (float(limit) + HORIZON * shift))
+            plan = solve(mdp, Exceedance(sign * unit * (float(limit) + HORIZON * shift)))
             assert plan.value == pytest.approx(float(least), rel=1e-11, abs=1e-15)
             assert plan.gap == 0.0
 
@@ -138,7 +140,7 @@ def test_a_budget_is_kept_and_its_bound_holds_in_every_unit(seed):
         for mdp, unit, shift in variants(rows):
             sign = float(mdp.signed(1.0))
             limit = unit * (float(budget) + HORIZON * shift)
-            plan = constrained_planning(mdp, sign * limit, level=float(LEVEL))
+            plan = solve(mdp, Expectation().within(CVaR(float(LEVEL)), sign * limit))
             assert sign * plan.risk <= limit + 2e-9 * unit * (1.0 + abs(shift))
             value, size = sign * plan.value / unit - HORIZON * shift, 1e-8 * (1.0 + abs(shift))
             assert value - plan.gap / unit - size <= float(kept) <= value + size
@@ -149,7 +151,7 @@ def test_a_budget_is_kept_and_its_bound_holds_in_every_unit(seed):
     for mdp, unit, shift in variants(rows):
         sign = float(mdp.signed(1.0))
         limit = unit * (budget + HORIZON * shift)
-        plan = constrained_planning(mdp, sign * limit, beta=beta / unit)
+        plan = solve(mdp, Expectation().within(ERM(beta / unit), sign * limit))
         assert sign * plan.risk <= limit + 2e-9 * unit * (1.0 + abs(shift))
         value, size = sign * plan.value / unit - HORIZON * shift, 1e-8 * (1.0 + abs(shift))
         assert value - plan.gap / unit - size <= float(kept) <= value + size
@@ -160,8 +162,8 @@ def test_erm_evar_and_nested_cvar_are_the_same_in_every_unit(seed):
     rows = outcomes(seed)
     every = laws(rows)
     base = table(rows)
-    nested = nested_cvar_planning(base, float(LEVEL))
-    tail = evar_planning(base, float(LEVEL), tolerance=1e-6)
+    nested = solve(base, NestedCVaR(float(LEVEL)))
+    tail = solve(base, EVaR(float(LEVEL)), tolerance=1e-6)
     for beta in (-2.0, 0.0, 0.3, 4.0):
         least = min(entropic(law, beta) for law in every)
         policy = backward_induction(base, beta).policy
@@ -171,12 +173,12 @@ def test_erm_evar_and_nested_cvar_are_the_same_in_every_unit(seed):
             assert np.array_equal(solution.policy, policy)
     for mdp, unit, shift in variants(rows):
         sign = float(mdp.signed(1.0))
-        found = nested_cvar_planning(mdp, float(LEVEL))
+        found = solve(mdp, NestedCVaR(float(LEVEL)))
         assert close(sign * found.value, nested.value, unit, shift)
         assert np.array_equal(found.policy, nested.policy)
-        plan = evar_planning(mdp, float(LEVEL), tolerance=1e-6 * unit)
+        plan = solve(mdp, EVaR(float(LEVEL)), tolerance=1e-6 * unit)
         assert sign * plan.value / unit - HORIZON * shift == pytest.approx(tail.value, abs=2e-6)
-        loose = evar_planning(mdp, float(LEVEL))
+        loose = solve(mdp, EVaR(float(LEVEL)))
         assert sign * loose.value - loose.gap <= sign * plan.value <= sign * loose.value
         assert loose.gap <= 2e-4 * unit * 3.0
 
@@ -223,12 +225,12 @@ def test_a_rare_disaster_that_no_bound_excludes_does_not_coarsen_what_is_near():
     ]
     states, actions, targets, chances, costs = zip(*rows, strict=True)
     mdp = TabularMDP.from_outcomes(states, actions, targets, chances, costs, horizon=3)
-    assert exceedance_planning(mdp, 1.45).value == pytest.approx(0.3)
-    assert cvar_planning(mdp, 0.9, tolerance=0.0).value == pytest.approx(1.5, rel=1e-12)
-    assert cvar_planning(mdp, 0.9).value == pytest.approx(1.5, rel=1e-6)
-    plan = constrained_planning(mdp, 1.6, level=0.9)
+    assert solve(mdp, Exceedance(1.45)).value == pytest.approx(0.3)
+    assert solve(mdp, CVaR(0.9), tolerance=0.0).value == pytest.approx(1.5, rel=1e-12)
+    assert solve(mdp, CVaR(0.9)).value == pytest.approx(1.5, rel=1e-6)
+    plan = solve(mdp, Expectation().within(CVaR(0.9), 1.6))
     assert plan.risk <= 1.6 + 1e-9
-    plan = evar_planning(mdp, 0.9)
+    plan = solve(mdp, EVaR(0.9))
     assert plan.value - plan.gap <= 1.5 <= plan.value + 1e-12
     assert plan.gap < 1e-3
 
@@ -240,7 +242,7 @@ def test_nested_tails_of_many_equal_states():
     mdp = TabularMDP.from_outcomes(
         states, np.zeros(2 * size, int), states, np.tile([0.1, 0.9], size), np.tile([0.9, 0.0], size), horizon=1
     )
-    values = nested_cvar_planning(mdp, 1 - 1e-10).values[0]
+    values = solve(mdp, NestedCVaR(1 - 1e-10)).values[0]
     assert np.abs(values - 0.9).max() <= 1e-12
 
 
@@ -249,18 +251,18 @@ def test_nested_cvar_is_no_bound_on_the_cvar_of_the_total():
         [0, 0, 1, 2, 2, 3], [0] * 6, [1, 2, 3, 3, 3, 3], [0.1, 0.9, 1.0, 0.01, 0.99, 1.0],
         [0.0, 0.0, 5.0, 100.0, 0.0, 0.0], horizon=2,
     )  # fmt: skip
-    assert nested_cvar_planning(mdp, 0.9).value == pytest.approx(10.0)
-    assert cvar_planning(mdp, 0.9, tolerance=0.0).value == pytest.approx((0.9 + 0.091 * 5.0) / 0.1)
+    assert solve(mdp, NestedCVaR(0.9)).value == pytest.approx(10.0)
+    assert solve(mdp, CVaR(0.9), tolerance=0.0).value == pytest.approx((0.9 + 0.091 * 5.0) / 0.1)
 
 
 def test_a_budget_of_the_least_risk_is_kept():
     for seed in range(20):
         mdp = table(outcomes(seed))
-        least = cvar_planning(mdp, 0.9, tolerance=0.0).value
-        plan = constrained_planning(mdp, least, level=0.9, tolerance=0.0)
+        least = solve(mdp, CVaR(0.9), tolerance=0.0).value
+        plan = solve(mdp, Expectation().within(CVaR(0.9), least), tolerance=0.0)
         assert plan.risk <= least + 1e-9
         least = backward_induction(mdp, 1.0).value
-        assert constrained_planning(mdp, least, beta=1.0, tolerance=0.0).risk <= least + 1e-9
+        assert solve(mdp, Expectation().within(ERM(1.0), least), tolerance=0.0).risk <= least + 1e-9
 
 
 @pytest.mark.parametrize("number", [1_000, 2_000, 10_000, 100_000, 1_000_000])

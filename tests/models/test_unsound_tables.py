@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 
 import tailwise
-from tailwise import AccMcts, ErmMcts, ExactPlanner, NluMcts, TabularMDP, Uct, backward_induction, check_model, evaluate
+from tailwise import (
+    AccMcts,
+    CVaR,
+    ErmMcts,
+    EVaR,
+    ExactPlanner,
+    Exceedance,
+    Expectation,
+    NestedCVaR,
+    NluMcts,
+    TabularMDP,
+    Uct,
+    backward_induction,
+    check_model,
+    evaluate,
+)
 from tailwise.errors import ModelError, SimulatorError
 from tailwise.exact import policy_risk
 from tailwise.models.contract import LARGEST_COST
@@ -29,11 +44,11 @@ ENTRIES = {
     "cvar-mcts": lambda mdp: tailwise.CvarMcts(mdp, 0.5, seed=0).plan(iterations=5),
     "distributional": lambda mdp: tailwise.DistributionalMcts(mdp, lambda total: total, seed=0).plan(iterations=5),
     "auto": lambda mdp: tailwise.make_planner(mdp, 0.5, seed=0).plan(iterations=5),
-    "evar": lambda mdp: tailwise.evar_planning(mdp, 0.9),
-    "cvar": lambda mdp: tailwise.cvar_planning(mdp, 0.9),
-    "exceedance": lambda mdp: tailwise.exceedance_planning(mdp, 2.0),
-    "nested": lambda mdp: tailwise.nested_cvar_planning(mdp, 0.9),
-    "constrained": lambda mdp: tailwise.constrained_planning(mdp, 3.0, level=0.9),
+    "evar": lambda mdp: tailwise.solve(mdp, EVaR(0.9)),
+    "cvar": lambda mdp: tailwise.solve(mdp, CVaR(0.9)),
+    "exceedance": lambda mdp: tailwise.solve(mdp, Exceedance(2.0)),
+    "nested": lambda mdp: tailwise.solve(mdp, NestedCVaR(0.9)),
+    "constrained": lambda mdp: tailwise.solve(mdp, Expectation().within(CVaR(0.9), 3.0)),
     "frontier": tailwise.frontier,
     "policy": lambda mdp: policy_risk(mdp, np.zeros((3, 3), int), 0.5),
     "chances": lambda mdp: policy_risk(mdp, np.zeros((3, 3, 1)), 0.5),

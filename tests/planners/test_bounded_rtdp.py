@@ -12,7 +12,7 @@ import pytest
 from conftest import random_mdp
 from tailwise import BoundedRtdp, CompiledSimulator, Simulator, TabularMDP, backward_induction, domains, erm, evaluate
 from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.exact import cost_distribution
+from tailwise.exact import return_distribution
 from tailwise.models import tabulate
 from tailwise.planners import bounded_rtdp
 from tailwise.search import StopReason
@@ -585,7 +585,7 @@ def test_episodes_show_the_distribution_behind_the_risk():
     mdp = domains.make("mdp-4")
     solution = backward_induction(mdp, 0.5)
     plan = BoundedRtdp(mdp, 0.5, seed=0, width=1e-6).plan()
-    law = cost_distribution(mdp, solution)
+    law = return_distribution(mdp, solution)
     totals = plan.samples("safe")
     assert totals.size == 4096
     mean, std = float(totals.mean()), float(totals.std())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from small_tables import random_table
-from tailwise import CVaR, CvarMcts, Planner, TabularMDP, cvar_planning, domains, evaluate, make_planner
+from tailwise import CVaR, CvarMcts, Planner, TabularMDP, domains, evaluate, make_planner, solve
 from tailwise.errors import OptionError
-from tailwise.exact import cost_distribution
+from tailwise.exact import return_distribution
 from tailwise.models import Simulator
 from tailwise.models.tabulate import tabulate_states
 from tailwise.planners.learned_table import learned_table
@@ -47,7 +47,7 @@ def test_what_was_learned_becomes_the_table_itself(sense):
     learned = learned_table(search)
     assert learned.mdp.sense == sense
     assert learned.counts.sum() > 3000
-    found, exact = (cvar_planning(one, 0.5, tolerance=0.0) for one in (learned.mdp, mdp))
+    found, exact = (solve(one, CVaR(0.5), tolerance=0.0) for one in (learned.mdp, mdp))
     spread = float(np.ptp(exact.graph.all_totals()))
     assert abs(found.value - exact.value) < 0.05 * spread
     for (step, handle), index in learned.index.items():  # each row's outcomes have the costs of the model's
@@ -70,7 +70,7 @@ def test_it_reaches_the_exact_optimum_of_small_tables(sense):
     for seed in range(4):
         mdp = random_table(seed, sense=sense, whole=True, discount=1.0, ends=seed % 2 == 1)
         for level in (0.5, 0.8):
-            exact = cvar_planning(mdp, level, tolerance=0.0)
+            exact = solve(mdp, CVaR(level), tolerance=0.0)
             plan = CvarMcts(mdp, level, seed=seed).plan(iterations=4000)
             spread = float(np.ptp(exact.graph.all_totals()))
             attained = exact_cvar(mdp, plan.act, level)
@@ -84,7 +84,7 @@ def test_it_reaches_the_exact_optimum_of_small_tables(sense):
 def test_it_reaches_the_optimum_of_the_papers_problems(name, level):
     """5000 episodes in the first decision; the plan's exact law, so that luck is in the sampling alone. Within 1 %."""
     mdp = domains.make(name)
-    exact = cvar_planning(mdp, level, merge=0.01 if name == "mdp-4" else None)
+    exact = solve(mdp, CVaR(level))
     for seed in range(2):
         plan = CvarMcts(mdp, level, seed=seed).plan(iterations=5000)
         totals, weights = exact_law(mdp, plan.act)
@@ -97,7 +97,7 @@ def test_it_reaches_the_optimum_of_a_simulator():
     model = domains.make("american-put")
     table, index = tabulate_states(model)
     states = {k: state for state, (k, _) in index.items()}
-    best = cvar_planning(table, 0.3)
+    best = solve(table, CVaR(0.3))
     plan = CvarMcts(model, 0.3, seed=0).plan(iterations=3000)
     attained = exact_cvar(table, lambda state, h, paid: plan.act(states[state], h, paid), 0.3)
     assert 0.99 * best.value <= attained <= best.value + best.gap + 1e-9
@@ -205,4 +205,4 @@ def test_the_law_of_the_test_is_the_librarys():
     mdp = random_table(0, ends=True)
     policy = np.zeros((mdp.horizon, mdp.num_states), int)
     totals, weights = exact_law(mdp, lambda state, h, accrued: 0)
-    assert np.dot(totals, weights) == pytest.approx(cost_distribution(mdp, policy).mean)
+    assert np.dot(totals, weights) == pytest.approx(return_distribution(mdp, policy).mean)

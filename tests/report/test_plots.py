@@ -20,7 +20,7 @@ from tailwise import (
 )
 from tailwise.errors import OptionError
 from tailwise.evaluation import compare
-from tailwise.exact import cost_distribution
+from tailwise.exact import return_distribution
 from tailwise.report import recorded_plan
 from tailwise.report.policies import policy_chart, reachable
 
@@ -39,7 +39,7 @@ def grid():
 
 def test_a_distribution_has_all_the_probability(grid):
     mdp, solution = grid
-    law = cost_distribution(mdp, solution)
+    law = return_distribution(mdp, solution)
     shown = plots.distribution({"one": law, "two": evaluate(mdp, solution, episodes=50, seed=0)}, beta=0.1)
     bars = [trace for trace in shown.data if trace.type == "bar"]
     for axis in ("y", "y2"):
@@ -54,7 +54,7 @@ def test_a_distribution_has_all_the_probability(grid):
 def test_an_exceedance_is_that_of_the_law(sense):
     amounts = {f"{sense}s": [[0.0, 1.0], [2.0, 4.0]]}
     mdp = TabularMDP.from_arrays([[[0.5, 0.5]] * 2, [[0.9, 0.1]] * 2], order="SAS", horizon=4, **amounts)
-    law = cost_distribution(mdp, backward_induction(mdp, 0.1))
+    law = return_distribution(mdp, backward_induction(mdp, 0.1))
     (curve,) = plots.exceedance(law).data
     worse = {float(x): float(y) for x, y in zip(curve.x, curve.y, strict=True)}
     inner = law.costs[1:-1]

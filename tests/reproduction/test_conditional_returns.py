@@ -8,7 +8,7 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import ModelError
 from tailwise.evaluation import evaluate
-from tailwise.exact import backward_induction, cost_distribution, policy_risk
+from tailwise.exact import backward_induction, policy_risk, return_distribution
 from tailwise.planners import AccMcts, ErmMcts
 from tailwise.reproduction import certain_states, conditional_returns
 from tailwise.risk import erm
@@ -51,7 +51,7 @@ def test_integrated_law_of_a_scripted_planner_is_exact(sense):
         planner.policy = backward_induction(mdp, beta).policy
         found = conditional_returns(mdp, planner, episodes=3, seed=0)
         assert found.erm(beta) == pytest.approx(backward_induction(mdp, beta).value, rel=1e-12)
-        law = cost_distribution(mdp, planner.policy)
+        law = return_distribution(mdp, planner.policy)
         assert (found.mean, found.std) == pytest.approx((law.mean, law.std), rel=1e-9)
         assert np.ptp(found.conditional_erms(beta)) < 1e-12  # all luck in this grid is integrated
         assert found.interval(beta=beta).low == pytest.approx(found.erm(beta))

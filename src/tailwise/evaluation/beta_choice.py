@@ -18,17 +18,17 @@ what a choice does to the decision is said with the laws of both plans.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.evaluation.risk_frontier import policy_law
-from tailwise.exact import backward_induction, evar_planning
+from tailwise.exact import Policy, backward_induction, return_distribution, solve
+from tailwise.exact.relevant import low_total
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
-from tailwise.risk import erm
+from tailwise.risk import EVaR, erm
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _needed(model: TabularMDP | None, name: str) -> TabularMDP:
 
 
 def _from_level(mdp: TabularMDP, level: float, told: Progress) -> BetaChoice:
-    plan = evar_planning(mdp, level, progress=told)
+    plan = _finite(mdp, solve(mdp, EVaR(level), progress=told), -math.log1p(-level))
     tail = f"{100 * (1 - level):g} %"
     return BetaChoice(
         plan.beta,
@@ -157,30 +157,40 @@ def _from_level(mdp: TabularMDP, level: float, told: Progress) -> BetaChoice:
     )
 
 
+def _finite(mdp: TabularMDP, plan: Policy, penalty: float) -> Policy:
+    """Return a plan of least EVaR that has a beta, where the worst case's is the best: at a beta that is all but it."""
+    room = float(mdp.signed(plan.value)) - low_total(mdp)
+    if plan.beta != math.inf or room <= 0.0:
+        return plan if plan.beta != math.inf else replace(backward_induction(mdp, 0.0), value=plan.value)
+    found = backward_induction(mdp, penalty / (1e-2 * room))
+    bound = float(mdp.signed(found.value)) + 1e-2 * room
+    return replace(found, value=float(mdp.signed(bound)), gap=plan.gap + 1e-2 * room)
+
+
 def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -> BetaChoice:
     sign = 1.0 if mdp.sense == "cost" else -1.0
     limit, penalty = sign * budget, -math.log(share)
     word = "above" if mdp.sense == "cost" else "below"
-    plan = evar_planning(mdp, 1.0 - share, progress=told)
+    plan = solve(mdp, EVaR(1.0 - share), progress=told)
     if 0.0 < sign * plan.value - limit <= plan.gap:  # too close to tell
-        plan = evar_planning(mdp, 1.0 - share, tolerance=1e-3 * plan.gap, max_solves=2000, progress=told)
+        plan = solve(mdp, EVaR(1.0 - share), tolerance=1e-3 * plan.gap, progress=told)
     if sign * plan.value > limit:
         raise OptionError(
             f"no beta certifies a total {word} {budget:g} with probability at most {share:g}: the best bound on "
             f"the worst {100 * share:g} % is {plan.value:.6g}, to within {plan.gap:.2g}; a certificate is a bound, so "
-            "that a plan may still do it: exceedance_planning finds the least probability exactly"
+            "that a plan may still do it: solve(model, Exceedance({budget:g})) finds the least probability exactly"
         )
     beta, value = 0.0, sign * backward_induction(mdp, 0.0).value
     for _ in range(10_000):
         if value >= limit:
-            beta = plan.beta  # the two touch: rounding decides
+            beta = _finite(mdp, plan, penalty).beta or 0.0  # the two touch: rounding decides
             break
         following = penalty / (limit - value)
         if following <= beta * (1.0 + 1e-12):
             break
         beta, value = following, sign * backward_induction(mdp, following).value
     else:
-        beta = plan.beta  # they all but touch; this one is certified
+        beta = _finite(mdp, plan, penalty).beta or 0.0  # they all but touch; this one is certified
     return BetaChoice(
         beta,
         f"smallest beta with V*(beta) + ln(1 / {share:g}) / beta <= {budget:g}"
@@ -246,7 +256,7 @@ def _from_disaster(size: float, share: float | None) -> BetaChoice:
 def _effect(mdp: TabularMDP, beta: float) -> str:
     """Say what a beta does to the decision, against the risk-neutral one."""
     plans: dict[str, Any] = {"chosen": backward_induction(mdp, beta), "neutral": backward_induction(mdp, 0.0)}
-    laws = {name: policy_law(mdp, plan) for name, plan in plans.items()}
+    laws = {name: return_distribution(mdp, plan, tolerance=None) for name, plan in plans.items()}
     names = {name: mdp.action_name(plan.action) for name, plan in plans.items()}
     first = (
         f"Take {names['chosen']}, as the risk-neutral plan does"

@@ -12,6 +12,7 @@ from tailwise.errors import ModelError, StateError
 from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
 from tailwise.evaluation.streams import child
 from tailwise.exact.policies import action_id, as_policy
+from tailwise.exact.policy import Policy
 from tailwise.models import TabularMDP
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
@@ -102,6 +103,8 @@ class PolicyPlayer:
 
 def minds_the_past(policy: Any) -> bool:
     """Return whether a policy's ``act`` wants to know what was paid so far."""
+    if isinstance(policy, Policy):
+        return policy.minds_the_past
     return hasattr(policy, "act") and takes(policy.act, "accrued")
 
 

@@ -53,8 +53,8 @@ def evaluate(
         The world that the episodes are played in. The planner may have been given another model of it.
     planner_or_policy : planner, policy or array_like of int
         A planner, which re-plans at each step: any object with the members of :class:`tailwise.Planner`; or
-        anything with ``act(state, h)``, such as a :class:`tailwise.Solution`, or ``act(state, h, accrued)``, such as
-        the plans of :func:`tailwise.cvar_planning`, which are told what was paid so far (discounted); or a function of
+        anything with ``act(state, h)``, such as a :class:`tailwise.Policy`, or ``act(state, h, accrued)``, such as
+        those of :func:`tailwise.solve` for a CVaR, which are told what was paid so far (discounted); or a function of
         (state, h); or, on a table, action ids of shape (S,) or (H, S). The planner itself is left alone: each episode
         has a fresh copy.
     episodes : int

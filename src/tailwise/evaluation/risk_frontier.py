@@ -1,7 +1,7 @@
 """What each beta would do: the plans that the entropic risk finds best, from neutral to worst case, side by side.
 
 On a table the frontier is exact: every distinct optimal policy, the betas at which it is optimal
-(:mod:`tailwise.exact.policy_intervals`) and the law of its total. On a simulator each beta is searched closed loop,
+(:mod:`tailwise.exact.intervals`) and the law of its total. On a simulator each beta is searched closed loop,
 all on the same random numbers. It stands in ``evaluation`` since it needs both planners and laws.
 """
 
@@ -24,9 +24,9 @@ from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
-from tailwise.exact import PolicyInterval, backward_induction, policy_intervals
-from tailwise.exact.relevant import relevant_bounds, worst_case
-from tailwise.exact.return_distribution import cost_distribution, grid_distribution
+from tailwise.exact import PolicyInterval, backward_induction, policy_intervals, return_distribution
+from tailwise.exact.relevant import relevant_bounds
+from tailwise.exact.stepwise import worst_case
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.planners import make_planner
@@ -233,17 +233,6 @@ def frontier(
     return Frontier(_compared(found, model.sense), model.sense, limit, False, False)
 
 
-def policy_law(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
-    """Return the law of a policy's total: exact, with close totals merged, or on a grid where they are still many."""
-    low, high = relevant_bounds(mdp)
-    for share, most in ((0.0, 1_000_000), (1e-6, 200_000), (1e-5, 100_000), (1e-4, 100_000)):
-        try:
-            return cost_distribution(mdp, policy, tolerance=share * (high - low), max_atoms=most)
-        except OptionError:
-            continue
-    return grid_distribution(mdp, policy)
-
-
 def _checked(betas: Sequence[float]) -> list[float]:
     """Return increasing betas, or raise."""
     levels = [real(beta, f"betas[{k}]") for k, beta in enumerate(betas)]
@@ -282,7 +271,7 @@ def _exact_points(
         ]
     points: list[FrontierPoint] = []
     for piece in pieces:
-        law = policy_law(mdp, piece.solution)
+        law = return_distribution(mdp, piece.solution, tolerance=None)
         last = points[-1] if points else None
         if last is not None and _same(last, law, mdp.action_name(piece.solution.action)):
             points[-1] = replace(last, high=piece.high)
@@ -302,7 +291,7 @@ def _largest_beta(mdp: TabularMDP, threads: int) -> float:
     def optimum(beta: float) -> float:
         return backward_induction(mdp, beta, threads=threads).value
 
-    neutral, worst = optimum(0.0), float(mdp.signed(worst_case(mdp)[0][0, mdp.start]))
+    neutral, worst = optimum(0.0), worst_case(mdp).value
     beta = 1.0 / (high - low)
     while abs(optimum(beta) - neutral) < 0.99 * abs(worst - neutral):
         beta *= 2.0

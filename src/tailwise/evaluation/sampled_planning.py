@@ -24,13 +24,12 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
-from tailwise.exact.constrained import constrained_planning
-from tailwise.exact.cvar import exceedance_planning
-from tailwise.exact.evar import check_level, evar_planning
-from tailwise.exact.nested_cvar import nested_cvar_planning
+from tailwise.exact import solve
+from tailwise.exact.tails import check_level
 from tailwise.planners.cvar_mcts import CvarMcts
 from tailwise.planners.distributional_mcts import DistributionalMcts, ErmOf
 from tailwise.planners.learned_table import LearnedPolicy, learned_table
+from tailwise.risk import ERM, CVaR, EVaR, Exceedance, Expectation, NestedCVaR
 from tailwise.risk.intervals import Interval
 
 _WORK = 0.02
@@ -189,17 +188,13 @@ def _planned(
         plan: Any
         mdp = table.mdp
         if budget is not None:
-            level: dict[str, Any] = {"level" if name == "cvar" else "beta": amount}
-            plan = constrained_planning(mdp, budget, **level, work=_WORK, max_solves=200)
+            risk = CVaR(amount) if name == "cvar" else ERM(amount)
+            plan = solve(mdp, Expectation().within(risk, budget), effort=_WORK)
             return LearnedPolicy(search._search, table, plan, 0, 0.0), plan.risk
         if name == "cvar":
             return found._policy, found.value
-        if name == "exceed":
-            plan = exceedance_planning(mdp, amount, work=_WORK)
-        elif name == "evar":
-            plan = evar_planning(mdp, amount, max_solves=60)
-        else:
-            plan = nested_cvar_planning(mdp, amount)
+        objective = {"exceed": Exceedance, "evar": EVaR, "nested_cvar": NestedCVaR}[name](amount)
+        plan = solve(mdp, objective, effort=_WORK)
         return LearnedPolicy(search._search, table, plan, 0, 0.0), float(plan.value)
 
     measure = _measure(name, amount)

@@ -53,10 +53,10 @@ def sampling_interval(
     Examples
     --------
     >>> from tailwise import backward_induction, domains
-    >>> from tailwise.exact import cost_distribution
+    >>> from tailwise.exact import return_distribution
     >>> from tailwise.evaluation import sampling_interval
     >>> mdp = domains.make("grid-mdp")
-    >>> exact = cost_distribution(mdp, backward_induction(mdp, beta=0.1))
+    >>> exact = return_distribution(mdp, backward_induction(mdp, beta=0.1))
     >>> low, high = sampling_interval(exact, 0.1, episodes=100)
     >>> round(low, 2), round(high, 2)  # the exact risk is 9.71
     (7.73, 12.79)

@@ -193,9 +193,9 @@ class GridTotals:
         """Return the action id at the point nearest to ``accrued``, an inner cost."""
         if self.layers[h].place[state] < 0:
             raise StateError(f"state {self.mdp.state_name(state)} cannot be reached at step {h}")
-        return int(self.mdp.action_ids[self._rows(chosen, np.array([state]), h, np.array([accrued]))[0]])
+        return int(self.mdp.action_ids[self.rows_at(chosen, np.array([state]), h, np.array([accrued]))[0]])
 
-    def _rows(self, chosen: list[NDArray[np.int32]], states: Ints, h: int, accrued: Floats) -> NDArray[np.int32]:
+    def rows_at(self, chosen: list[NDArray[np.int32]], states: Ints, h: int, accrued: Floats) -> NDArray[np.int32]:
         """Return the table's row to take in each pair, at the nearest point."""
         layer = self.layers[h]
         index = layer.place[states]
@@ -206,33 +206,9 @@ class GridTotals:
         points = place.astype(np.int64) - layer.low[index]
         return np.asarray(chosen[h][first + np.clip(points, 0, width - 1)])
 
-    def followed(self, chosen: list[NDArray[np.int32]], *, max_pairs: int = 200_000) -> tuple[Floats, Floats] | None:
-        """Return the exact law of the total if :meth:`action` is followed; None where that takes too many pairs."""
-        mdp = self.mdp
-        states, accrued, mass, factor = np.array([mdp.start]), np.zeros(1), np.ones(1), 1.0
-        width = _EQUAL * self.spacing
-        ended: list[tuple[Floats, Floats]] = []
-        for h in range(mdp.horizon):
-            rows = self._rows(chosen, states, h, accrued)
-            _, owners, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
-            costs = mdp.losses[outcomes]
-            if mdp.step_losses.size:
-                costs = costs + mdp.step_losses[h, rows[owners]]
-            paid, sent, done = (
-                accrued[owners] + factor * costs,
-                mass[owners] * mdp.probabilities[outcomes],
-                mdp.done[outcomes],
-            )
-            ended.append((paid[done], sent[done]))
-            factor *= mdp.discount
-            targets = mdp.next_states[outcomes].astype(np.int64)
-            states, accrued, mass = _one_of_each(targets[~done], paid[~done], sent[~done], width)
-            if states.size > max_pairs:
-                return None
-        ended.append((accrued + factor * mdp.terminal_losses[states], mass))
-        totals, weights = (np.concatenate(parts) for parts in zip(*ended, strict=True))
-        _, totals, weights = _one_of_each(np.zeros(totals.size, np.int64), totals, weights, width)
-        return totals, weights / weights.sum()
+    def begun_with(self, chosen: list[NDArray[np.int32]], row: int) -> list[NDArray[np.int32]]:
+        """Return choices that take another row of the table first."""
+        return type(chosen)([np.full_like(chosen[0], row), *chosen[1:]])
 
     def _final(self) -> Floats:
         """Return the total at each point of step H, with the end's cost."""
@@ -254,16 +230,6 @@ class GridTotals:
         if is_upward:
             whole, part = whole + (part > _EQUAL), np.zeros_like(part)
         return mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done
-
-
-def _one_of_each(states: Ints, accrued: Floats, mass: Floats, width: float) -> tuple[Ints, Floats, Floats]:
-    """Return distinct pairs, in order, and the mass of each; accrued costs closer than ``width`` are one."""
-    order = np.lexsort((accrued, states))
-    states, accrued, mass = states[order], accrued[order], mass[order]
-    new = np.append(True, (np.diff(states) != 0) | (np.diff(accrued) > width))[: states.size]
-    first = np.flatnonzero(new)
-    weights: Floats = np.bincount(np.cumsum(new) - 1, mass, first.size).astype(np.float64)
-    return states[first], accrued[first], weights
 
 
 def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:

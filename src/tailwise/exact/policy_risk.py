@@ -21,7 +21,7 @@ def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
     ----------
     mdp : TabularMDP
         The table.
-    policy : Solution, object with ``act(state, h)``, or array_like
+    policy : Policy, object with ``act(state, h)``, or array_like
         Action ids of shape (S,) or (H, S), or probabilities of shape (H, S, A).
     beta : float
         Finite risk level at step 0.
@@ -76,7 +76,7 @@ def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
     -------
     ndarray of float64, shape (H, S, A)
         Shares that sum to 1 in each (step, state) that was visited, and to 0 elsewhere: what :func:`policy_risk` and
-        :func:`cost_distribution` take. The risk of this policy is close to that of the planner where the states
+        :func:`return_distribution` take. The risk of this policy is close to that of the planner where the states
         visited rarely are few; it takes the planner's decisions at one state for independent of each other.
 
     Examples

@@ -14,32 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._csr import ranges
-from tailwise.exact.backward_induction import TIE_TOLERANCE
+from tailwise.exact.sweeps import least_of, row_ends
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 
 Floats = NDArray[np.float64]
 
 _SURE = 1e-9  # bounds that differ by less may differ in rounding alone
-
-
-def row_ends(mdp: TabularMDP, h: int, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return the least and the largest total of each row at step ``h``, from those of each state after it."""
-    first = mdp.outcome_offsets[:-1]
-    ends = []
-    for values, reduce in ((low, np.minimum), (high, np.maximum)):
-        later = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states])
-        rows = reduce.reduceat(mdp.losses + later, first)
-        ends.append(rows + mdp.step_losses[h] if mdp.step_losses.size else rows)
-    return ends[0], ends[1]
-
-
-def least_of(mdp: TabularMDP, rows: Floats) -> Floats:
-    """Return the least over the actions of each state; +inf where there is none."""
-    deciding = np.flatnonzero(np.diff(mdp.action_offsets))
-    values = np.full(mdp.num_states, np.inf)
-    values[deciding] = np.minimum.reduceat(rows, mdp.action_offsets[deciding])
-    return values
 
 
 def relevant(mdp: TabularMDP) -> TabularMDP:
@@ -75,24 +56,6 @@ def relevant(mdp: TabularMDP) -> TabularMDP:
         step_losses=mdp.step_losses[:, rows] if mdp.step_losses.size else mdp.step_losses,
         terminal_losses=np.where(reached, mdp.terminal_losses, mdp.terminal_losses[reached].min()),
     )
-
-
-def worst_case(mdp: TabularMDP) -> tuple[Floats, NDArray[np.int32]]:
-    """Return the least worst total loss from each state on, shape (H + 1, S), and the policy that has it, (H, S)."""
-    mdp.require_sound()
-    values = np.empty((mdp.horizon + 1, mdp.num_states))
-    policy = np.full((mdp.horizon, mdp.num_states), -1, np.int32)
-    values[-1] = mdp.terminal_losses
-    deciding = np.flatnonzero(np.diff(mdp.action_offsets))
-    starts = mdp.action_offsets[deciding]
-    for h in range(mdp.horizon - 1, -1, -1):
-        rows = row_ends(mdp, h, values[h + 1], values[h + 1])[1]
-        values[h] = least_of(mdp, rows)
-        bound = values[h][mdp.row_states]
-        slack = TIE_TOLERANCE * np.where(np.isfinite(bound), np.abs(bound), 0.0)
-        first = np.flatnonzero(rows <= bound + slack)
-        policy[h, deciding] = mdp.action_ids[first[np.searchsorted(first, starts)]]
-    return values, policy
 
 
 def low_total(mdp: TabularMDP) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._csr import ranges
-from tailwise._validate import integer, real
+from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import WORK, GridTotals
 from tailwise.exact.relevant import relevant
@@ -154,6 +154,10 @@ class ReachableTotals:
         kept = weights > 0
         return values[kept], weights[kept] / weights.sum()
 
+    def begun_with(self, chosen: tuple[Ints, ...], row: int) -> tuple[Ints, ...]:
+        """Return choices that take another row of the table first."""
+        return np.flatnonzero(self.steps[0].rows == row), *chosen[1:]
+
     def overstated(self, *, level: float | None = None, beta: float | None = None) -> float:
         """By how much a risk may be overstated, whichever measure it is: not at all."""
         return 0.0
@@ -179,23 +183,16 @@ def _smallest(sizes: Floats) -> float:
     return float(np.median(sizes))
 
 
-def reach_totals(
-    mdp: TabularMDP, *, tolerance: float | None = None, work: float = 1.0, every_action: bool = False
-) -> ReachableTotals | GridTotals:
-    """List all totals; or put them on a grid, so fine that none moves by more than a tolerance, or as fine as can be.
+def reach_totals(mdp: TabularMDP, *, work: float = 1.0, every_action: bool = False) -> ReachableTotals | GridTotals:
+    """List all totals, or put them on a grid where there are too many.
 
     ``work`` is a share of the usual work, for tables that are estimates themselves. ``every_action`` keeps those that
-    no plan needs.
+    no plan for a monotone objective needs.
     """
-    if tolerance is not None and real(tolerance, "merge", low=0.0) > 0.0:
-        return GridTotals.spaced(mdp, tolerance / (mdp.horizon + 1))
     try:
-        return ReachableTotals.unfold(
-            mdp, max_outcomes=max(mdp.horizon, int(work * MAX_OUTCOMES)), every_action=every_action
-        )
+        most = max(mdp.horizon, int(work * MAX_OUTCOMES))
+        return ReachableTotals.unfold(mdp, max_outcomes=most, every_action=every_action)
     except OptionError:
-        if tolerance is not None:
-            raise
         return GridTotals.over(mdp, work=work * WORK, every_action=every_action)
 
 

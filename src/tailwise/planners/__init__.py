@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tailwise.planners.distributional_mcts import DistributionalMcts
     from tailwise.planners.erm_mcts import ErmMcts
     from tailwise.planners.exact import ExactPlanner
-    from tailwise.planners.exact_policy import ExactPolicy
     from tailwise.planners.learned import LearnedModelSearch
     from tailwise.planners.make import make_planner
     from tailwise.planners.many import plan_many
@@ -32,7 +31,6 @@ __all__ = [
     "DistributionalMcts",
     "ErmMcts",
     "ExactPlanner",
-    "ExactPolicy",
     "FullPlanner",
     "LearnedModelSearch",
     "NluMcts",

@@ -1,6 +1,6 @@
 r"""CvarMcts: the tail mean of the total, by search with a learned model, for tables and any simulator.
 
-``CVaR = min over b of b + E[(X - b)+] / tail`` (:mod:`tailwise.exact.cvar`). On the learned model the best plan and
+``CVaR = min over b of b + E[(X - b)+] / tail`` (:mod:`tailwise.exact.tails`). On the learned model the best plan and
 the best b are found exactly (:mod:`tailwise.planners.learned_totals`). Sampling is led by the entropic risk at
 ``sqrt(2 L) / std`` with ``L = -ln(1 - level)``, where a normal total of this standard deviation has its EVaR at the
 level, the entropic bound on its CVaR.
@@ -19,8 +19,7 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise._validate import real
-from tailwise.exact.cvar import least_cvar
-from tailwise.exact.evar import check_level
+from tailwise.exact.tails import Limits, check_level, least_cvar
 from tailwise.exact.totals import Floats
 from tailwise.planners.learned_totals import LearnedTotals
 from tailwise.risk.measures import value_at_risk
@@ -126,8 +125,9 @@ class CvarMcts(LearnedTotals):
 def best_shortfall(planner: LearnedTotals, graph: Any, level: float, solves: int) -> Shortfall:
     """Return the shortfall whose plan has the least CVaR on a learned table, as far as so many solves find it."""
     range_ = float(np.ptp(graph.all_totals()))
-    found = least_cvar(graph, level, tolerance=1e-3 * range_, limit=solves)
-    b = value_at_risk(graph.mdp.signed(found.totals), level, found.probabilities)
+    found = least_cvar(graph, level, Limits(1e-3 * range_), most=solves)
+    totals, masses = graph.law(found.chosen)
+    b = value_at_risk(totals, level, masses)
     return Shortfall(float(planner._whole(b)), planner._sign)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from tailwise._random import Seed
 from tailwise.errors import OptionError
-from tailwise.exact.evar import check_level
+from tailwise.exact.tails import check_level
 from tailwise.exact.totals import Floats
 from tailwise.planners.cvar_mcts import Shortfall, best_shortfall
 from tailwise.planners.learned_totals import Aim, LearnedTotals

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tailwise._csr import ranges
 from tailwise.errors import SimulatorError
-from tailwise.exact.cvar import TotalPlan
 from tailwise.exact.totals import Floats, Ints
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import cost_fault, model_name, own_method, short
@@ -90,8 +89,8 @@ class LearnedPolicy:
                 return None
             step = min(steps, key=lambda h: abs(h - step))
             state = self.table.index[step, handle]
-        if isinstance(self.plan, TotalPlan):
-            return self.plan.graph.action(self.plan.chosen, state, step - self.step, paid)
+        if self.plan.minds_the_past:
+            return int(self.plan.graph.action(self.plan.chosen, state, step - self.step, paid))
         return int(self.plan.act(state, step - self.step))
 
 

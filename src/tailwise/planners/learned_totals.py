@@ -25,11 +25,12 @@ from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.exact.cvar import plan_of
+from tailwise.exact import Policy
 from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import known_cost
 from tailwise.planners.learned_table import LearnedPolicy, LearnedTable, draw_outcome, learned_table, terminal_costs
+from tailwise.risk import Expectation
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.intervals import Interval
 from tailwise.search import ActionRow, Plan, StopReason
@@ -260,7 +261,8 @@ class LearnedTotals(PolicyMixin):
         return done, steps
 
     def _policy(self, table: LearnedTable, graph: Any, chosen: Any) -> LearnedPolicy:
-        return LearnedPolicy(self._search, table, plan_of(graph, chosen, 0.0, 0.0, 0.0, 1), self.step, self._accrued)
+        plan = Policy(Expectation(), table.mdp, 0.0, graph=graph, chosen=chosen)
+        return LearnedPolicy(self._search, table, plan, self.step, self._accrued)
 
     def _play(self, policy: LearnedPolicy, episodes: int) -> int:
         """Play episodes from the root by a policy, count what happens, and return the steps taken."""

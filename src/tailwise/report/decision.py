@@ -8,7 +8,7 @@ import numpy as np
 
 from tailwise._text import number
 from tailwise.errors import OptionError
-from tailwise.exact import Solution
+from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report import charts, trees
 from tailwise.report.changes import what_would_change
@@ -71,7 +71,7 @@ def _rows_table(plan: Plan, left_out: tuple[str, ...]) -> Table:
     return Table(tuple(columns), (first, *rows[1:]))
 
 
-def _certainty(plan: Plan, solution: Solution | None) -> list[Block]:
+def _certainty(plan: Plan, solution: Policy | None) -> list[Block]:
     """Return how sure the decision is, by what its planner says, and by the exact solution where there is one."""
     said = [*map(literal, plan.how_sure)]
     if solution is not None and not plan.is_exact:
@@ -124,7 +124,7 @@ def _distributions(plan: Plan, found: Outlook) -> list[Block]:
     return blocks
 
 
-def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
+def _evolution(plan: Plan, solution: Policy | None) -> list[Block]:
     heading = Heading("How the search got there")
     if plan.is_exact:
         return []
@@ -158,7 +158,7 @@ def _evolution(plan: Plan, solution: Solution | None) -> list[Block]:
     ]  # fmt: skip
 
 
-def _what_follows(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> list[Block]:
+def _what_follows(plan: Plan, table: TabularMDP | None, solution: Policy | None) -> list[Block]:
     heading = Heading("What may follow")
     if table is not None and solution is not None and plan.tree is None:
         names = [row.label for row in plan.rows]

@@ -15,13 +15,11 @@ import numpy as np
 
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
-from tailwise.exact import ReturnDistribution, Solution, backward_induction, cost_distribution
-from tailwise.exact.relevant import relevant_bounds
-from tailwise.exact.return_distribution import grid_distribution
+from tailwise.exact import Policy, backward_induction, return_distribution
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
-from tailwise.risk.distribution import Floats, Measures
+from tailwise.risk.distribution import Floats, Measures, ReturnDistribution
 from tailwise.search import Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
@@ -99,7 +97,7 @@ def _table_of(model: Any, state: Any) -> tuple[TabularMDP, int] | None:
     return (replace(table, action_labels=labels) if labels else table), 0
 
 
-def outlook(plan: Plan, table: TabularMDP | None, solution: Solution | None) -> Outlook:
+def outlook(plan: Plan, table: TabularMDP | None, solution: Policy | None) -> Outlook:
     """Return what may come of each action of a plan; ``table`` is its decision, ``solution`` the optimum of that."""
     known = tuple(known_totals(plan))
     if plan.is_exact and any(row.distribution for row in plan.rows):
@@ -125,20 +123,14 @@ def _sample(totals: Floats, plan: Plan) -> Returns | None:
     return Returns(totals, plan.sense) if totals.size > 1 and np.isfinite(totals).all() else None
 
 
-def law_after(table: TabularMDP, solution: Solution, action: int) -> ReturnDistribution:
+def law_after(table: TabularMDP, solution: Policy, action: int) -> ReturnDistribution:
     """Return the law of the total, exact to its tolerance: ``action`` (an id) first, then the solution's policy."""
     policy = solution.policy.copy()
     policy[0, table.start] = action
-    low, high = relevant_bounds(table)
-    for share in (0.0, 1e-6, 1e-4):
-        try:
-            return cost_distribution(table, policy, tolerance=share * (high - low), max_atoms=_MOST_ATOMS)
-        except OptionError:
-            continue
-    return grid_distribution(table, policy)
+    return return_distribution(table, policy, tolerance=None, max_atoms=_MOST_ATOMS)
 
 
-def solved(table: TabularMDP | None, plan: Plan) -> Solution | None:
+def solved(table: TabularMDP | None, plan: Plan) -> Policy | None:
     """Return the exact solution of the plan's decision, where it is a small table."""
     return None if table is None else backward_induction(table, plan.root_beta)
 

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from tailwise.errors import OptionError, require
 from tailwise.evaluation import Frontier, Returns
-from tailwise.exact import ReturnDistribution, Solution
+from tailwise.exact import Policy
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
 from tailwise.report.outlook import outlook, root_table, solved
 from tailwise.report.policies import policy_chart
-from tailwise.risk.distribution import Measures
+from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan
 
@@ -91,7 +91,7 @@ def frontier(found: Frontier) -> Any:
     return figure(charts.frontier(found, caption=""))
 
 
-def policy(solution: Solution, step: int = 0) -> Any:
+def policy(solution: Policy, step: int = 0) -> Any:
     """Draw the optimal action of each state.
 
     States whose names are pairs, such as ``(3,0)``, are cells of a grid, at ``step``, coloured by the ERM to come; the
@@ -99,7 +99,7 @@ def policy(solution: Solution, step: int = 0) -> Any:
 
     Parameters
     ----------
-    solution : Solution
+    solution : Policy
         Of :func:`tailwise.backward_induction`.
     step : int, default 0
         The step of a grid, 0 to H - 1.
@@ -115,12 +115,12 @@ def policy(solution: Solution, step: int = 0) -> Any:
     return figure(policy_chart(solution, step))
 
 
-def tree(what: Plan | NodeView | Solution, *, most: int = trees.MOST_PARTS) -> Any:
+def tree(what: Plan | NodeView | Policy, *, most: int = trees.MOST_PARTS) -> Any:
     """Draw a tree to go down into by clicking: one that was searched, or what may happen on a table.
 
     Parameters
     ----------
-    what : Plan, NodeView or Solution
+    what : Plan, NodeView or Policy
         A plan of a tree search, ``search.root`` or a part of it; or a solution: its first actions and their outcomes,
         and the optimal actions after them.
     most : int, default 1200

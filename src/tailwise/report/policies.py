@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise.exact import Solution
+from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart
@@ -30,10 +30,10 @@ _ARROWS = {
 }  # fmt: skip
 
 
-def policy_chart(solution: Solution, step: int = 0) -> Chart:
+def policy_chart(solution: Policy, step: int = 0) -> Chart:
     """Return the chart of a policy; see :func:`tailwise.report.plots.policy`."""
     mdp = solution.mdp
-    solution.act(mdp.start, step)  # raises where there is no such step
+    solution.index(solution.start, step)
     reached = reachable(mdp)
     places = _grid(mdp)
     if places is not None:
@@ -70,7 +70,7 @@ def _grid(mdp: TabularMDP) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None
 
 
 def _grid_chart(
-    solution: Solution, step: int, reached: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64]
+    solution: Policy, step: int, reached: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> Chart:
     mdp, values = solution.mdp, solution.values[step]
     shape = int(rows.max()) + 1, int(columns.max()) + 1
@@ -116,7 +116,7 @@ def _grid_chart(
     return Chart(caption, tuple(traces), layout, height=max(220, min(640, 70 * shape[0] + 80)))
 
 
-def _steps_chart(solution: Solution, reached: NDArray[np.bool_]) -> Chart:
+def _steps_chart(solution: Policy, reached: NDArray[np.bool_]) -> Chart:
     mdp = solution.mdp
     states = np.flatnonzero(reached)
     names = [mdp.state_name(int(state)) for state in states]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tailwise._text import number, span
 from tailwise.evaluation import Comparison, Frontier, Returns
-from tailwise.exact import Solution
+from tailwise.exact import Policy
 from tailwise.models import Report, TabularMDP
 from tailwise.report.document import Table, html_table, literal
 from tailwise.search.plan import Plan
@@ -32,15 +32,14 @@ def _(plan: Plan) -> str:
 
 
 @html_of.register
-def _(solution: Solution) -> str:
-    mdp = solution.mdp
-    values = solution.action_values(0)[mdp.start]
-    rows: list[tuple[str, ...]] = []
-    for action in mdp.actions(mdp.start):
-        best = "yes" if action == solution.action else ""
-        rows.append((literal(mdp.action_name(int(action))), number(float(values[action]), 8), best))
-    line = f"Optimum of {mdp.name} at beta {solution.beta:g}, from {mdp.state_name(mdp.start)}"
-    return _shown(line, ("action", f"ERM ({mdp.sense}s)", "optimal"), rows)
+def _(policy: Policy) -> str:
+    plan = policy.plan(distributions=False)
+    rows: list[tuple[str, ...]] = [
+        (literal(row.label), number(row.erm, 8), "yes" if row.action in plan.optimal_actions else "")
+        for row in plan.rows
+    ]
+    line = f"Optimum of {policy.mdp.name}: {policy.objective.words}, from {plan.state_name}"
+    return _shown(line, ("action", f"{plan.measure} ({plan.sense}s)", "optimal"), rows)
 
 
 @html_of.register

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tailwise.exact import Solution
+from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.document import Chart
 from tailwise.report.page import label
@@ -93,14 +93,14 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
     return _chart(parts, f"{what} Click to go down, or use the buttons.", sense), states, total - states
 
 
-def scenario_tree(table: TabularMDP, solution: Solution, *, names: Sequence[str] = (), most: int = MOST_PARTS) -> Chart:
+def scenario_tree(table: TabularMDP, solution: Policy, *, names: Sequence[str] = (), most: int = MOST_PARTS) -> Chart:
     """Return the drill-down of what may happen on a table: each first action, and then the optimal ones.
 
     Parameters
     ----------
     table : TabularMDP
         The decision, at its start.
-    solution : Solution
+    solution : Policy
         The optimum of the table.
     names : sequence of str, optional
         Names of the first actions, if not the table's.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tailwise import domains
 from tailwise._plain import Result, plain
 from tailwise.evaluation import Returns, sampling_interval
-from tailwise.exact import backward_induction, cost_distribution
+from tailwise.exact import backward_induction, return_distribution
 from tailwise.reproduction.conditional_returns import ConditionalReturns
 from tailwise.reproduction.experiments import TABLE_ITERATIONS, Experiment, Settings, list_experiments
 from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
@@ -205,7 +205,7 @@ def _row(folder: RunFolder, experiment: Experiment) -> tuple[Row, Measures]:
     sample, everything = Returns(totals[:seeds]), Returns(totals)
     measured: Measures
     if experiment.algorithm == ORACLE:
-        measured, closed = cost_distribution(mdp, solution), solution.value
+        measured, closed = return_distribution(mdp, solution), solution.value
         around = Interval(closed, closed)
     elif mixture is not None:
         measured = ConditionalReturns(mixture[:, 1], mixture[:, 2], mixture[:, 0].astype(np.int64), everything)

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.exact.backward_induction import TIE_TOLERANCE, Solution, backward_induction
+from tailwise.exact.entropic import backward_induction
+from tailwise.exact.policy import Policy
+from tailwise.exact.sweeps import TIE_TOLERANCE
 from tailwise.models import TabularMDP
 
 Floats = NDArray[np.float64]
@@ -37,7 +39,7 @@ class PolicyInterval:
     ----------
     low, high : float
         The betas; its neighbours take over within the tolerance of these.
-    solution : Solution
+    solution : Policy
         The solution at one of them, ``solution.beta``.
     certified : bool
         Whether no other policy can be optimal in between.
@@ -45,7 +47,7 @@ class PolicyInterval:
 
     low: float
     high: float
-    solution: Solution
+    solution: Policy
     certified: bool
 
 
@@ -145,7 +147,7 @@ def _between(a: float, b: float) -> float:
 class _Point:
     """A solution, the states its policy leads to (H, S), and what it does there."""
 
-    solution: Solution
+    solution: Policy
     reached: NDArray[np.bool_]
     key: bytes
 

@@ -1,0 +1,413 @@
+"""The one result of solving: what to do in every state, how good that is, and what the total may then be."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._plain import plain
+from tailwise._shown import Shown
+from tailwise.errors import OptionError, StateError
+from tailwise.exact.distributions import distribution_of, followed, return_distribution
+from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.sweeps import TIE_TOLERANCE, Sweeps, row_ends, row_tails
+from tailwise.exact.totals import ReachableTotals
+from tailwise.models import TabularMDP
+from tailwise.models.simulator import action_label, short
+from tailwise.risk import ERM, EVaR, Expectation, NestedCVaR, Objective
+from tailwise.risk.distribution import ReturnDistribution
+from tailwise.risk.intervals import Interval
+from tailwise.search.action_rows import ActionRow
+from tailwise.search.plan import Origin, Plan, StopReason
+
+Floats = NDArray[np.float64]
+
+_MOST_ROWS = 16  # of a text
+_MOST_ATOMS = 20_000  # pairs of state and accrued cost at a step, for the total after each action
+
+
+@dataclass(frozen=True, eq=False)
+class Policy(Shown):
+    """The optimum of a model for one objective. All numbers are in the model's own sense.
+
+    Attributes
+    ----------
+    objective : Objective
+        What was made best.
+    mdp : TabularMDP
+        The table that was solved: the model, or what a simulator's start can reach.
+    value : float
+        The objective under this policy, from the start; of a budget, the mean.
+    gap : float
+        No policy is better by more than this; 0 where the value is exact but for rounding.
+    beta : float
+        Risk level at step 0 of the ERM that the policy is best for: infinity stands for the worst case, NaN for none.
+    values : ndarray of float64, shape (H + 1, S), or None
+        Optimal value from each state on; +inf (costs) or -inf (rewards) where no action is allowed, and where every
+        action can lead to such a state before the horizon. None for a policy that acts on what was paid so far.
+    policy : ndarray of int32, shape (H, S), or None
+        Optimal action id: the lowest of those that tie; -1 where no action is allowed. None as above.
+    threshold : float or None
+        The total from which on costs count: the best b of a CVaR, the threshold of an exceedance, the bound of a
+        budget.
+    risk, multiplier : float or None
+        Of a budget: the policy's risk, and the price of the constraint at the best bound (0 where it does not bind).
+    solves : int
+        How many problems were solved on the way.
+    model : object
+        The simulator that was solved, in whose states and actions the policy speaks; None for a table.
+    graph, chosen : object
+        Of a policy that acts on what was paid: the pairs (state, accrued cost), and what to do there.
+    """
+
+    objective: Objective
+    mdp: TabularMDP
+    value: float
+    gap: float = 0.0
+    beta: float = math.nan
+    values: Floats = field(default=None)  # type: ignore[arg-type]  # where there are none; see above
+    policy: NDArray[np.int32] = field(default=None)  # type: ignore[arg-type]
+    threshold: float | None = None
+    risk: float | None = None
+    multiplier: float | None = None
+    solves: int = 1
+    model: Any = None
+    graph: ReachableTotals | GridTotals | None = field(default=None, repr=False)
+    chosen: Any = field(default=None, repr=False)
+    _law: ReturnDistribution | None = field(default=None, repr=False)
+    _places: dict[Any, tuple[int, int]] = field(default_factory=dict, repr=False)
+
+    # ------------------------------------------------------------------ acting
+
+    @property
+    def action(self) -> Any:
+        """First action, from the start state."""
+        return self.act(self.start, 0)
+
+    @property
+    def start(self) -> Any:
+        """The model's start state."""
+        return self.mdp.start if self.model is None else self.model.start
+
+    @property
+    def minds_the_past(self) -> bool:
+        """Whether what to do depends on what was paid so far."""
+        return self.graph is not None
+
+    def act(self, state: Any, step: int, accrued: float = 0.0) -> Any:
+        """Return the optimal action in ``state`` at ``step``.
+
+        Parameters
+        ----------
+        state : int, str or object
+            Index or label of the table's state, or the simulator's state.
+        step : int
+            Step h of the decision, 0 to H - 1.
+        accrued : float, default 0.0
+            Discounted cost (or reward) paid since step 0. It matters to policies that act on it alone.
+
+        Returns
+        -------
+        int or object
+            The action's id, or the simulator's own action; -1 where no action is allowed.
+
+        Raises
+        ------
+        StateError
+            If there is no such state or step, or the policy never gets there.
+        """
+        index = self.index(state, step)
+        if self.graph is not None:
+            return self._named(self.graph.action(self.chosen, index, step, float(self.mdp.signed(accrued))), state)
+        return self._named(int(self._policy[step, index]), state)
+
+    def index(self, state: Any, step: int = 0) -> int:
+        """Return the table's index of a state at a step, or raise ``StateError``.
+
+        A simulator's table holds what its start reaches; a state that it reaches only later than ``step``, or not at
+        all, has no full future there.
+        """
+        return find_index(self.mdp, self.model, self._places, state, step)
+
+    def _named(self, position: int, state: Any) -> Any:
+        """Return the model's own name of the table's action."""
+        if self.model is None or position < 0:
+            return position
+        actions = self.model.actions(state)
+        return position if isinstance(actions, (int, np.integer)) else list(actions)[position]
+
+    # ------------------------------------------------------------------ values
+
+    def action_values(self, step: int) -> Floats:
+        """Return the value of every action at ``step``, shape (S, A); inf (-inf for rewards) = illegal.
+
+        Raises
+        ------
+        OptionError
+            If the policy acts on what was paid so far: it has values from the start alone (:meth:`plan`).
+        """
+        self.index(self.start, step)
+        rows = self._row_values(step)
+        full = np.full((self.mdp.num_states, self.mdp.num_actions), math.inf)
+        full[self.mdp.row_states, self.mdp.action_ids] = rows
+        return np.asarray(self.mdp.signed(full))
+
+    @cached_property
+    def q_values(self) -> Floats:
+        """All action values, shape (H, S, A); inf (-inf for rewards) = illegal. Computed at first use."""
+        return np.stack([self.action_values(h) for h in range(self.mdp.horizon)])
+
+    def optimal_actions(self, step: int, state: Any, *, tolerance: float = TIE_TOLERANCE) -> NDArray[np.int64]:
+        """Return every action id whose value ties with the best: int64, shape (k,)."""
+        index = self.index(state, step)
+        row = self.mdp.signed(self.action_values(step)[index])
+        best = row.min()
+        if best == math.inf:
+            return np.empty(0, np.int64)
+        chosen = row[self._policy[step, index]]  # it ties by the sizes of what was added up
+        return np.flatnonzero(row <= max(best + tolerance * abs(best), chosen))
+
+    @property
+    def _policy(self) -> NDArray[np.int32]:
+        if self.policy is None:
+            raise OptionError(
+                f"a policy for the {self.objective.words} acts on what was paid so far: it has no action or value of a "
+                "state alone; use act(state, step, accrued), or plan() from the start"
+            )
+        return self.policy
+
+    def _row_values(self, step: int) -> Floats:
+        """Return the value of each row of the table at a step, as a loss."""
+        self._policy  # noqa: B018
+        mdp, after = self.mdp, np.array(self.mdp.signed(self.values[step + 1]))
+        if isinstance(self.objective, NestedCVaR) and 0.0 < self.objective.level < 1.0:
+            return row_tails(mdp, step, after, np.abs(after), 1.0 - self.objective.level)[0]
+        if self.beta == math.inf:
+            return row_ends(mdp, step, after, after)[1]
+        flat, spare = np.empty(mdp.num_rows), np.empty(mdp.num_states)
+        Sweeps(mdp, self.beta)(step, after, flat, spare, np.empty(spare.size, np.int32))
+        return flat
+
+    # ------------------------------------------------------------ what may come
+
+    def distribution(self, action: Any = None) -> ReturnDistribution:
+        """Return the exact distribution of the total from the start, of the policy or with another action first.
+
+        Where there are too many totals to list, close ones are merged; ``tolerance`` says how far they moved.
+
+        Parameters
+        ----------
+        action : int or str, optional
+            Id or label of the first action, one of the table's.
+
+        Raises
+        ------
+        OptionError
+            If the policy acts on what was paid, and ``action`` is worse than it whatever happens.
+        """
+        if action is None:
+            return self._own_law
+        first = self.mdp.action_labels.index(action) if action in self.mdp.action_labels else int(action)
+        if self.graph is None:
+            policy = self._policy.copy()
+            policy[0, self.mdp.start] = first
+            return return_distribution(self.mdp, policy, tolerance=None, max_atoms=_MOST_ATOMS)
+        table = self.graph.mdp
+        rows = np.arange(*table.action_offsets[table.start : table.start + 2])
+        rows = rows[table.action_ids[rows] == first]
+        if not rows.size:
+            name = self.mdp.action_name(first)
+            raise OptionError(f"{name} is worse than this policy, whatever happens; it was left out")
+        return self._on_totals(self.graph.begun_with(self.chosen, int(rows[0])))
+
+    @cached_property
+    def _own_law(self) -> ReturnDistribution:
+        if self._law is not None:
+            return self._law
+        if self.graph is not None:
+            return self._on_totals(self.chosen)
+        return return_distribution(self.mdp, self._policy, tolerance=None)
+
+    def _on_totals(self, chosen: Any) -> ReturnDistribution:
+        law = followed(self.graph, chosen) if isinstance(self.graph, GridTotals) else None
+        exact = law is not None or not isinstance(self.graph, GridTotals)
+        totals, masses = self.graph.law(chosen) if law is None else law  # type: ignore[union-attr]
+        return distribution_of(self.mdp, totals, masses, 0.0 if exact else self.graph.tolerance)  # type: ignore[union-attr]
+
+    def plan(self, state: Any = None, step: int = 0, *, distributions: bool = True) -> Plan:
+        """Return the decision in one state: a row per action, with its exact value and distribution.
+
+        Parameters
+        ----------
+        state : int, str or object, optional
+            The start if not given.
+        step : int, default 0
+            Step h of the decision. A policy that acts on what was paid plans from the start alone.
+        distributions : bool, default True
+            Find the distribution of the total after each action; without, mean to maximum of the rows are NaN.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        StateError
+            If no action is allowed there, or the policy never gets there.
+        OptionError
+            If the policy acts on what was paid, and the decision is another than the first.
+        """
+        begun, mdp = time.perf_counter(), self.mdp
+        own = self.model if self.model is not None else mdp
+        at = self.start if state is None else state
+        root = self.index(at, step)
+        at = root if self.model is None else at
+        ids = mdp.actions(root)
+        if not ids.size:
+            raise StateError(f"no action is allowed in state {own.state_name(at)}; there is nothing to decide")
+        if self.graph is not None and (root, step) != (mdp.start, 0):
+            raise OptionError(
+                f"a policy for the {self.objective.words} plans from the start alone; use act() elsewhere"
+            )
+        later = self.rooted(root, step)
+        laws = [later._law_after(int(action)) if distributions or self.graph is not None else None for action in ids]
+        if self.graph is None:
+            values = self.action_values(step)[root, ids] + self._over(root, step)
+            best = ids.tolist().index(int(self._policy[step, root]))
+            value = float(self.values[step, root]) + self._over(root, step)
+            tied = set(self.optimal_actions(step, at).tolist())
+        else:
+            values = np.array([math.nan if law is None else self._value_of(law) for law in laws])
+            best, value = ids.tolist().index(self._first), self.value
+            tied = {self._first}
+        rows = tuple(
+            self._plan_row(self._named(int(action), at), int(action), at, float(one), law)
+            for action, one, law in zip(ids, values, laws, strict=True)
+        )
+        return Plan(
+            action=rows[best].action, label=rows[best].label, value=value, rows=rows, state=at, step=step,
+            beta=self.beta, root_beta=self.beta * float(mdp.discount) ** step, sense=mdp.sense,
+            iterations=0, simulator_steps=0,
+            nodes=0 if self.policy is None else int(self.policy.size),
+            bytes=0 if self.values is None else int(self.values.nbytes + self._policy.nbytes),
+            seconds=time.perf_counter() - begun, stopped=StopReason.PROVEN,
+            interval_meaning=f"the exact {self.objective.name} of the action, followed by optimal ones",
+            method="backward induction" if self.graph is None else "pairs of state and accrued cost, solved exactly",
+            objective=self._shown_objective(root, step), proven=self.gap == 0.0,
+            optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if int(action) in tied),
+            threshold=self.threshold, policy=self,
+            origin=Origin(own, {"objective": self.objective.words}, "none is needed", table=mdp, root=root),
+        )  # fmt: skip
+
+    def _over(self, root: int, step: int) -> float:
+        """Return what the objective is over the policy's own values: of an EVaR at the start, what its beta costs."""
+        is_evar = (
+            isinstance(self.objective, EVaR) and 0.0 < self.beta < math.inf and (root, step) == (self.mdp.start, 0)
+        )
+        return self.value - float(self.values[0, root]) if is_evar else 0.0
+
+    def _shown_objective(self, root: int, step: int) -> Objective:
+        """Return what the values of a decision are: of an EVaR after the start, the ERM that its policy keeps to."""
+        factor = float(self.mdp.discount) ** step
+        if isinstance(self.objective, Expectation):
+            return ERM(0.0)
+        if isinstance(self.objective, EVaR) and 0.0 < self.beta < math.inf and (root, step) != (self.mdp.start, 0):
+            return ERM(self.beta * factor)
+        return self.objective.later(factor)
+
+    @property
+    def _first(self) -> int:
+        return int(self.graph.action(self.chosen, self.mdp.start, 0, 0.0))  # type: ignore[union-attr]
+
+    def rooted(self, state: int, step: int) -> Policy:
+        """Return the same policy as one that begins in a state (an index) at a step."""
+        mdp = self.mdp
+        if (state, step) == (mdp.start, 0):
+            return self
+        steps = mdp.step_losses[step:] if mdp.step_losses.size else mdp.step_losses
+        table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=steps)
+        other = copy.copy(self)
+        other.__dict__.pop("_own_law", None)
+        other.__dict__.pop("q_values", None)
+        factor = float(mdp.discount) ** step
+        for name, value in {
+            "objective": self.objective.later(factor), "mdp": table, "values": self.values[step:],
+            "policy": self._policy[step:], "beta": self.beta * factor,
+            "value": float(self.values[step, state]), "model": None,
+        }.items():  # fmt: skip
+            object.__setattr__(other, name, value)
+        return other
+
+    def _law_after(self, action: int) -> ReturnDistribution | None:
+        try:
+            return self.distribution(action)
+        except (OptionError, StateError):  # left out; or a state without an action lies ahead
+            return None
+
+    def _value_of(self, law: ReturnDistribution) -> float:
+        return self.objective.of(law.costs, law.probabilities, sense=self.mdp.sense)
+
+    def _plan_row(self, named: Any, action: int, state: Any, value: float, law: ReturnDistribution | None) -> ActionRow:
+        label = self.mdp.action_name(action) if self.model is None else action_label(self.model, named, state)
+        moments = (math.nan,) * 4 if law is None else (law.mean, law.std, law.minimum, law.maximum)
+        return ActionRow(
+            named, label, 0, 0.0, value, *moments, Interval(value, value), lower=value, upper=value, distribution=law
+        )
+
+    # ------------------------------------------------------------------- words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was found as plain values, ready for ``json.dumps``: the numbers, and the first decision."""
+        names = ("value", "gap", "beta", "threshold", "risk", "multiplier", "solves")
+        label = (
+            self.mdp.action_name(self.action)
+            if self.model is None
+            else action_label(self.model, self.action, self.start)
+        )
+        return {
+            "objective": self.objective.words,
+            "sense": self.mdp.sense,
+            "action": plain(self.action),
+            "label": label,
+            **{name: plain(getattr(self, name)) for name in names},
+        }
+
+    def __str__(self) -> str:
+        plan = self.plan(distributions=False)
+        sure = "exact" if self.gap == 0.0 else f"no policy is better by more than {self.gap:.2g}"
+        lines = [
+            f"take {plan.label} in {self.mdp.name}: {self.objective.words} is {self.value:.9g} "
+            f"({self.mdp.sense}s; {sure})"
+        ]
+        if self.risk is not None:
+            lines.append(f"its risk is {self.risk:.9g}")
+        if self.graph is not None:
+            lines.append("it acts on what was paid so far: act(state, step, accrued)")
+        lines += [f"  {row.label:>12}  {plan.measure} {row.erm:.9g}" for row in plan.rows[:_MOST_ROWS]]
+        if len(plan.rows) > _MOST_ROWS:
+            lines.append(f"  and {len(plan.rows) - _MOST_ROWS} more actions")
+        return "\n".join(lines)
+
+
+def find_index(mdp: TabularMDP, model: Any, places: dict[Any, tuple[int, int]], state: Any, step: int) -> int:
+    """Return the table's index of a state of the model at a step, or raise ``StateError``; see :meth:`Policy.index`."""
+    if not isinstance(step, (int, np.integer)) or not 0 <= step < mdp.horizon:
+        raise StateError(f"step {step!r} is outside 0..{mdp.horizon - 1}")
+    if model is None or model is mdp:
+        if isinstance(state, (int, np.integer)) and 0 <= state < mdp.num_states:
+            return int(state)
+        if isinstance(state, str):
+            return mdp.find_state(state)
+        raise StateError(f"state {state!r} is outside 0..{mdp.num_states - 1}")
+    canonical = getattr(model, "canonical", None)
+    place = places.get(state if canonical is None else canonical(state))
+    if place is None or place[1] > step:
+        raise StateError(f"state {short(state)} cannot be reached from the start by step {step}")
+    return place[0]

@@ -1,0 +1,192 @@
+"""One way to solve: a table, or a simulator that lists its outcomes, for any objective.
+
+=============================================  =======================================================================
+``Expectation()``, ``ERM(beta)``, a number      backward induction (:mod:`tailwise.exact.entropic`)
+``WorstCase()``, ``NestedCVaR(level)``          backward induction of another step (:mod:`tailwise.exact.stepwise`)
+``EVaR(level)``                                 the ERM at betas of which the best is certified (:mod:`.evar`)
+``CVaR(level)``, ``Exceedance(threshold)``      pairs of state and accrued cost (:mod:`tailwise.exact.tails`)
+``ExpectedUtility(utility)``                    the same, where the totals are few enough to list
+``Expectation().within(CVaR or ERM, bound)``    the same, by the Lagrangian (:mod:`tailwise.exact.budgets`)
+=============================================  =======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tailwise._progress import Progress
+from tailwise._validate import integer, real, thread_count
+from tailwise.errors import ModelError, OptionError
+from tailwise.exact.budgets import solve_budget
+from tailwise.exact.entropic import backward_induction
+from tailwise.exact.evar import solve_evar
+from tailwise.exact.policy import Policy
+from tailwise.exact.stepwise import nested_cvar, worst_case
+from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
+from tailwise.models import TabularMDP
+from tailwise.models.check import require_model
+from tailwise.models.simulator import model_name, own_method
+from tailwise.models.tabulate import tabulate_states
+from tailwise.risk import (
+    ERM,
+    Budgeted,
+    CVaR,
+    EVaR,
+    Exceedance,
+    Expectation,
+    ExpectedUtility,
+    NestedCVaR,
+    Objective,
+    WorstCase,
+    as_objective,
+)
+
+Solver = Callable[[TabularMDP, Any, Limits], Policy]
+
+
+def solve(
+    model: Any,
+    objective: Objective | float,
+    *,
+    tolerance: float | None = None,
+    effort: float = 1.0,
+    max_states: int = 100_000,
+    threads: int = 1,
+    progress: Progress = None,
+) -> Policy:
+    """Find the optimal policy of a model for an objective, exactly or with a stated gap.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator with ``outcomes(state, action)``
+        The problem.
+    objective : Objective or float
+        What is wanted of the total, as ``CVaR(0.95)``; a number is the beta of an ERM.
+    tolerance : float, optional
+        Gap at which to stop, > 0 (for CVaR and budgets 0 is allowed), in the unit of the costs, for EVaR, CVaR and
+        budgets. If not given, a small share of what the best policy found costs above the least total: 1e-4, 1e-6 and
+        1e-3; or what is known of totals that had to be put on a grid.
+    effort : float, default 1.0
+        Share of the usual work: of laying out totals, and of the problems solved on the way. 0.1 is about ten times as
+        fast, and the gap up to ten times as wide; the policy is often hardly worse.
+    max_states : int, default 100,000
+        Most states of a simulator.
+    threads : int, default 1
+        Threads of each sweep, for ERM and EVaR; they do not change the result.
+    progress : bool or callable, optional
+        True shows a bar; a function is called with (problems or steps done, of how many or None).
+
+    Returns
+    -------
+    Policy
+        What to do in every state, its value, and how much better any policy can be at most.
+
+    Raises
+    ------
+    OptionError
+        If no policy keeps to the budget or the threshold, or no solver takes the objective; the message says what can.
+    ModelError
+        If the model does not list its outcomes, lists wrong ones, or has too many states.
+
+    Examples
+    --------
+    >>> from tailwise import CVaR, EVaR, Exceedance, Expectation, NestedCVaR, domains, solve
+    >>> mdp = domains.make("grid-mdp")
+    >>> policy = solve(mdp, CVaR(0.9))
+    >>> mdp.action_name(policy.action), round(policy.value, 6), policy.gap
+    ('right', 10.859848, 0.0)
+    >>> round(solve(mdp, Exceedance(8.0)).value, 9)
+    0.01
+    >>> kept = solve(mdp, Expectation().within(CVaR(0.95), 15.0))
+    >>> round(kept.value, 4), kept.risk <= 15.0, kept.gap < 0.3
+    (8.039, True, True)
+    >>> [mdp.action_name(solve(mdp, NestedCVaR(level)).action) for level in (0.5, 0.8)]
+    ['up', 'right']
+    """
+    wanted = as_objective(objective)
+    allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=isinstance(wanted, EVaR))
+    limits = Limits(allowed, real(effort, "effort", low=0.0, low_open=True), thread_count(threads), progress)
+    solver = solver_of(wanted)
+    table, places = tabulated(model, max_states=integer(max_states, "max_states", low=1))
+    policy = solver(table, wanted, limits)
+    return policy if table is model else replace(policy, model=model, _places=places)
+
+
+def solver_of(objective: Objective) -> Solver:
+    """Return what solves for an objective, or raise ``OptionError`` with what can be solved for."""
+    solver = _SOLVERS.get(type(objective))
+    if isinstance(objective, Budgeted):
+        risk = objective.risk
+        kept = (isinstance(risk, CVaR) and 0.0 < risk.level < 1.0) or (isinstance(risk, ERM) and risk.beta > 0.0)
+        if objective.objective not in (Expectation(), ERM(0.0)) or not kept:
+            solver = None
+    if solver is None:
+        raise OptionError(
+            f"there is no exact solver for: {objective.words}; there are for "
+            f"{', '.join(kind.__name__ for kind in _SOLVERS if kind is not Budgeted)}, and for "
+            "Expectation().within(risk, bound) with CVaR(level), 0 < level < 1, or ERM(beta), beta > 0; "
+            "register_solver() adds one"
+        )
+    return solver
+
+
+def register_solver(kind: type[Objective], solver: Solver) -> None:
+    """Let :func:`solve` take another kind of objective.
+
+    Parameters
+    ----------
+    kind : type
+        The class of the objective.
+    solver : callable
+        From a table, the objective and limits (``tolerance``, ``effort``, ``threads``, ``progress``) to a policy.
+    """
+    _SOLVERS[kind] = solver
+
+
+def tabulated(model: Any, *, max_states: int) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
+    """Return a table as it is, or that of a simulator, with the index and the first step of each state."""
+    require_model(model)
+    if isinstance(model, TabularMDP):
+        return model, {}
+    if own_method(model, "outcomes") is None:
+        raise ModelError(
+            f"{model_name(model)} has no outcomes(state, action); an exact solution needs them. Without there are "
+            "sampled_planning, CvarMcts and DistributionalMcts, and make_planner for the ERM"
+        )
+    return tabulate_states(model, max_states=max_states)
+
+
+def _neutral(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
+    found = backward_induction(mdp, 0.0, threads=limits.threads, progress=limits.progress)
+    return replace(found, objective=objective)
+
+
+def _worst(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
+    return replace(worst_case(mdp, limits.progress), objective=objective)
+
+
+def _entropic(mdp: TabularMDP, objective: ERM, limits: Limits) -> Policy:
+    return backward_induction(mdp, objective.beta, threads=limits.threads, progress=limits.progress)
+
+
+def _nested(mdp: TabularMDP, objective: NestedCVaR, limits: Limits) -> Policy:
+    return nested_cvar(mdp, objective.level, limits.progress)
+
+
+def _at_level(solver: Solver) -> Solver:
+    """Return a solver for levels in [0, 1]: 0 is the mean, 1 the worst case."""
+
+    def solved(mdp: TabularMDP, objective: Any, limits: Limits) -> Policy:
+        ends: dict[float, Solver] = {0.0: _neutral, 1.0: _worst}
+        return ends.get(objective.level, solver)(mdp, objective, limits)
+
+    return solved
+
+
+_SOLVERS: dict[type[Objective], Solver] = {
+    Expectation: _neutral, ERM: _entropic, EVaR: _at_level(solve_evar), CVaR: _at_level(solve_cvar),
+    NestedCVaR: _at_level(_nested), Exceedance: solve_exceedance, WorstCase: _worst, ExpectedUtility: solve_utility,
+    Budgeted: solve_budget,
+}  # fmt: skip
