@@ -361,6 +361,15 @@ def test_parameters_and_state_make_a_search_whatever_its_class(make, tmp_path):
         assert (search.fresh(seed=1).times, search.problem) == (3, FOUR)
 
 
+def test_what_was_chosen_is_still_said_after_loading(tmp_path):
+    search = make_planner(walk(), 0.2, seed=3, bounds=(-20.0, 20.0), terminal_bounds=(0.0, 20.0))
+    search.plan(iterations=20)
+    again = load_search(search.save(tmp_path / "it"), walk())
+    found, expected = again.plan(iterations=20), search.plan(iterations=20)
+    assert (found.planner, found.reason) == (expected.planner, expected.reason)
+    assert found.reason
+
+
 def test_states_that_no_file_can_hold_are_copied_all_the_same():
     search = ErmMcts(Walk(Odd, lambda state: state.k), 0.2, seed=0)
     search.plan(iterations=60)

@@ -250,6 +250,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """
         with self._turn.or_mine():
             return {
+                "made_as": (self.kind, self.reason),
                 "trees": [
                     {
                         "stream": one._stream.copy(), "seed": one._seed_text, "step": one._step, "handle": one._handle,
@@ -268,6 +269,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             If it is of another kind of search.
         """
         with self._turn.or_mine():
+            self.kind, self.reason = state["made_as"]
             self._others = [self._started(0) for _ in state["trees"][1:]]
             for one, found in zip(self._trees, state["trees"], strict=True):
                 stream = found["stream"]
