@@ -43,7 +43,11 @@ def test_the_worst_part_is_the_beta_of_least_evar():
     for name in ("mdp-4", "grid-mdp"):
         mdp = domains.make(name)
         choice, plan = choose_beta(mdp, level=0.9), solve(mdp, EVaR(0.9))
-        assert (choice.beta, choice.bound) == (plan.beta, plan.value)
+        if plan.beta < math.inf:
+            assert (choice.beta, choice.bound) == (plan.beta, plan.value)
+        else:  # the worst case is best: a beta is chosen whose bound is all but that
+            assert choice.beta < 100.0
+            assert plan.value <= choice.bound <= 1.01 * plan.value
         assert return_distribution(mdp, backward_induction(mdp, choice.beta)).cvar(0.9) <= choice.bound + 1e-9
 
 
