@@ -26,6 +26,7 @@ from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact import Policy, backward_induction, return_distribution, solve
 from tailwise.exact.relevant import low_total
+from tailwise.exact.tails import check_level
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
 from tailwise.risk import EVaR, erm
@@ -145,7 +146,7 @@ def _needed(model: TabularMDP | None, name: str) -> TabularMDP:
 
 
 def _from_level(mdp: TabularMDP, level: float, told: Progress) -> BetaChoice:
-    plan = _finite(mdp, solve(mdp, EVaR(level), progress=told), -math.log1p(-level))
+    plan = _finite(mdp, solve(mdp, EVaR(check_level(level)), progress=told), -math.log1p(-level))
     tail = f"{100 * (1 - level):g} %"
     return BetaChoice(
         plan.beta,
@@ -174,23 +175,28 @@ def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -
     plan = solve(mdp, EVaR(1.0 - share), progress=told)
     if 0.0 < sign * plan.value - limit <= plan.gap:  # too close to tell
         plan = solve(mdp, EVaR(1.0 - share), tolerance=1e-3 * plan.gap, progress=told)
+    refused = OptionError(
+        f"no beta certifies a total {word} {budget:g} with probability at most {share:g}: the best bound on "
+        f"the worst {100 * share:g} % is {plan.value:.6g}, to within {plan.gap:.2g}; a certificate is a bound, so "
+        f"that a plan may still do it: solve(model, Exceedance({budget:g})) finds the least probability exactly"
+    )
     if sign * plan.value > limit:
-        raise OptionError(
-            f"no beta certifies a total {word} {budget:g} with probability at most {share:g}: the best bound on "
-            f"the worst {100 * share:g} % is {plan.value:.6g}, to within {plan.gap:.2g}; a certificate is a bound, so "
-            "that a plan may still do it: solve(model, Exceedance({budget:g})) finds the least probability exactly"
-        )
+        raise refused
     beta, value = 0.0, sign * backward_induction(mdp, 0.0).value
     for _ in range(10_000):
         if value >= limit:
-            beta = _finite(mdp, plan, penalty).beta or 0.0  # the two touch: rounding decides
+            if plan.beta == math.inf:  # the worst case alone keeps to it
+                raise refused
+            beta = plan.beta  # the two touch: rounding decides
             break
         following = penalty / (limit - value)
         if following <= beta * (1.0 + 1e-12):
             break
         beta, value = following, sign * backward_induction(mdp, following).value
     else:
-        beta = _finite(mdp, plan, penalty).beta or 0.0  # they all but touch; this one is certified
+        if plan.beta == math.inf:
+            raise refused
+        beta = plan.beta  # they all but touch; this one is certified
     return BetaChoice(
         beta,
         f"smallest beta with V*(beta) + ln(1 / {share:g}) / beta <= {budget:g}"
