@@ -56,6 +56,7 @@ def test_what_is_chosen_follows_what_the_model_offers_and_what_is_wanted(monkeyp
 
     mdp, battery = domains.make("mdp-4"), domains.make("battery")
     assert [chosen(model) for model in (mdp, battery, BlackBox())] == ["exact", "exact", "learned"]
+    assert [chosen(mdp, objective) for objective in (CVaR(0.9), NestedCVaR(0.9), EVaR(0.9))] == ["exact"] * 3
     assert chosen(BlackBox(), Expectation()) == "learned"
     assert chosen(BlackBox(), CVaR(0.9)) == "cvar-mcts"
     assert chosen(BlackBox(), ExpectedUtility(abs)) == "nlu-mcts"
@@ -64,11 +65,12 @@ def test_what_is_chosen_follows_what_the_model_offers_and_what_is_wanted(monkeyp
         chosen(BlackBox(), NestedCVaR(0.9))
     monkeypatch.setattr(make, "_QUICK_SWEEP", 10)
     assert chosen(mdp) == "bounded"
+    assert (chosen(mdp, CVaR(0.9)), chosen(mdp, NestedCVaR(0.9))) == ("cvar-mcts", "exact")
 
 
 def test_a_kind_says_which_objectives_it_pursues():
     mdp = domains.make("mdp-4")
-    with pytest.raises(OptionError, match=r"erm-mcts does not pursue the CVaR at level 0.9; those that do: cvar-mcts"):
+    with pytest.raises(OptionError, match=r"erm-mcts does not pursue the CVaR at level 0.9; .*: exact .*, cvar-mcts"):
         make_planner(mdp, CVaR(0.9), kind="erm-mcts")
     with pytest.raises(OptionError, match=r"cvar-mcts does not pursue the ERM at beta 0\.5; those that do: exact"):
         make_planner(mdp, 0.5, kind="cvar-mcts")
@@ -87,7 +89,7 @@ def test_kinds_declare_the_options_that_they_take(kind):
     if "keywords" in signature:
         tree = isinstance(built, TreeSearch)
         taken |= set((SearchKeywords if tree else LearnedKeywords).__annotations__)
-    of_the_objective = {"model", "beta", "level", "utility", "measure", "seed"}
+    of_the_objective = {"model", "objective", "beta", "level", "utility", "measure", "seed"}
     fixed = {"acc-mcts-raw": {"form", "reference"}}.get(kind, set())
     assert set(declared.options) == taken - of_the_objective - fixed
     assert declared.saves == isinstance(built, AnytimeSearch)

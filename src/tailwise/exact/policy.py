@@ -274,7 +274,8 @@ class Policy(Shown):
             raise StateError(f"no action is allowed in state {own.state_name(at)}; there is nothing to decide")
         if self.graph is not None and (root, step) != (mdp.start, 0):
             raise OptionError(
-                f"a policy for the {self.objective.words} plans from the start alone; use act() elsewhere"
+                f"a policy for the {self.objective.words} plans from the start alone; use act() elsewhere, or a "
+                "planner that samples ('tailwise planners' lists them)"
             )
         later = self.rooted(root, step)
         laws = [later._law_after(int(action)) if distributions or self.graph is not None else None for action in ids]

@@ -6,7 +6,7 @@ In the order in which "auto" looks through them: what proves the best action com
 from __future__ import annotations
 
 from tailwise.planners.registry import register_planner
-from tailwise.risk.objectives import ERM, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility
+from tailwise.risk.objectives import ERM, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
 _TREE = (
     *("bonus", "backup", "leaf", "expansion", "untried", "recommend", "max_nodes", "max_memory", "widening"),
@@ -17,7 +17,8 @@ _POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBon
 
 register_planner(
     "exact", "tailwise.planners.exact:ExactPlanner",
-    summary="the exact optimum, by backward induction", models="outcomes", options=("max_states", "threads"),
+    summary="the exact optimum, by tailwise.solve", models="outcomes", options=("max_states", "threads"),
+    objectives=(Objective,),
 )  # fmt: skip
 register_planner(
     "exact-neutral", "tailwise.planners.exact:neutral_planner",

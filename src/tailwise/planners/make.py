@@ -99,9 +99,12 @@ def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> 
         kind = find_planner(name)
         if kind.pursues(wanted):
             return kind, reason
-    for kind in list_planners():
-        if kind.pursues(wanted) and kind.works_on(model):
+    able = [kind for kind in list_planners() if kind.pursues(wanted) and kind.works_on(model)]
+    for kind in able:
+        if kind.models == "any":
             return kind, f"{model_name(model)} is sampled for the {wanted.words}"
+    if able:
+        return able[0], f"{model_name(model)} lists its outcomes"
     raise OptionError(f"no planner pursues the {wanted.words} on {model_name(model)}; {_cells(wanted)}")
 
 
