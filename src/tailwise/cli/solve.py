@@ -39,13 +39,13 @@ def register(app: typer.Typer) -> None:
         output: given.Output,
     ) -> None:  # fmt: skip
         """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other objectives."""
-        from tailwise.cli.aims import first_plan
+        from tailwise._progress import activity
         from tailwise.cli.models import begun_in, find_state, load_solvable
         from tailwise.errors import OptionError
         from tailwise.evaluation import sampled_planning
-        from tailwise.models import TabularMDP, tabulate
+        from tailwise.exact import solve as solved
         from tailwise.planners import ExactPlanner
-        from tailwise.risk.objectives import ERM, EVaR
+        from tailwise.risk.objectives import ERM, EVaR, Expectation
 
         output.check()
         objective = aim.objective()
@@ -67,19 +67,17 @@ def register(app: typer.Typer) -> None:
             return
         if step and not isinstance(objective, ERM):
             raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
-        problem, gap, totals = (
-            load_solvable(model, aim.beta if isinstance(objective, ERM) else None),
-            0.0,
-            dict[str, Any](),
-        )
-        if isinstance(objective, ERM):
-            planner = ExactPlanner(problem, objective.beta, threads=threads)
+        is_erm = isinstance(objective, ERM)
+        problem, gap, totals = load_solvable(model, aim.beta if is_erm else None), 0.0, dict[str, Any]()
+        if is_erm:
+            planner = ExactPlanner(problem, objective, threads=threads)
             planner.reset(find_state(problem, state), step)
             plan = planner.decision(progress=True)
         else:  # of the whole total, from the first decision on
-            begun = begun_in(problem, state)
-            table = begun if isinstance(begun, TabularMDP) else tabulate(begun, progress=True)
-            plan, gap, totals = first_plan(table, objective, threads)
+            policy = solved(begun_in(problem, state), objective, threads=threads, progress=True)
+            with activity("laying out the totals"):
+                plan, gap, neutral = policy.plan(), policy.gap, solved(policy.mdp, Expectation())
+                totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
         output.save_decision(plan)
         if output.json:
             content = {"gap": gap, "measures": {k: measures(law, level) for k, law in totals.items()}}
