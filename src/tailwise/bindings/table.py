@@ -41,7 +41,10 @@ def draw_outcome(table, row, stream):  # type: ignore[no-untyped-def]
 @inlined
 def draw_step(table, row, h, stream):  # type: ignore[no-untyped-def]
     """Draw (next state, or -1 - next state where the episode ends, cost) of ``row`` at step ``h``."""
-    k = draw_outcome(table, row, stream)
+    k = table.outcome_offsets[row]
+    last = table.outcome_offsets[row + 1] - 1
+    if k != last:  # not by draw_outcome: each helper more that receives the table costs a few per cent of a step
+        k = outcome_at(table, k, last, next_double(stream))
     cost = table.losses[k]
     if table.step_losses.size:
         cost += table.step_losses[h, row]
