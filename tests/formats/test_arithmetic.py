@@ -112,3 +112,21 @@ def test_constants_may_be_used_before_they_are_defined(tmp_path):
     path.write_text("mdp\nconst int a = b;\nconst int b = a+1;\nmodule m\n x:bool;\nendmodule\n")
     with pytest.raises(FormatError, match=r"line [23]: constants that are defined by each other: (a -> b -> a|b -> a)"):
         load(path)
+
+
+def test_a_composition_of_all_modules_and_the_least_of_one_number(tmp_path):
+    other = "module o\n t : [0..2] init 0;\n [] true -> (t'=min(2));\nendmodule\n"
+    text = PROGRAM.format(**DEFAULTS | {"update": "(s'=max(s))"}) + other
+    path = tmp_path / "model.nm"
+    path.write_text(text)
+    plain = load(path)
+    assert plain.num_states == 2
+    for system in ("m || o", "(o || m)", "m\n || o"):
+        path.write_text(f"{text}system {system} endsystem\n")
+        found = load(path)
+        assert found.equals(plain)
+        assert any("all modules in parallel" in note for note in found.notes)
+    for system in ("m ||| o", "m |[a]| o", "m", "m || o {a <- b}"):
+        path.write_text(f"{text}system {system} endsystem\n")
+        with pytest.raises(FormatError, match=r"line 13: Storm cannot build it: of system compositions, only all"):
+            load(path)

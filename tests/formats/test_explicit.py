@@ -137,7 +137,7 @@ WRONG = [
     ({"robot__tra": TRANSITIONS.replace("(MDP)", "(CTMC)")}, r"robot.tra, line 1: it is a CTMC; expected one of DTMC"),
     ({"robot__tra": TRANSITIONS.replace("2/5", "2/0")}, "robot.tra, line 3: '2/0' is not a finite number"),
     ({"robot__tra": TRANSITIONS.replace("2/5", "[0.4,0.4]")}, "robot.tra, line 3: intervals: it is not read"),
-    ({"robot__tra": "6 10 16\n0 0.1:1 0.8:3 0.1:4 south\n"}, "robot.tra, line 2: the rows format: it is not read"),
+    ({"robot__tra": "6 10 16\n0 0.1:1 0.8:3 0.1:x south\n"}, "robot.tra, line 2: 'x' is no number of a state"),
     ({"robot__tra": TRANSITIONS.replace("0 0 0 2/5", "0 0 9 2/5")}, "robot.tra, line 3: '9' is no number"),
     ({"robot__tra": TRANSITIONS.replace("6 10 16", "6 10 17")}, "robot.tra, line 2: 17 transitions are declared, 16"),
     (
@@ -276,7 +276,7 @@ HOSTILE = [
     ({"state-to-choices.bin": None}, "member state-to-choices.bin: it is missing"),
     ({"branch-to-target.bin": np.array([0, 1, 0, 7], dtype="<u8").tobytes()}, "it names state 7 of 2"),
     ({"branch-to-target.bin": b"short"}, "it has 5 bytes; expected 32"),
-    ({"choice-to-branches.bin": np.array([0, 2, 2, 4], dtype="<u8").tobytes()}, "into 3 runs of at least one"),
+    ({"choice-to-branches.bin": np.array([0, 2, 2, 4], dtype="<u8").tobytes()}, "into 3 runs of at least 1"),
     ({"actions/choices/values.bin": np.array([1, 0, 9], dtype="<u4").tobytes()}, "it names action 9 of 2"),
     ({"branch-to-probability.bin": np.array([0.75, 0.35, 1, 1]).tobytes()}, "probabilities sum to 1.1"),
     ({"branch-to-probability.bin": np.array([np.nan, 0.25, 1, 1]).tobytes()}, "it must lie in|probability nan"),
@@ -306,3 +306,38 @@ def test_what_is_no_archive(tmp_path):
     (tmp_path / "model.umb").write_bytes(whole[: len(whole) // 3])
     with pytest.raises(FormatError, match=r"model\.umb"):
         load(tmp_path / "model.umb")
+
+
+def test_rows_and_compressed_files(tmp_path):
+    import gzip
+    import lzma
+
+    expected = load(as_files(tmp_path), horizon=4)
+    choices: dict[tuple[str, str], list[str]] = {}
+    for line in TRANSITIONS.splitlines()[2:]:
+        state, choice, target, chance, action = line.split()
+        choices.setdefault((state, choice, action), []).append(f"{chance}:{target}")
+    rows = "".join(f"{s} {' '.join(pairs)} {action}\n" for (s, _, action), pairs in choices.items())
+    assert load(as_files(tmp_path, robot__tra=f"6 10 16\n{rows}"), horizon=4).equals(expected)
+    as_files(tmp_path)
+    (tmp_path / "robot.tra.gz").write_bytes(gzip.compress(TRANSITIONS.encode()))
+    assert load(tmp_path / "robot.tra.gz", horizon=4).equals(expected)
+    whole = as_one(tmp_path).read_bytes()
+    (tmp_path / "all.pexp.xz").write_bytes(lzma.compress(whole))
+    assert load(tmp_path / "all.pexp.xz", reward="energy", horizon=4).equals(expected)
+    (tmp_path / "all.pexp.xz").write_bytes(lzma.compress(whole)[:-30])
+    with pytest.raises(FormatError, match=r"all.pexp.xz, line \d+: damaged compressed data"):
+        load(tmp_path / "all.pexp.xz", reward="energy")
+
+
+def test_states_of_umb_archives_without_choices_end_the_episode(tmp_path):
+    words = {"state-to-choices.bin": (0, 2, 2), "choice-to-branches.bin": (0, 2, 3), "branch-to-target.bin": (0, 1, 0)}
+    members = {name: np.array(values, dtype="<u8").tobytes() for name, values in words.items()} | {
+        "branch-to-probability.bin": np.array([0.75, 0.25, 1]).tobytes(),
+        "annotations/rewards/r0/choices/values.bin": np.array([1.0, 0.5]).tobytes(),
+        "annotations/rewards/r0/branches/values.bin": np.array([0.0, 8.0, 0.0]).tobytes(),
+        "actions/choices/values.bin": np.array([1, 0], dtype="<u4").tobytes(),
+    }
+    mdp = load(umb(tmp_path, index={"#choices": 2, "#branches": 3}, **members), horizon=3)
+    assert [(o.probability, o.cost, o.done) for o in mdp.outcomes(0, 0)] == [(0.75, 1.0, False), (0.25, 9.0, True)]
+    assert any("1 states have no choices" in note for note in mdp.notes)

@@ -161,3 +161,9 @@ def test_summary_of_costs_that_depend_on_the_step():
     summary = summarize(mdp)
     assert summary.lowest == pytest.approx(min(totals), abs=1e-12)
     assert summary.highest == pytest.approx(max(totals), abs=1e-12)
+
+
+def test_tuples_and_lists_are_values_of_options():
+    assert [value_of(text) for text in ("(3, 4)", "[1,'a']", "(3)", "(x)", "((((")] == [
+        (3, 4), [1, "a"], "(3)", "(x)", "((((",
+    ]  # fmt: skip

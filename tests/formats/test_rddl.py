@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -156,7 +157,7 @@ def test_counts_of_joint_actions():
     ("name", "error", "said"),
     [
         ("ChromaticDice_ippc2018/1", ModelError, "536870912 joint actions .*max_actions=1000"),
-        ("HVAC/0", ModelError, "'air' takes real values"),
+        ("HVAC/0", ModelError, "'.*' takes real values"),
         ("SupplyChain_or/0", ModelError, "is not bounded .*integer_bound="),
         ("Navigation/1", UnknownNameError, "did you mean Navigation_MDP_ippc2011"),
         ("Navigation_MDP_ippc2011/99", UnknownNameError, "no instance '99'"),
@@ -216,3 +217,25 @@ def test_failures_of_an_instance_name_state_and_action():
     simulator._sampler.step = lambda _: 1 / 0
     with pytest.raises(SimulatorError, match=r"action 'noop' in state .* failed: ZeroDivisionError"):
         simulator.step(simulator.start, 0, generator(0))
+
+
+def test_domain_and_instance_may_stand_in_one_file(tmp_path):
+    from rddlrepository.core.manager import RDDLRepoManager
+
+    problem = RDDLRepoManager().get_problem("Navigation_MDP_ippc2011")
+    parts = [Path(name).read_text() for name in (problem.get_domain(), problem.get_instance("1"))]
+    path = tmp_path / "both.rddl"
+    path.write_text("\n".join(parts))
+    one, two = load(path), load("rddl:Navigation_MDP_ippc2011/1")
+    assert episode(one, 8, seed=2) == episode(two, 8, seed=2)
+    with pytest.raises(FormatError, match="there is no file"):
+        load(tmp_path / "nothing.rddl")
+
+
+def test_real_valued_actions_take_levels():
+    with pytest.raises(ModelError, match=r"'air' takes real values.*say levels="):
+        load("rddl:HVAC/0")
+    simulator = load("rddl:HVAC/0?levels=2&max_concurrent=1")
+    assert simulator.num_actions > 2
+    assert any("take 2 values each" in note for note in simulator.notes)
+    assert len(episode(simulator, 4, seed=0)) == 4

@@ -108,9 +108,9 @@ def test_constants_may_be_fractions_small_or_mapped():
         ("ma/simple.ma", "it is a MA"),
         ("ctmc/dft.drn", "it is a CTMC"),
         ("pdtmc/die.drn", "Storm cannot build it: .*parametric"),
-        ("imdp/tiny-01.drn", "Storm cannot build it"),
+        ("imdp/tiny-01.drn", "it has intervals; expected plain probabilities"),
         ("idtmc/die-intervals.pm", "Storm cannot build it: .*interval"),
-        ("mdp/system_composition.nm", "Storm cannot build it: .*system compositions"),
+        ("mdp/system_composition.nm", "line 27: Storm cannot build it: of system compositions, only all"),
         ("mdp/coin2-2-illegalSynchronizingWrite.nm", "line 48: Storm cannot build it"),
     ],
 )

@@ -34,7 +34,9 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
         raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
     notes: list[str] = []
     sections = read_sections(path)
-    if path.suffix.lower() != ".pexp":
+    if path.suffix in (".gz", ".xz"):
+        path = path.with_suffix("")
+    if ".pexp" not in path.suffixes[-2:]:
         sections = [only_section(sections, "Transitions", path), *_companions(path, options, notes)]
         names = {section.structure for section in sections if section.structure}
         for section in sections if len(names) == 1 else ():  # rewards of states and of transitions belong together
@@ -199,13 +201,16 @@ class _Transitions:
         """State, choice, target, probability, action and line of every transition."""
         width = 3 + self._has_choices + self.is_partial
         rows: list[tuple[int, int, int, float, str, int]] = []
+        choices: dict[int, int] = {}  # of each state, in rows
         for line, text in section.lines[1:]:
             fields = text.split()
             if self.is_partial and fields[0] == "-":  # the observation of the start
                 continue
-            if ":" in text or "[" in text:
-                what = "intervals" if "[" in text else "the rows format"
-                section.fail(line, f"{what}: it is not read; export the model with plain probabilities, line by line")
+            if "[" in text:
+                section.fail(line, "intervals: it is not read; export the model with plain probabilities, line by line")
+            if ":" in text:  # PRISM's rows: a state, then p:t for each target, and perhaps an action
+                rows += self._row(section, line, fields, limit, choices)
+                continue
             if len(fields) not in (width, width + 1):
                 section.fail(line, f"{len(fields)} fields; expected {width}, and perhaps an action")
             state = read_id(section, line, fields[0], limit)
@@ -217,6 +222,21 @@ class _Transitions:
                 section.fail(line, f"{action[:40]!r} is no name of an action")
             rows.append((state, choice, target, number, action, line))
         return rows
+
+    def _row(
+        self, section: Section, line: int, fields: list[str], limit: int, choices: dict[int, int]
+    ) -> list[tuple[int, int, int, float, str, int]]:
+        """Transitions of one choice."""
+        state = read_id(section, line, fields[0], limit)
+        choice = choices.get(state, 0)
+        choices[state] = choice + 1
+        action = fields.pop() if ":" not in fields[-1] else ""
+        found = []
+        for field in fields[1:]:
+            chance, _, target = field.partition(":")
+            number = read_number(section, line, chance)
+            found.append((state, choice, read_id(section, line, target, limit), number, action, line))
+        return found
 
 
 def _labels(section: Section, num_states: int) -> dict[str, Bools]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import re
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from tailwise.errors import FormatError
 
@@ -36,7 +39,7 @@ def read_sections(path: Path) -> list[Section]:
     found = [Section(path)]
     number = 0
     try:
-        with path.open(encoding="utf-8") as file:
+        with _open(path) as file:
             for number, line in enumerate(file, start=1):
                 if len(line) > _LONGEST_LINE:
                     found[-1].fail(number, f"longer than {_LONGEST_LINE} characters")
@@ -54,11 +57,22 @@ def read_sections(path: Path) -> list[Section]:
                             found[-1].fail(number, f"it is a {title[2]}; expected one of {expected} (discrete time)")
                 elif text and (text[0] != "#" or text in ("#DECLARATION", "#END")):
                     found[-1].lines.append((number, text))
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise FormatError(f"{path}, line {number + 1}: damaged compressed data: {error}") from None
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}, line {number + 1}: not UTF-8 text: {error.reason}") from None
     if not any(section.lines for section in found):
         raise FormatError(f"{path}, line 1: the file is empty")
     return found
+
+
+def _open(path: Path) -> TextIO:
+    """Open a text file, compressed with gzip or xz or not, for reading."""
+    with path.open("rb") as file:
+        mark = file.read(6)
+    if mark[:2] == b"\x1f\x8b":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return lzma.open(path, "rt", encoding="utf-8") if mark == b"\xfd7zXZ\0" else path.open(encoding="utf-8")
 
 
 def only_section(sections: list[Section], title: str, path: Path) -> Section:

@@ -37,6 +37,10 @@ def table_of_model(
     done = np.zeros(model.targets.size, dtype=np.bool_)
     for label in options.until:
         done |= _carries(model, path, label)[model.targets]
+    ends = np.diff(model.choice_offsets) == 0
+    if ends.any():
+        notes.append(f"{int(ends.sum())} states have no choices: entering one ends the episode")
+        done |= ends[model.targets]
     names, names_note = state_names(model)
     start = _start(model, names, options.start, path)
     terminal = None

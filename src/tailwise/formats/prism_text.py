@@ -24,6 +24,8 @@ _BY_ZERO = re.compile(r"/\s*0(?:\.0*)?(?![\w.])")
 _BY_NUMBER = re.compile(r"/\s*(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]\d+)?(?![\w.^])|\bmod\s*\([^(),]*,\s*[1-9]\d*\s*\)")
 _DIVISION = re.compile(r"/|%|\^|\b(?:mod|pow|log)\b")
 _CONSTANT = re.compile(r"\bconst\b\s*(?:(?:int|double|bool|rate|prob)\b\s*)?([A-Za-z_]\w*)\s*(?:=([^;]*))?;")
+_UNARY = re.compile(r"\b(min|max)(\s*\([^(),]*\))")
+_SYSTEM = re.compile(r"\bsystem\b(.*?)\bendsystem\b", re.DOTALL)
 _BODIES = {
     "module": "endmodule", "rewards": "endrewards", "init": "endinit", "system": "endsystem",
     "observables": "endobservables", "player": "endplayer", "invariant": "endinvariant",
@@ -40,15 +42,40 @@ def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
             raise FormatError(f"{path}, line {number}: it divides by 0")
     if "\0" in text:
         raise FormatError(f"{path}, line {text[: text.index(chr(0))].count(chr(10)) + 1}: it is not a text file")
+    text, composed = _without_system(_UNARY.sub(lambda match: " " * len(match[1]) + match[2], text), path)
     text = _in_order(text, path)
     found = _model_type(_plain(text))
     if found is None:
-        return f"mdp {text}", ("it names no model type: read as an MDP, as PRISM does; write dtmc or mdp in line 1",)
+        return f"mdp {text}", (
+            *composed,
+            "it names no model type: read as an MDP, as PRISM does; write dtmc or mdp in line 1",
+        )
     start, word = found
     if not _plain(text)[:start].strip() and _TYPES[word] == word:
-        return text, ()
+        return text, composed
     rest = text[:start] + " " * len(word) + text[start + len(word) :]
-    return f"{_TYPES[word]} {rest}", (f"its model type, {word}, is read as if it stood first",)
+    return f"{_TYPES[word]} {rest}", (
+        *composed,
+        f"its model type, {word}, is read as if it stood first",
+    )
+
+
+def _without_system(text: str, path: Path) -> tuple[str, tuple[str, ...]]:
+    """Leave out a composition that says what holds without it: all modules in parallel."""
+    plain = _plain(text)
+    found = _SYSTEM.search(plain)
+    if found is None:
+        return text, ()
+    named = re.findall(r"\w+", found[1])
+    modules = re.findall(r"\bmodule\s+(\w+)", plain)
+    if set(re.sub(r"\w+|\s|[()]", "", found[1]).split("||")) != {""} or sorted(named) != sorted(modules):
+        line = plain.count("\n", 0, found.start()) + 1
+        raise FormatError(
+            f"{path}, line {line}: Storm cannot build it: of system compositions, only all modules in parallel "
+            f"({' || '.join(modules)}) are read"
+        )
+    blank = re.sub(r"[^\n]", " ", found[0])
+    return text[: found.start()] + blank + text[found.end() :], ("system ... endsystem: all modules in parallel",)
 
 
 def is_cassandra(path: Path) -> bool:

@@ -31,14 +31,19 @@ class ActionLimits:
         Most action fluents that differ from their defaults at once, beside the instance's own bound.
     integer_bound : int, optional
         Integer action fluents take values from minus this to this, beside the instance's own bounds.
+    levels : int, optional
+        Real-valued action fluents take so many values, evenly from their lower to their upper bound.
     """
 
     max_actions: int = 1000
     max_concurrent: int | None = None
     integer_bound: int | None = None
+    levels: int | None = None
 
     def __post_init__(self) -> None:
         integer(self.max_actions, "max_actions", low=1)
+        if self.levels is not None:
+            integer(self.levels, "levels", low=2)
         for name in ("max_concurrent", "integer_bound"):
             if getattr(self, name) is not None:
                 integer(getattr(self, name), name, low=0)
@@ -50,6 +55,8 @@ class ActionLimits:
             found.append(f"only actions with at most {self.max_concurrent} fluents set at once are considered")
         if self.integer_bound is not None:
             found.append(f"integer actions are limited to values of at most {self.integer_bound} in size")
+        if self.levels is not None:
+            found.append(f"real-valued actions take {self.levels} values each, evenly spread")
         return tuple(found)
 
 
@@ -99,17 +106,22 @@ def _choices(sampler: Any, limits: ActionLimits, source: str) -> list[_Choice]:
     found: list[_Choice] = []
     for fluent, default in sampler.noop_actions.items():
         kind = rddl.action_ranges[fluent]
-        if kind == "real":
+        if kind == "real" and limits.levels is None:
             raise ModelError(
-                f"{source}: the action fluent {fluent!r} takes real values; expected finitely many actions"
+                f"{source}: the action fluent {fluent!r} takes real values; expected finitely many actions: say levels="
             )
-        if kind == "int" and bounds is None:
+        if kind in ("int", "real") and bounds is None:
             bounds = _bounds(sampler)
         flat = np.asarray(default).reshape(-1)
         for index, (grounded, _) in enumerate(rddl.ground_var_with_values(fluent, default)):
             name = _pretty(grounded)
             if kind == "bool":
                 values: list[tuple[str, Any]] = [(f"not {name}", False), (name, True)]
+            elif kind == "real":
+                low, high = (float(bound) for bound in (np.max(bounds[grounded][0]), np.min(bounds[grounded][1])))
+                if not np.isfinite(high - low):
+                    raise ModelError(f"{source}: the real-valued action fluent {name!r} has no bounds, so no levels")
+                values = [(f"{name}={v:g}", v) for v in np.linspace(low, high, limits.levels or 2).tolist()]
             elif kind == "int":
                 low, high = (float(np.max(bound)) for bound in bounds[grounded])
                 if limits.integer_bound is not None:

@@ -63,6 +63,10 @@ def _files(target: str) -> tuple[str, str]:
                 + (f"; there is no file {missing[0]}" if missing else "")
             )
         return str(paths[0]), str(paths[1])
+    if target.lower().endswith(".rddl"):
+        if not Path(target).is_file():
+            raise FormatError(f"rddl:{target}: there is no file {target}")
+        return target, ""  # domain and instance in one
     name, slash, number = target.partition("/")
     if not slash or not name or not number:
         raise UnknownNameError(f"rddl:{target}: expected rddl:DOMAIN/INSTANCE, such as PushYourLuck_ippc2018/1")
@@ -88,7 +92,7 @@ def _sampler(domain: str, instance: str, target: str) -> Any:
         for name in ("parser.reader", "parser.parser", "compiler.model", "simulator")
     )
     try:
-        text = reader.RDDLReader(domain, instance).rddltxt
+        text = reader.RDDLReader(domain, instance).rddltxt if instance else Path(domain).read_text(encoding="utf-8")
         parser = parsing.RDDLParser(lexer=None, verbose=False)
         parser.build()
         model = compiler.RDDLLiftedModel(parser.parse(text))

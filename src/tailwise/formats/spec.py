@@ -7,6 +7,7 @@ characters its name has. In a value, ``%26`` stands for an ampersand.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,12 @@ def value_of(text: str) -> Any:
     """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if text[:1] in ("(", "[") and len(text) <= 1000:
+        try:
+            found = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return text
+        return found if isinstance(found, (tuple, list)) else text
     if len(text) > 40 or "_" in text or not text.isascii():
         return text
     for kind in (int, float):

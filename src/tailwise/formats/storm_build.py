@@ -28,6 +28,7 @@ from tailwise.formats.umb_archive import read_umb
 
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
 _PLACE = re.compile(r"error at (\d+):(\d+): *expecting <[^>]*(?:expression|update list)>")
+_INTERVAL = re.compile(r":\s*\[[^]]*,[^]]*\]")
 _JANI_DIVISION = re.compile(r'"op"\s*:\s*"(?:/|%|pow|log)"')
 
 
@@ -90,6 +91,8 @@ def _complain(reply: dict[str, Any], path: Path, file: str, text: str) -> NoRetu
     said, kind = reply["said"], reply["kind"]
     if kind != "Storm":
         raise (OptionError if kind == "OptionError" else FormatError)(f"{path}: {said}")
+    if path.suffix == ".drn" and _INTERVAL.search(text):
+        raise FormatError(f"{path}: it has intervals; expected plain probabilities")
     place = _PLACE.search(said)
     name = undeclared_name(text, int(place[1]), int(place[2])) if place else ""
     if place and name:

@@ -54,7 +54,7 @@ class _Reader:
             kind = f"{system.get('time')} time, {system.get('#players')} players"
             self._fail("index.json", f"{kind}; expected discrete time, and one player at most")
         states, choices, branches = (self._count(name) for name in ("#states", "#choices", "#branches"))
-        choice_offsets = self._offsets("state-to-choices.bin", states, choices)
+        choice_offsets = self._offsets("state-to-choices.bin", states, choices, least=0)
         branch_offsets = self._offsets("choice-to-branches.bin", choices, branches)
         targets = self._array("branch-to-target.bin", "<u8", branches)
         if branches and int(targets.max()) >= states:
@@ -126,12 +126,12 @@ class _Reader:
             self._fail(name, f"it has {content.size * 8} bits; expected {count}")
         return np.unpackbits(content, bitorder="little", count=count).astype(np.bool_)
 
-    def _offsets(self, name: str, count: int, total: int) -> Ints:
+    def _offsets(self, name: str, count: int, total: int, least: int = 1) -> Ints:
         if name not in self._members and count == total:  # one each
             return np.arange(count + 1, dtype=np.int64)
         offsets = self._array(name, "<u8", count + 1).astype(np.int64)
-        if offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 1).any():
-            self._fail(name, f"it does not cut {total} items into {count} runs of at least one")
+        if offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < least).any():
+            self._fail(name, f"it does not cut {total} items into {count} runs of at least {least}")
         return offsets
 
     def _actions(self, choices: int) -> tuple[tuple[str, ...], Ints | None]:

@@ -31,5 +31,7 @@ def read_umb_file(path: Path, **options: Any) -> TabularMDP:
     return table_of_model(read_umb(path), path, asked)
 
 
-register_format("tra", read_tra, extensions=(".tra", ".pexp"), options=StormOptions)
+register_format(
+    "tra", read_tra, extensions=(".tra", ".pexp", ".tra.gz", ".pexp.gz", ".tra.xz", ".pexp.xz"), options=StormOptions
+)
 register_format("umb", read_umb_file, extensions=(".umb",), options=StormOptions)

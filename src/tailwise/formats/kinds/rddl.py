@@ -19,6 +19,7 @@ def read_rddl(
     max_actions: int = 1000,
     max_concurrent: int | None = None,
     integer_bound: int | None = None,
+    levels: int | None = None,
 ) -> Any:
     """RDDL instance of rddlrepository, or two files (extra ``rddl``).
 
@@ -31,7 +32,9 @@ def read_rddl(
     from tailwise.formats.rddl_actions import ActionLimits
     from tailwise.formats.rddl_load import load_rddl
 
-    limits = ActionLimits(max_actions=max_actions, max_concurrent=max_concurrent, integer_bound=integer_bound)
+    limits = ActionLimits(
+        max_actions=max_actions, max_concurrent=max_concurrent, integer_bound=integer_bound, levels=levels
+    )
     if observe is not None:
         choice(observe, "observe", ("state",))
     if start is not None:
@@ -39,4 +42,4 @@ def read_rddl(
     return load_rddl(target, horizon=horizon, discount=discount, observe=observe, limits=limits)
 
 
-register_format("rddl", read_rddl, is_file=False)
+register_format("rddl", read_rddl, extensions=(".rddl",), is_file=False)
