@@ -67,7 +67,7 @@ def test_plan_shows_the_action_and_the_risk_table():
     result = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0")
     assert result.exit_code == 0
     assert "Take right" in result.output
-    for word in ("episodes", "exact ERM", "up", "down", "left", "99 %", "is solved at once", "proven best"):
+    for word in ("exact ERM", "regret", "up", "down", "left", "99 %", "is solved at once", "proven best"):
         assert word in " ".join(result.output.split())
     output = run("plan", "grid-mdp", "--beta", "0.1", "--seed", "0", "--planner", "erm-mcts", "-n", "5e3").output
     for word in ("Take right", "90 % interval", "5,000 iterations", "--bonus"):
