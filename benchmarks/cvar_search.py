@@ -10,11 +10,10 @@ import time
 
 import numpy as np
 
-from tailwise import CVaR, CvarMcts, DistributionalMcts, backward_induction, domains, solve
+from tailwise import ERM, CVaR, CvarMcts, DistributionalMcts, backward_induction, domains, solve
 from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners.distributional_mcts import CvarOf, ErmOf
 from tailwise.risk import conditional_value_at_risk, erm
 
 CVAR = (
@@ -99,16 +98,16 @@ def main(iterations: int, seeds: int) -> None:
         square = lambda total, b=bound, s=sign: s * max(s * (total - b), 0.0) ** 2  # noqa: E731
         least = reach_totals(table).minimise(lambda x, b=bound, s=sign: np.maximum(x - s * b, 0.0) ** 2)[0]
         cases = (
-            (f"ERM at {beta:g}", {"measure": ErmOf(beta, sign)}, backward_induction(table, beta).value,
+            (f"ERM at {beta:g}", ERM(beta), backward_induction(table, beta).value,
              lambda x, w, b=beta, s=sign: s * erm(x, b, w), neutral.erm(beta)),
-            ("CVaR at 0.8", {"measure": CvarOf(0.8, sign)}, solve(table, CVaR(0.8)).value,
+            ("CVaR at 0.8", CVaR(0.8), solve(table, CVaR(0.8)).value,
              lambda x, w, s=sign: s * conditional_value_at_risk(x, 0.8, w), neutral.cvar(0.8)),
-            (f"mean square beyond {bound:g}", {"utility": square}, sign * least,
+            (f"mean square beyond {bound:g}", square, sign * least,
              lambda x, w, b=bound, s=sign: s * float(np.dot(w, np.maximum(x - s * b, 0.0) ** 2)),
              sign * float(np.dot(neutral.probabilities, np.maximum(sign * (neutral.costs - bound), 0.0) ** 2))),
         )  # fmt: skip
-        for aim, options, exact, worth, plain in cases:
-            searches = [DistributionalMcts(model, **options, seed=k) for k in range(seeds)]
+        for aim, objective, exact, worth, plain in cases:
+            searches = [DistributionalMcts(model, objective, seed=k) for k in range(seeds)]
             found = attained(name, table, states, searches, iterations, worth)
             print(f"| {name} | {aim} | {exact:.4g} | {shown(found[0])} | {shown(found[1])} | {plain:.4g} |", flush=True)
 

@@ -66,7 +66,7 @@ WORK = {
     "solving  ": lambda mdp, told: solve(mdp, NestedCVaR(0.95), progress=told),
     "solving for each beta  ": lambda mdp, told: choose_beta(mdp, budget=45.0, probability=0.05, progress=told),
     "sampling": lambda mdp, told: sampled_planning(
-        mdp, cvar=0.9, within=40.0, iterations=200, episodes=50, progress=told
+        mdp, Expectation().within(CVaR(0.9), 40.0), iterations=200, episodes=50, progress=told
     ),
     "sweeping over the table": lambda mdp, told: truncate(mdp.with_options(discount=0.9), 1e-3, progress=told),
     "listing states": lambda mdp, told: tabulate(domains.make("machine-maintenance"), progress=told),

@@ -5,7 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from tailwise import CVaR, Exceedance, TabularMDP, domains, evaluate, sampled_planning, solve
+from tailwise import (
+    ERM,
+    CVaR,
+    EVaR,
+    Exceedance,
+    Expectation,
+    NestedCVaR,
+    TabularMDP,
+    domains,
+    evaluate,
+    sampled_planning,
+    solve,
+)
 from tailwise.errors import OptionError
 from tailwise.models import Simulator, tabulate
 
@@ -45,19 +57,19 @@ def test_a_policy_that_minds_what_was_paid_is_played_as_its_law_says():
 @pytest.mark.compiled
 def test_the_least_probability_of_exceeding():
     """Playing safe never exceeds 6; for 4 the cheap step must go well twice."""
-    found = sampled_planning(Slope(), exceed=6.0, iterations=600, episodes=300)
+    found = sampled_planning(Slope(), Exceedance(6.0), iterations=600, episodes=300)
     assert (found.value, found.is_kept) == (0.0, None)
     assert found.interval.low == 0.0 < found.interval.high < 0.02
-    assert "probability of a total above 6" in str(found)
-    tight = sampled_planning(Slope(), exceed=4.0, iterations=2000, episodes=1000)
+    assert "probability of a total worse than 6" in str(found)
+    tight = sampled_planning(Slope(), Exceedance(4.0), iterations=2000, episodes=1000)
     assert tight.interval.low - 0.02 <= 1 - 0.95**2 <= tight.interval.high + 0.02
     assert json.loads(json.dumps(tight.to_dict()))["label"] == tight.label
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("options", [{"cvar": 0.8}, {"evar": 0.8}, {"nested_cvar": 0.8}])
-def test_the_tail_of_a_black_box(options):
-    found = sampled_planning(Slope(), iterations=1500, episodes=400, **options)
+@pytest.mark.parametrize("objective", [CVaR(0.8), EVaR(0.8), NestedCVaR(0.8)])
+def test_the_tail_of_a_black_box(objective):
+    found = sampled_planning(Slope(), objective, iterations=1500, episodes=400)
     assert found.value == pytest.approx(6.0, abs=0.3)  # to play safe is best, or nearly
     assert found.notes == ()
     assert found.act(0, 0) == found.action
@@ -67,30 +79,30 @@ def test_the_tail_of_a_black_box(options):
 def test_a_constraint_is_met_in_evaluation():
     """Rewards, American put: exact mean 4.32 within a CVaR of 3.9; and a budget that nothing keeps to."""
     model = domains.make("american-put")
-    found = sampled_planning(model, cvar=0.3, within=3.9, iterations=4000, episodes=1000)
+    found = sampled_planning(model, Expectation().within(CVaR(0.3), 3.9), iterations=4000, episodes=1000)
     assert found.is_kept
     assert found.value >= 3.9
     assert found.mean > 4.1
     best = solve(tabulate(model), CVaR(0.3)).value
     with pytest.raises(OptionError, match="no plan was found that keeps"):
-        sampled_planning(model, cvar=0.3, within=best + 1.0, iterations=2000, episodes=100)
-    risk = sampled_planning(Slope(), beta=0.3, within=6.2, iterations=1500, episodes=1000)
+        sampled_planning(model, Expectation().within(CVaR(0.3), best + 1.0), iterations=2000, episodes=100)
+    risk = sampled_planning(Slope(), Expectation().within(ERM(0.3), 6.2), iterations=1500, episodes=1000)
     assert risk.is_kept
-    assert risk.aim == "ERM at 0.3"
+    assert risk.aim == "ERM at beta 0.3"
 
 
 @pytest.mark.compiled
 def test_what_fresh_episodes_contradict_is_said():
     """Thirty episodes to learn from: what looks best there is not."""
     found = [
-        sampled_planning(domains.make("grid-mdp"), cvar=0.9, iterations=30, episodes=300, seed=k) for k in range(4)
+        sampled_planning(domains.make("grid-mdp"), CVaR(0.9), iterations=30, episodes=300, seed=k) for k in range(4)
     ]
     assert any("fresh episodes contradict" in note for plan in found for note in plan.notes)
 
 
 def test_nonsense_is_explained():
-    for options in ({}, {"cvar": 0.9, "evar": 0.9}, {"beta": 0.1}, {"evar": 0.9, "within": 3.0}):
-        with pytest.raises(OptionError, match="give one aim"):
-            sampled_planning(Slope(), **options)
-    with pytest.raises(OptionError, match="worst 5 %"):
-        sampled_planning(Slope(), cvar=95)
+    for objective in (Expectation().within(EVaR(0.9), 3.0), CVaR(0.5).within(CVaR(0.9), 3.0)):
+        with pytest.raises(OptionError, match="a budget is for the mean"):
+            sampled_planning(Slope(), objective)
+    with pytest.raises(OptionError, match="the objective must be one of"):
+        sampled_planning(Slope(), "cvar")

@@ -11,7 +11,6 @@ from tailwise.errors import OptionError
 from tailwise.exact import return_distribution
 from tailwise.models import Simulator
 from tailwise.models.tabulate import tabulate_states
-from tailwise.planners.learned_table import learned_table
 from tailwise.risk import conditional_value_at_risk
 from tailwise.search.learned import LearnedOptions, LearnedSearch
 
@@ -44,7 +43,7 @@ def test_what_was_learned_becomes_the_table_itself(sense):
     mdp = random_table(3, sense=sense, ends=True)
     search = LearnedSearch(mdp, LearnedOptions(beta=0.1), seed=0)
     search.plan(iterations=3000)
-    learned = learned_table(search)
+    learned = search.table()
     assert learned.mdp.sense == sense
     assert learned.counts.sum() > 3000
     found, exact = (solve(one, CVaR(0.5), tolerance=0.0) for one in (learned.mdp, mdp))

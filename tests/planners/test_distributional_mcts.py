@@ -6,14 +6,36 @@ import numpy as np
 import pytest
 
 from small_tables import all_laws, random_table
-from tailwise import DistributionalMcts, Planner, TabularMDP, backward_induction, domains, evaluate, make_planner
+from tailwise import (
+    CVaR,
+    DistributionalMcts,
+    Exceedance,
+    NestedCVaR,
+    Planner,
+    TabularMDP,
+    WorstCase,
+    backward_induction,
+    domains,
+    evaluate,
+    make_planner,
+)
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import Simulator
-from tailwise.risk import conditional_value_at_risk, erm
+from tailwise.risk import Objective, erm
 
 
 def square(total):
     return total * total
+
+
+class MeanAndDeviation(Objective):
+    """Mean plus one standard deviation of costs: a measure of a user's own."""
+
+    name = "mean and deviation"
+
+    def of_costs(self, costs, weights=None):
+        mean = np.average(costs, weights=weights)
+        return mean + np.sqrt(np.average((np.asarray(costs) - mean) ** 2, weights=weights))
 
 
 def test_one_decision_is_the_law_of_its_actions():
@@ -59,7 +81,7 @@ def test_a_measure_of_the_users_comes_near_the_best_of_all_policies(sense):
             mean = np.dot(weights, totals)
             risks.append(mean + sign * np.sqrt(max(0.0, np.dot(weights, (totals - mean) ** 2))))
         least, most = (min(risks), max(risks)) if sense == "cost" else (max(risks), min(risks))
-        plan = DistributionalMcts(mdp, measure=lambda x: x.mean() + sign * x.std(), seed=seed).plan(iterations=3000)
+        plan = DistributionalMcts(mdp, MeanAndDeviation(), seed=seed).plan(iterations=3000)
         assert abs(plan.value - least) <= 0.1 * abs(most - least)
 
 
@@ -67,7 +89,7 @@ def test_a_measure_at_the_root():
     """CVaR at 75 %: 1.8 for certain beats 2.5 with probability 0.3; and the function found is kept."""
     lottery = TabularMDP.from_outcomes([0, 0, 0], [0, 0, 1], [0, 0, 0], [0.3, 0.7, 1.0], [2.5, 1.0, 1.8], horizon=1)
     mean = DistributionalMcts(lottery, lambda total: total, seed=0).plan(iterations=400)
-    search = DistributionalMcts(lottery, measure=lambda x: conditional_value_at_risk(x, 0.75), seed=0)
+    search = DistributionalMcts(lottery, CVaR(0.75), seed=0)
     tail = search.plan(iterations=400)
     assert (mean.label, tail.label) == ("0", "1")
     assert tail.value == pytest.approx(1.8)
@@ -128,21 +150,44 @@ def test_same_seed_same_plan():
     assert one.rows == two.rows == third.rows
 
 
+def test_an_exceedance_and_the_worst_case():
+    """More than 2 never: 1.8 for sure; at least 1.5 as a reward with the least chance of less."""
+    lottery = TabularMDP.from_outcomes([0, 0, 0], [0, 0, 1], [0, 0, 0], [0.3, 0.7, 1.0], [2.5, 1.0, 1.8], horizon=1)
+    plan = DistributionalMcts(lottery, Exceedance(2.0), seed=0).plan(iterations=400)
+    assert (plan.label, plan.value, plan.pursued) == ("1", 0.0, "x > 2")
+    assert abs(plan.row("0").erm - 0.3) < 0.15
+    worst = DistributionalMcts(lottery, WorstCase(), seed=0).plan(iterations=400)
+    assert (worst.label, worst.value) == ("1", 1.8)
+
+
 def test_nonsense_is_explained():
     mdp = random_table(0)
-    for options in ({}, {"utility": square, "measure": np.mean}):
-        with pytest.raises(OptionError, match="a utility of the total or a measure="):
-            DistributionalMcts(mdp, options.get("utility"), measure=options.get("measure"))
+    with pytest.raises(OptionError, match="the objective must be one of"):
+        DistributionalMcts(mdp, "mean")
+    with pytest.raises(OptionError, match="no function of the total alone: use sampled_planning"):
+        DistributionalMcts(mdp, NestedCVaR(0.9))
     with pytest.raises(OptionError, match="needs a limit"):
         DistributionalMcts(mdp, square).plan()
     with pytest.raises(OptionError, match="must be finite"):
         DistributionalMcts(mdp, lambda total: float("nan"), seed=0).plan(iterations=5)
 
 
+class Said(Objective):
+    """A measure that says whatever it was given."""
+
+    name = "say"
+
+    def __init__(self, said):
+        self.said = said
+
+    def of_costs(self, costs, weights=None):
+        return self.said
+
+
 def test_a_users_function_that_fails_is_named():
     mdp = random_table(0)
     with pytest.raises(OptionError, match=r"the utility of the total .* failed with ZeroDivisionError"):
         DistributionalMcts(mdp, lambda total: 1 / 0, seed=0).plan(iterations=5)
-    for measure, said in ((lambda x: float("nan"), "must be finite"), (lambda x: "much", "failed with ValueError")):
-        with pytest.raises(OptionError, match=f"the measure of a sample of totals .*{said}"):
-            DistributionalMcts(mdp, measure=measure, seed=0).plan(iterations=5)
+    for measure, said in ((float("nan"), "must be finite"), ("much", "failed with ValueError")):
+        with pytest.raises(OptionError, match=f"the say of a distribution of totals .*{said}"):
+            DistributionalMcts(mdp, Said(measure), seed=0).plan(iterations=5)

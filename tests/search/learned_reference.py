@@ -19,6 +19,7 @@ class Reference:
         self.costs, self.range = [], 0.0
         self.reach, self.visits = {}, {}  # by (h, state)
         self.totals, self.was_tree = {}, False  # by action of the root
+        self.answers = {}  # by (iterations, h, state)
         self.iterations = self.since = self.swept = self.walked = self.arrived = self.old = 0
         self.enter(0, model.start)
 
@@ -66,13 +67,7 @@ class Reference:
     def action_value(self, h, state, a):
         counts = self.records[self.record(h, state, a)]
         xs = [(cost + self.g * self.value_after(h + 1, target), n) for (cost, target), n in counts.items()]
-        total, b = sum(n for _, n in xs), self.beta * self.g**h
-        if abs(b) < 1e-9:
-            return self.offset(h, state, a) + math.fsum(x * n for x, n in xs) / total
-        top = max(b * x for x, _ in xs)
-        return (
-            self.offset(h, state, a) + (top + math.log(math.fsum(n * math.exp(b * x - top) for x, n in xs) / total)) / b
-        )
+        return self.offset(h, state, a) + erm(xs, self.beta * self.g**h)
 
     def refresh(self, h, state):
         for a in self.indices(state):
@@ -149,9 +144,14 @@ class Reference:
             return seldom[0]
         best, most = None, 0.0
         for a in self.indices(state):
-            if self.chance_of_new(h, state, a) > most + 1e-9:
+            if self.chance_of_new(h, state, a) > most * (1 + 1e-9):
                 best, most = a, self.chance_of_new(h, state, a)
         return best
+
+    def least_tried(self, h, state):
+        """The action tried least often in a state, at any step."""
+        tried = [self.draws.get(self.record(h, state, a), 0) for a in self.indices(state)]
+        return self.pick([a for a in self.indices(state) if tried[a] == min(tried)])
 
     def outcomes(self, h, state):
         """Every outcome known of a state."""
@@ -177,6 +177,28 @@ class Reference:
             1.0 if seldom else max(self.chance_of_new(step, state, a) for a in self.indices(state))
         )
 
+    def supported(self, h, state, a):
+        """ERM of an action by the outcomes after which something is known; inf without."""
+        here, others = self.record(h, state, a), (state, False, a)
+        borrows = h + 1 == self.H and self.draws.get(others, 0) > self.draws.get(here, 0)
+        xs = []
+        for (cost, target), n in self.records.get(others if borrows else here, {}).items():
+            after = self.end(target) if borrows and target is not None else self.best_supported(h + 1, target)
+            if after < math.inf:
+                xs.append((self.offset(h, state, a) + cost + self.g * after, n))
+        return erm(xs, self.beta * self.g**h) if xs else math.inf
+
+    def best_supported(self, h, state):
+        """What the known outcomes support from a state on."""
+        if state is None:
+            return 0.0
+        key = self.iterations, h, state
+        if key not in self.answers:
+            best = min(self.supported(h, state, a) for a in self.indices(state))
+            leaf = self.v.get((h, state), math.inf) if self.leaf_value is not None else math.inf
+            self.answers[key] = best if best < math.inf else leaf
+        return self.answers[key]
+
     def roll_out(self, h, state):
         if self.leaf_value is not None:
             return self.sign * self.leaf_value(state, h)
@@ -197,15 +219,19 @@ class Reference:
                 mean = math.fsum(math.exp(b * total - top) for total in totals) / len(totals)
                 self.q[0, self.model.start][a] = (top + math.log(mean)) / b
         self.was_tree = is_tree
-        if not is_tree and self.since >= 4 * self.swept and 8 * self.since >= self.walked:
+        is_late = 3 * self.since >= self.walked and 2 * self.since >= self.swept
+        if not is_tree and (is_late or (self.since >= 4 * self.swept and 8 * self.since >= self.walked)):
             self.sweep()
             looked = sum(len(self.outcomes(*key)) for key in self.q)
             self.since, self.swept = 0, max(len(self.q) + 1, looked // 64)
         h, state, path, tail = 0, self.model.start, [], 0.0
         scouts = not is_tree and self.iterations % 8 == 7 and self.reach.get((0, state), 0.0) > 0.0
+        evenly = not is_tree and self.iterations % 2 == 1 and not scouts
         while h < self.H:
             a = self.scout(h, state) if scouts and self.reach.get((h, state), 0.0) > 0.0 else None
-            if a is None:
+            if evenly:
+                a = self.least_tried(h, state)
+            elif a is None:
                 a = self.select(h, state, is_tree)
             cost, target = self.step(h, state, a)
             known = target is None or bool({(target, False), (target, h + 2 == self.H)} & self.met)
@@ -233,7 +259,7 @@ class Reference:
                     self.arrived, self.old = self.arrived + 1, self.old + known
             counts[cost, target] = counts.get((cost, target), 0) + 1
             self.visits[step, before] = self.visits.get((step, before), 0) + 1
-            if not scouts:
+            if not scouts and not evenly:
                 self.seen[step, before].append(tail)
             self.taken[step, before][a] += 1
             n, q = self.taken[step, before][a], self.q[step, before]
@@ -258,6 +284,15 @@ class Reference:
         seen = self.seen[0, self.model.start]
         self.range = max(self.range, (max(seen) - min(seen)) / self.togo(0)) if seen else 0.0
         return tail
+
+
+def erm(xs, beta):
+    """ERM of pairs (cost, count)."""
+    total = sum(n for _, n in xs)
+    if abs(beta) < 1e-9:
+        return math.fsum(x * n for x, n in xs) / total
+    top = max(beta * x for x, _ in xs)
+    return (top + math.log(math.fsum(n * math.exp(beta * x - top) for x, n in xs) / total)) / beta
 
 
 def mixed(first, second, share, beta):

@@ -19,9 +19,13 @@ def agree(model, beta, seed, iterations, **options):
     plan = LearnedModelSearch(model, beta, seed=seed, **options).plan(iterations=iterations)
     root = (0, model.start)
     assert [row.visits for row in plan.rows] == slow.taken[root]
-    known = [k for k, value in enumerate(slow.q[root]) if value < math.inf]
-    values = slow.sign * np.array([plan.rows[k].erm for k in known])
-    np.testing.assert_allclose(values, np.array(slow.q[root])[known], rtol=1e-9, atol=1e-9)
+    values = slow.sign * np.array([row.erm for row in plan.rows])
+    wanted = slow.q[root] if not plan.states_recur else [slow.supported(*root, a) for a in slow.indices(model.start)]
+    known = np.isfinite(wanted)
+    np.testing.assert_allclose(values[known], np.array(wanted)[known], rtol=1e-9, atol=1e-9)
+    assert np.isnan(values[~known]).all()
+    if plan.states_recur:
+        assert plan.value == slow.sign * min(slow.sign * row.erm for row in plan.rows if row.visits)
     return plan, slow
 
 

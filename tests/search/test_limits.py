@@ -47,9 +47,9 @@ def test_counts_stop_at_two_billion_and_wrap_nowhere():
 def test_links_of_the_learned_model_and_of_bounded_trials_stop_before_they_wrap(monkeypatch):
     """The bounds are lowered here: real ones are met beyond fifty gigabytes."""
     from tailwise.planners import bounded_rtdp
-    from tailwise.search.learned import store
+    from tailwise.search.learned import counts
 
-    monkeypatch.setattr(store, "MOST_ENTRIES", 512)
+    monkeypatch.setattr(counts, "MOST_ENTRIES", 512)
     plan = LearnedModelSearch(domains.make("grid-mdp"), 0.1, seed=0).plan(iterations=3000)
     assert plan.stopped is StopReason.MAX_MEMORY
     assert 0 < plan.iterations < 3000

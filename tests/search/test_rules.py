@@ -280,3 +280,24 @@ def test_eta_per_depth():
         for eta in (0.6, [0.6] * 15, [0.6] + [0.8] * 14)
     )
     assert same == parts != other
+
+
+@pytest.mark.parametrize("cost", [1.0, 0.0, 0.1 + 0.2])
+def test_actions_take_turns_while_all_totals_are_equal(cost):
+    """1 for sure against 1 or, once in a hundred, -100: whoever tries the first alone never knows."""
+    bet = TabularMDP.from_outcomes(
+        [0, 0, 0], [0, 1, 1], [0, 0, 0], [1.0, 0.99, 0.01], [cost, cost, cost - 101.0], num_states=1, horizon=1
+    )
+    for seed in range(10):
+        plan = ErmMcts(bet, 0.0, bonus=RangeBonus(), recommend="value", seed=seed).plan(iterations=2000)
+        assert plan.action == 1
+        assert plan.rows[1].visits > 500
+
+
+@pytest.mark.compiled
+def test_a_value_that_is_too_good_comes_with_an_interval_that_says_so():
+    """mdp-4, beta .5: the off-policy value of "safe" falls below its mean; 1.7792 is right."""
+    for seed in range(3):
+        row = ErmMcts(domains.make("mdp-4"), 0.5, preset="auto", seed=seed).plan(iterations=20_000).row("safe")
+        assert row.interval.low <= row.erm <= row.interval.high
+        assert row.interval.low < 1.7792 < row.interval.high

@@ -15,7 +15,7 @@ from tailwise.bindings.widening import Widening
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 
-__all__ = ["BudgetSpentError", "ModelInterface", "Widening", "bind", "position_of"]
+__all__ = ["BudgetSpentError", "ModelInterface", "SimulationOptions", "Widening", "bind", "position_of"]
 
 
 @singledispatch

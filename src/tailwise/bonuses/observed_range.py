@@ -5,7 +5,8 @@
 ``low`` and ``high`` are the least and the greatest cost-to-go sampled at the node, ``widest`` is the range of the
 totals of whole episodes, and ``togo_h`` the sum of the discounts of the steps that are left. The floor keeps the
 scale positive where the first samples of a node are equal, so that every action of a node that is visited for ever
-is taken for ever.
+is taken for ever. While all totals are equal, the scale is a part of them of the size of rounding, or 1 if they are 0:
+values are then equal as well, and any bonus at all makes the actions take turns.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tailwise._validate import real
 from tailwise.bonuses.bonus import Bonus, Slots, register_bonus
 from tailwise.bonuses.powers import PowerTable, power, power_table
 
+_ROUNDING = 1e-12  # least scale, as a part of the greatest total
+
 
 @dataclass(frozen=True, kw_only=True)
 class RangeBonus(Bonus):
@@ -31,7 +34,8 @@ class RangeBonus(Bonus):
     constant : float, default 0.25
         Non-negative number without a unit.
     floor : float in [0, 1], default 0.001
-        Least scale at a node, as a part of the range of whole episodes.
+        Least scale at a node, as a part of the range of whole episodes. As long as all totals are equal (but for
+        rounding) the actions take turns, whatever the floor.
 
     Examples
     --------
@@ -78,8 +82,12 @@ class RangeRule(NamedTuple):
 
 def range_growth(rule, h, visits, statistics, node):  # type: ignore[no-untyped-def]
     """``constant * scale * N(s)^(1/4)``."""
-    widest = max(rule.totals[1] - rule.totals[0], 0.0)
-    scale = max(statistics[node, rule.high] - statistics[node, rule.low], rule.floors[h] * widest)
+    least, greatest = rule.totals[0], rule.totals[1]
+    scale = max(statistics[node, rule.high] - statistics[node, rule.low], rule.floors[h] * max(greatest - least, 0.0))
+    if least <= greatest:  # while all totals are equal but for rounding, actions take turns
+        scale = max(scale, _ROUNDING * max(abs(least), abs(greatest)))
+    if scale <= 0.0:
+        scale = 1.0
     return rule.constant * scale * power(rule.visit_powers, h, visits)
 
 

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--iterations", "-n", parser=given.whole, metavar="NUMBER",
                 help="Do not solve: learn from so many episodes, as 1e4, and judge the plan on fresh ones. For models "
-                "that cannot list their outcomes; not with --beta alone.",
+                "that cannot list their outcomes.",
             ),
         ] = None,
         episodes: Annotated[
@@ -53,9 +53,9 @@ def register(app: typer.Typer) -> None:
         if iterations is not None:
             if step or state is not None:
                 raise OptionError("--iterations samples whole episodes: leave out --step and --state")
-            problem, words = model.load(), {name: value for name, value in vars(aim).items() if value is not None}
+            problem = model.load()
             limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed, "progress": True}
-            found = sampled_planning(problem, **words, **limits)
+            found = sampled_planning(problem, objective, **limits)
             output.save(lambda: _sampled_report(found, problem, objective, limits))
             if output.json:
                 content = {name: value for name, value in found.to_dict().items() if name != "returns"}

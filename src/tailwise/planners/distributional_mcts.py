@@ -1,249 +1,327 @@
-r"""Distributional MCTS: the law of the whole total at each action, and Thompson sampling by the bootstrap.
+r"""Distributional MCTS: the distribution of the whole total at each action, by search with a learned model.
 
 After Hayes, Reymond, Roijers, Howley & Mannion (2023), the other algorithm that the paper compares itself to in words:
 keep distributions of the total rather than means, take any utility or measure of them, and explore by following
 bootstrap replicates. What differs: theirs keeps sampled totals in a tree over (state, accrued cost), where each node
-learns by itself, and exploration stays in its averages; here the replicates are those of a learned model, which all
-steps share, and laws are computed from it (:mod:`tailwise.planners.learned_totals`).
+learns by itself, and exploration stays in its averages; here what sampling knows of a model, transition counts that all
+steps share (:mod:`tailwise.search.learned`), is a table. On it the plan of least mean of any function of the total is
+found exactly, on pairs (state, accrued cost); :mod:`tailwise.planners.pursued` says which one an objective pursues. So
+the error that is left is that of the counts.
 
-With a *utility* of the total the plan of least mean is exact under what was learned. A *measure* is minimised among
-plans that are best for some function of the total: ``exp(beta x)``, ``(x - b)+``, and x itself. These hold the optimum
-for ERM, EVaR and CVaR; for another measure the best of them is an attempt. The function that the first
-decision finds is kept to the end of the episode, so that later decisions do not follow a new aim.
+A part of the episodes is led by the entropic risk, in the compiled search, which sees to it that no action is
+forgotten. The rest is Thompson sampling by the bootstrap: the counts of each outcome are drawn again, from the
+Dirichlet distribution that they leave possible, the objective is solved under what comes out, and a few episodes follow
+that plan. So samples go to what may be the best plan and to nothing else.
+
+The function that the first decision pursues is kept to the end of the episode, so that later decisions do not follow a
+new aim.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
-from tailwise._random import Seed
+from tailwise._progress import PlanProgress, followed_plan
+from tailwise._random import Seed, seed_sequence
+from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.exact.tails import check_level
-from tailwise.exact.totals import Floats
-from tailwise.planners.cvar_mcts import Shortfall, best_shortfall
-from tailwise.planners.learned_totals import Aim, LearnedTotals
-from tailwise.planners.protocol import takes
-from tailwise.risk import conditional_value_at_risk, erm
+from tailwise.exact.totals import Floats, reach_totals
+from tailwise.models.accrued import known_cost
+from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.objectives import ERM, CVaR, Expectation, ExpectedUtility, Objective
-from tailwise.search.learned import LearnedKeywords, LearnedOptions
-from tailwise.search.plan import SaidObjective
+from tailwise.risk.intervals import Interval
+from tailwise.risk.objectives import ERM, Budgeted, CVaR, EVaR, ExpectedUtility, NestedCVaR, Objective, as_objective
+from tailwise.search import ActionRow, Plan, StopReason
+from tailwise.search.anytime import Turn, one_thread
+from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
+from tailwise.search.policy_mixin import PolicyMixin
 
-_BETAS = (0.1, 0.3, 1.0, 3.0)  # over the standard deviation of the total
-_SAMPLE = 4096  # equally likely totals that stand for a law, for a measure that takes no weights
-_EXPONENT = 600.0
-_GRID = 5
-
-
-@dataclass(frozen=True)
-class _Utility:
-    """A user's utility of the total, as something to be least."""
-
-    utility: Callable[[float], float]
-    sign: float
-
-    def __call__(self, totals: Floats) -> Floats:
-        return self.sign * np.array([self._of(total) for total in np.asarray(totals).tolist()])
-
-    def _of(self, total: float) -> float:
-        return _asked(lambda: self.utility(total), f"the utility of the total {total:g}")
-
-    def __str__(self) -> str:
-        return f"utility {getattr(self.utility, '__name__', repr(self.utility))}"
+_PILOT = 256  # episodes at beta 0
+_ROUNDS, _LATER, _SHARE = 12, 3, 16  # replicates that a first and a later plan follow; fewest episodes of each
+_WORK, _SOLVES = 0.025, 30  # of what an exact plan may take, and of which number of solves
+_ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
+_METHOD = "learned model, solved for the whole total"
+_ANY = Interval(-math.inf, math.inf)
+MEANING = (
+    "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
+    "evaluate(model, plan, episodes=...) plays it on fresh episodes, with intervals ('tailwise evaluate' in the shell)"
+)
+NO_RETURN = (
+    "states do not come back, so that what was learned is a tree of single samples: trust the action sooner than the "
+    "value; make states coarser, or give widening="
+)
 
 
-def _asked(function: Callable[[], Any], what: str) -> float:
-    """Return what a user's function says, a finite number; or raise ``OptionError``."""
-    try:
-        found = function()
-        number = float(found)
-    except Exception as error:  # whatever a user's function raises
-        raise OptionError(f"{what} failed with {type(error).__name__}: {error}; expected a finite number") from error
-    if not math.isfinite(number):
-        raise OptionError(f"{what} is {found}; it must be finite")
-    return number
+class DistributionalMcts(PolicyMixin):
+    """Monte Carlo search with distributions of the total and Thompson sampling, for any objective of the total.
 
-
-@dataclass(frozen=True)
-class _Exponential:
-    """``expm1(beta (x - reference)) / beta`` of a cost; at beta 0 the cost itself. Its unit is that of costs."""
-
-    beta: float
-    reference: float
-    sign: float
-
-    def __call__(self, totals: Floats) -> Floats:
-        costs = self.sign * (totals - self.reference)
-        if self.beta == 0.0:
-            return costs
-        return np.asarray(np.expm1(np.minimum(self.beta * costs, _EXPONENT)) / self.beta)
-
-    def __str__(self) -> str:
-        return "the mean" if self.beta == 0.0 else f"exp({self.beta:.4g} x)"
-
-
-class DistributionalMcts(LearnedTotals):
-    """Monte Carlo search with laws of the total and Thompson sampling.
+    Numbers of its plans count the whole episode. ``value`` is what the plan is worth under what was learned: somewhat
+    too good, as the best of many estimates is. The rows say the same of each action (as ``erm``), with the distribution
+    of the total if the best is done for the same objective afterwards; ``visits`` are an action's draws here at any
+    step. ``beta`` led the sampling; intervals are not given. ``Plan.act`` says later actions, from state, step and what
+    was paid so far. One call at a time, as for every search.
 
     Parameters
     ----------
     model : TabularMDP or simulator
         The problem, used as a black box: it is sampled and nothing else.
-    utility : callable float -> float, optional
-        Utility of the discounted total in the model's own sense: of the total cost, and minimised, or of the total
-        reward, and maximised.
-    measure : callable (ndarray of float64) -> float, optional
-        Measure of a sample of totals, minimised for costs and maximised for rewards; it is asked about 4096 equally
-        likely totals, or, if it takes ``weights``, about a law as it is. Give one of the two.
+    objective : Objective, float or callable
+        What is wanted of the total: any objective that is a function of its distribution, also one of your own; a
+        number is the beta of an ERM, a function is the utility of an :class:`tailwise.ExpectedUtility`.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     **keywords
-        As for :class:`CvarMcts`.
+        ``exploration``, ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy`` and ``leaf_value``, as for
+        :class:`tailwise.LearnedModelSearch`.
+
+    Notes
+    -----
+    Half of the episodes are sampled in compiled code, half step by step. Solving what was learned takes milliseconds
+    where accrued costs are few, and up to a second or two in the first decision where they are put on a grid.
 
     Examples
     --------
     >>> from tailwise import DistributionalMcts, domains
     >>> search = DistributionalMcts(domains.make("mdp-4"), lambda total: total * total, seed=0)
     >>> plan = search.plan(iterations=500)
-    >>> plan.label, plan.row("risky").distribution.atoms > 1
+    >>> plan.label, plan.row("risky").distribution.weighted()[0].size > 1
     ('safe', True)
     """
 
     def __init__(
         self,
         model: Any,
-        utility: Callable[[float], float] | None = None,
+        objective: Objective | float | Callable[[float], float],
         *,
-        measure: Callable[..., float] | None = None,
         seed: Seed = None,
         **keywords: Unpack[LearnedKeywords],
     ) -> None:
-        if (utility is None) == (measure is None) or not callable(utility or measure):
-            raise OptionError("give a utility of the total or a measure= of a sample of totals: one function")
-        self._utility, self._measure = utility, measure
-        super().__init__(model, LearnedOptions(beta=0.0, **keywords), seed=seed)
+        is_function = callable(objective) and not isinstance(objective, Objective)
+        self.objective = ExpectedUtility(objective) if is_function else as_objective(objective)  # type: ignore[arg-type]
+        if isinstance(self.objective, (Budgeted, NestedCVaR)):
+            raise OptionError(f"{self.objective.words} is no function of the total alone: use sampled_planning")
+        self.model, self._turn = model, Turn()
+        one, two = seed_sequence(seed).spawn(2)
+        self.search = LearnedSearch(model, LearnedOptions(beta=0.0, **keywords), seed=one)
+        self.search.bootstraps = False
+        self._rng = np.random.default_rng(two)
+        self._accrued, self._is_led = 0.0, False
+        self._kept: Pursued | None = None
+
+    @property
+    def state(self) -> Any:
+        """State of the root."""
+        return self.search.state
+
+    @property
+    def step(self) -> int:
+        """Step of the root."""
+        return self.search.step
+
+    @property
+    def accrued(self) -> float:
+        """Discounted cost (or reward) paid before the root."""
+        return self._accrued
+
+    def advance(self, action: Any, state: Any, *, cost: float | None = None) -> None:
+        """Move on after a real step; what is pursued stays, and what was learned.
+
+        Parameters
+        ----------
+        action, state
+            What was done, and the state that was observed.
+        cost : float, optional
+            What the step cost (or earned), not discounted. On a table it is needed only where two outcomes of the
+            action lead to this state at different costs, on a simulator always.
+        """
+        with self._turn:
+            h = self.step
+            paid = known_cost(self.model, self.state, action, state, h) if cost is None else real(cost, "cost")
+            self.search.advance(action, state)
+            self._accrued += float(self.model.discount) ** h * paid
+
+    def reset(self, state: Any = None, step: int = 0, *, accrued: float = 0.0) -> None:
+        """Start a new episode, anywhere, and forget what was learned; ``accrued`` was paid before (discounted)."""
+        paid = real(accrued, "accrued")
+        with self._turn:
+            self.search.reset(state, step)
+            self.search.retarget(0.0)
+            self._accrued, self._is_led, self._kept = paid, False, None
+
+    @property
+    def _episode(self) -> Episode:
+        sign = 1.0 if self.model.sense == "cost" else -1.0
+        return Episode(sign, sign * float(self.model.discount) ** self.step, self._accrued)
 
     def _leading_beta(self, std: float) -> float:
-        return self._measure.beta if isinstance(self._measure, ErmOf) else 1.0 / std
+        """Return the beta that is to lead the sampling, for a standard deviation of the totals from the root on.
 
-    def _choose(self, graph: Any, solves: int) -> Aim:
-        if self._utility is not None:
-            return _Utility(self._utility, self._sign)
-        if isinstance(self._measure, CvarOf):
-            return best_shortfall(self, graph, self._measure.level, solves)
-        totals, weights = graph.law(graph.minimise(lambda x: x)[1])
-        mean = float(np.dot(weights, totals))
-        std = abs(self._scale) * math.sqrt(float(np.dot(weights, (totals - mean) ** 2)))
-        reference = float(self._whole(mean))
-        if isinstance(self._measure, ErmOf):
-            return _Exponential(self._measure.beta, reference, self._sign)
-        betas = [0.0, *(beta / std for beta in _BETAS)] if std > 0.0 else [0.0]
-        best = self._least(graph, [_Exponential(beta, reference, self._sign) for beta in betas])
-        low, high = sorted(self._whole(graph.all_totals()[[0, -1]]).tolist())
-        middle, half = (low + high) / 2.0, (high - low) / 2.0
-        for _ in range(max(1, solves // _GRID)):  # the thresholds beside the best one, ever closer
-            tried = self._least(
-                graph, [Shortfall(b, self._sign) for b in np.linspace(middle - half, middle + half, _GRID)]
-            )
-            best = min(best, tried, key=lambda pair: pair[0])
-            middle, half = tried[1].threshold, half / 2.0
-        chosen: Aim = best[1]
-        return chosen
+        For a level it is ``sqrt(2 L) / std`` with ``L = -ln(1 - level)``, where a normal total of this deviation has
+        its EVaR, the entropic bound on its CVaR.
+        """
+        if isinstance(self.objective, ERM):
+            return self.objective.beta
+        if isinstance(self.objective, (CVaR, EVaR)) and self.objective.level < 1.0:
+            return math.sqrt(-2.0 * math.log1p(-self.objective.level)) / std
+        return 1.0 / std
 
-    def _least(self, graph: Any, aims: list[Any]) -> tuple[float, Any]:
-        """Return the aim whose plan has the least measure, and that measure (negated for rewards)."""
-        found = []
-        for aim in aims:
-            totals, weights = graph.law(self._solved(graph, aim))
-            found.append((self._sign * self._worth(aim, self._whole(totals), weights), aim))
-        return min(found, key=lambda pair: pair[0])
+    def _worth(self, pursued: Pursued, totals: Floats, weights: Floats) -> float:
+        """Return what a distribution of the whole total is worth: of a CVaR, for the threshold that is kept."""
+        sign = self._episode.sign
+        if isinstance(self.objective, CVaR) and isinstance(pursued, Shortfall):
+            mean = float(np.dot(weights, pursued(totals)))
+            return pursued.threshold + sign * mean / (1.0 - self.objective.level)
+        return worth(self.objective, totals, weights, sign)
 
-    def _worth(self, aim: Any, totals: Floats, weights: Floats) -> float:
-        if self._measure is None:
-            return float(self._sign * np.dot(weights, aim(totals)))
-        measure = self._measure
-        if takes(measure, "weights"):
-            return _asked(lambda: measure(totals, weights=weights), "the measure of a law of totals")
-        return _asked(
-            lambda: measure(ReturnDistribution(totals, weights).equally_likely(_SAMPLE)),
-            "the measure of a sample of totals",
-        )
+    def plan(
+        self,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        *,
+        threads: int = 1,
+        until: Callable[[Any], bool] | None = None,
+        progress: PlanProgress = None,
+    ) -> Plan:
+        """Sample episodes from the root, and solve what was learned; the first plan of an episode fixes what to pursue.
 
-    def _said(self, aim: Any) -> dict[str, Any]:
-        return {"objective": self._objective}
+        Parameters
+        ----------
+        iterations : int, optional
+            Episodes to sample.
+        seconds : float, optional
+            Wall time for sampling; solving takes some more.
+        threads : int, default 1
+            It keeps to one thread; the plan's ``notes`` say so where more were wanted.
+        until : callable, optional
+            Called with the plan so far about every 50 ms of the first half of the sampling; a true result ends it.
+        progress : callable, optional
+            As for :meth:`tailwise.LearnedModelSearch.plan`.
+        """
+        if iterations is None and seconds is None and until is None:
+            raise OptionError("plan needs a limit: iterations=, seconds= or until=")
+        wanted = None if iterations is None else integer(iterations, "iterations", low=1)
+        if seconds is not None:
+            seconds = real(seconds, "seconds", low=0.0, low_open=True)
+        more = one_thread(threads, f"{type(self).__name__} keeps to one")
+        with self._turn, followed_plan(progress, wanted, seconds) as watch:
+            begun = time.perf_counter()
+            plan, stopped = self._sampled(wanted, seconds, until, watch, begun)
+        used, notes = time.perf_counter() - begun, (*plan.notes, *more)
+        return dataclasses.replace(plan, seconds=used, stopped=stopped, notes=notes)
 
-    @property
-    def _objective(self) -> Objective | SaidObjective:
-        if self._utility is not None:
-            return ExpectedUtility(self._utility)
-        if isinstance(self._measure, MeasureOf):
-            return self._measure.objective
-        if isinstance(self._measure, CvarOf):
-            return CVaR(self._measure.level)
-        if isinstance(self._measure, ErmOf):
-            return ERM(self._measure.beta)
-        return SaidObjective("measure", f"measure {getattr(self._measure, '__name__', 'of the total')}")
+    def _sampled(
+        self,
+        wanted: int | None,
+        seconds: float | None,
+        until: Callable[[Any], bool] | None,
+        watch: Callable[[int, float], None] | None,
+        begun: float,
+    ) -> tuple[Plan, StopReason]:
+        """Sample and solve; return the plan, and why it stopped."""
+        search = self.search
+        done = steps = 0
+
+        def told(played: int, _: float = 0.0) -> None:
+            if watch is not None:
+                watch(done + played, time.perf_counter() - begun)
+
+        if not self._is_led and (wanted is None or wanted >= 8):
+            pilot = search.plan(_PILOT if wanted is None else min(_PILOT, wanted // 8), _part(seconds, 8.0))
+            std = float(np.std(np.concatenate([pilot.samples(row.action) for row in pilot.rows])))
+            search.retarget(self._leading_beta(std) / abs(self._episode.scale) if std > 0.0 else 0.0)
+            done, steps, self._is_led = pilot.iterations, pilot.simulator_steps, True
+        asked = None if until is None else lambda plan: until(self._report(plan)[0])
+        half = None if wanted is None else max(1, wanted // 2 - done)
+        found = search.plan(half, _part(seconds, 2.0), until=asked, progress=told)
+        done, steps = done + found.iterations, steps + found.simulator_steps
+        ended = begun + seconds if seconds is not None else math.inf
+        if found.stopped in (StopReason.ITERATIONS, StopReason.SECONDS):
+            left = math.inf if wanted is None else wanted - done
+            played, more = self._follow_replicates(left, ended, told)
+            done, steps = done + played, steps + more
+        plan, self._kept = self._report(found)
+        stopped = found.stopped
+        if stopped == StopReason.SECONDS and wanted is not None and done >= wanted:
+            stopped = StopReason.ITERATIONS
+        elif stopped == StopReason.ITERATIONS and wanted is not None and done < wanted:
+            stopped = StopReason.SECONDS
+        return dataclasses.replace(plan, iterations=done, simulator_steps=steps), stopped
+
+    def _follow_replicates(self, episodes: float, ended: float, told: Callable[[int], None]) -> tuple[int, int]:
+        """Thompson sampling: play by the best plans under counts drawn again; return (episodes, steps)."""
+        done = steps = 0
+        rounds = _ROUNDS if self._kept is None else _LATER
+        share = int(min(max(math.ceil(episodes / rounds), _SHARE) if episodes < math.inf else _SHARE, 64 * _SHARE))
+        while done < episodes and time.perf_counter() < ended:
+            table = self.search.table()
+            graph = reach_totals(table.redrawn(self._rng), work=_ROUGH, every_action=True)
+            pursued = self._kept or choose_pursued(self.objective, graph, self._episode, _FEW_SOLVES)
+            batch = int(min(share, episodes - done))
+            steps += self._play(self._policy(table, graph, self._episode.solved(graph, pursued)), batch)
+            done += batch
+            told(done)
+        return done, steps
+
+    def _policy(self, table: LearnedTable, graph: Any, chosen: Any) -> LearnedPolicy:
+        def decide(state: int, step: int, paid: float) -> int:
+            return int(graph.action(chosen, state, step, paid))
+
+        return LearnedPolicy(self.search, table, decide, self.step, self._accrued)
+
+    def _play(self, policy: LearnedPolicy, episodes: int) -> int:
+        """Play episodes from the root by a policy, count what happens, and return the steps taken."""
+
+        def choose(handle: int, num_actions: int, step: int, paid: float) -> int:
+            position = policy.position(handle, step, paid)
+            return int(self._rng.integers(num_actions)) if position is None else position
+
+        return self.search.play(choose, episodes)
+
+    def _report(self, found: Plan) -> tuple[Plan, Pursued]:
+        """Return the plan under what was learned, and what it pursues; ``found`` is the search's own."""
+        table, episode = self.search.table(), self._episode
+        graph: Any = reach_totals(table.mdp, work=_WORK, every_action=True)
+        pursued = self._kept or choose_pursued(self.objective, graph, episode, _SOLVES)
+        chosen = episode.solved(graph, pursued)
+        rows: list[ActionRow] = []
+        known = {int(table.mdp.action_ids[row]): row for row in range(table.mdp.action_offsets[1])}
+        draws = [table.draws(known[k]) if k in known else 0 for k in range(len(found.rows))]
+        for k, row in enumerate(found.rows):
+            start = row.action, row.label, draws[k], draws[k] / sum(draws)
+            if k not in known:
+                rows.append(ActionRow(*start, *(math.nan,) * 5, _ANY))
+                continue
+            totals, weights = episode.distribution(graph, [np.array([known[k]]), *chosen[1:]])
+            mean = float(np.dot(weights, totals))
+            std = math.sqrt(max(0.0, float(np.dot(weights, (totals - mean) ** 2))))
+            low, high = float(totals[0]), float(totals[-1])
+            value, law = self._worth(pursued, totals, weights), ReturnDistribution(totals, weights, self.model.sense)
+            rows.append(ActionRow(*start, value, mean, std, low, high, _ANY, distribution=law))
+        first = rows[int(table.mdp.action_ids[int(chosen[0][0])])]
+        plan = dataclasses.replace(
+            found, action=first.action, label=first.label, value=first.erm, rows=tuple(rows), method=_METHOD,
+            interval_meaning=MEANING, totals=(), notes=() if found.states_recur else (NO_RETURN,), pursued=str(pursued),
+            accrued=self._accrued, policy=self._policy(table, graph, chosen), objective=self.objective,
+            threshold=getattr(pursued, "threshold", None),
+        )  # fmt: skip
+        return plan, pursued
 
     def __repr__(self) -> str:
-        return f"DistributionalMcts({'utility' if self._measure is None else 'measure'})"
+        return f"{type(self).__name__}({self.objective.words})"
 
 
-@dataclass(frozen=True)
-class MeasureOf:
-    """An objective of totals, in a model's sense."""
-
-    objective: Objective
-    sense: Literal["cost", "reward"]
-
-    @property
-    def name(self) -> str:
-        """What the numbers are."""
-        return self.objective.name
-
-    def __call__(self, totals: Floats, *, weights: Floats | None = None) -> float:
-        """Return the objective."""
-        return self.objective.of(totals, weights, sense=self.sense)
-
-
-@dataclass(frozen=True)
-class ErmOf:
-    """The entropic risk of totals, in a model's sense."""
-
-    beta: float
-    sign: float
-
-    def __call__(self, totals: Floats, *, weights: Floats | None = None) -> float:
-        """Return the risk."""
-        return self.sign * erm(self.sign * totals, self.beta, weights)
-
-
-@dataclass(frozen=True)
-class CvarOf:
-    """The CVaR of totals, in a model's sense."""
-
-    level: float
-    sign: float
-
-    def __call__(self, totals: Floats, *, weights: Floats | None = None) -> float:
-        """Return the tail's mean."""
-        return self.sign * conditional_value_at_risk(self.sign * totals, self.level, weights)
+def _part(seconds: float | None, of: float) -> float | None:
+    return None if seconds is None else seconds / of
 
 
 def distributional_planner(
     model: Any, objective: Objective, *, seed: Seed = None, **options: Any
 ) -> DistributionalMcts:
     """Return the planner for an objective of the total."""
-    sign = 1.0 if model.sense == "cost" else -1.0
-    if isinstance(objective, ExpectedUtility):
-        return DistributionalMcts(model, objective.utility, seed=seed, **options)
-    measure: Any = MeasureOf(objective, model.sense)
-    if isinstance(objective, (ERM, Expectation)):
-        measure = ErmOf(getattr(objective, "beta", 0.0), sign)
-    elif isinstance(objective, CVaR):
-        measure = CvarOf(check_level(objective.level), sign)
-    return DistributionalMcts(model, measure=measure, seed=seed, **options)
+    return DistributionalMcts(model, objective, seed=seed, **options)

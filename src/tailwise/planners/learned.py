@@ -16,14 +16,10 @@ is not, stands in the documentation ("Learned-model search").
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, Unpack
 
 from tailwise._random import Seed
-from tailwise.bindings import Widening
-from tailwise.search.learned import LearnedOptions, LearnedSearch
+from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedSearch
 
 
 class LearnedModelSearch(LearnedSearch):
@@ -37,15 +33,10 @@ class LearnedModelSearch(LearnedSearch):
         Finite risk level at step 0 (1/cost): positive averse, 0 the mean, negative seeking.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
-    exploration : float, default 0.1
-        Exploration bonus in units of the observed range of costs-to-go; as a tree, ten times that, of the deviation of
-        the totals where it is less.
-    max_nodes, max_memory : int, optional
-        Bounds on the (step, state) nodes and on the bytes held; reaching one ends the call of ``plan`` and is reported.
-    widening : Widening, optional
-        For continuous outcomes: an action of which many were seen takes one of them again, which costs no step.
-    rollout_policy, leaf_value : optional
-        How a new state is valued: ``rollout_policy(state, h, rng) -> action``, ``leaf_value(state, h) -> float``.
+    **keywords
+        ``exploration`` (the bonus in units of the observed range of costs-to-go, 0.1; as a tree, ten times that), and
+        ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy``, ``leaf_value``: fields of
+        :class:`tailwise.search.learned.LearnedOptions`.
 
     Notes
     -----
@@ -67,26 +58,5 @@ class LearnedModelSearch(LearnedSearch):
     (1, True)
     """
 
-    def __init__(
-        self,
-        model: Any,
-        beta: float,
-        *,
-        seed: Seed = None,
-        exploration: float = 0.1,
-        max_nodes: int | None = None,
-        max_memory: int | None = None,
-        widening: Widening | None = None,
-        rollout_policy: Callable[[Any, int, np.random.Generator], Any] | None = None,
-        leaf_value: Callable[[Any, int], float] | None = None,
-    ) -> None:
-        options = LearnedOptions(
-            beta=beta,
-            exploration=exploration,
-            max_nodes=max_nodes,
-            max_memory=max_memory,
-            widening=widening,
-            rollout_policy=rollout_policy,
-            leaf_value=leaf_value,
-        )
-        super().__init__(model, options, seed=seed)
+    def __init__(self, model: Any, beta: float, *, seed: Seed = None, **keywords: Unpack[LearnedKeywords]) -> None:
+        super().__init__(model, LearnedOptions(beta=beta, **keywords), seed=seed)

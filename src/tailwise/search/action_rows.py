@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailwise._plain import Result, plain
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.entropic import oce_utility
+from tailwise.risk.entropic import oce_utility, weighted_erm
 from tailwise.risk.intervals import Interval
 
 _UNBOUNDED = Interval(-math.inf, math.inf)
@@ -72,11 +72,11 @@ class ActionRow(Numbers):
     draws : int, optional
         Outcomes of the action that were drawn from the model in the root's state, at any step.
     probability_best : float in [0, 1], optional
-        Share of the bootstrap, centred between ``erm`` and ``held_out_erm``, in which no other action was better.
-    held_out_erm : float, optional
-        ERM of the action and of the policy after it that one half of the draws would choose, by the other half of them:
-        too pessimistic, where ``erm`` is too optimistic (it believes the luck of every action that seems best). NaN
-        where it was not worked out: in a tree, or where that would take longer than the search did.
+        Share of the bootstrap in which no other action was better.
+    unexplored : float in [0, 1], optional
+        Probability, under what was learned, that the action and the best ones after it lead to a state in which nothing
+        was tried: what follows there is left out of ``erm``, which counts the other outcomes alone. NaN in a tree,
+        where new states are valued by playing on.
     unseen_probability : float in [0, 1], optional
         ``min(1, 3 / draws)``: with 95 % confidence an outcome never seen is no more likely than that.
     unseen_erm : float, optional
@@ -102,7 +102,7 @@ class ActionRow(Numbers):
     upper: float | None = None
     draws: int | None = None
     probability_best: float | None = None
-    held_out_erm: float | None = None
+    unexplored: float | None = None
     unseen_probability: float | None = None
     unseen_erm: float | None = None
     certainty_equivalent: float | None = None
@@ -124,6 +124,8 @@ def make_rows(
     moments: NDArray[np.float64],
     samples: list[NDArray[np.float64]],
     sense: Sense,
+    *,
+    is_sampled: bool = True,
 ) -> tuple[ActionRow, ...]:
     """Return the rows of a plan, in the model's sense, from inner costs; A is the number of actions at the root.
 
@@ -145,12 +147,14 @@ def make_rows(
         The latest of them, of each action.
     sense : "cost" or "reward"
         What the user speaks of.
+    is_sampled : bool, default True
+        Whether ``erms`` are those of the totals as sampled; if not, intervals reach to these.
     """
     total = max(1, int(visits.sum()))
     rows = []
     columns = (visits.tolist(), erms.tolist(), counts.tolist(), moments.tolist())
     for k, (seen, erm, count, (mean, spread, low, high)) in enumerate(zip(*columns, strict=True)):
-        interval = _interval(erm, seen, beta, samples[k]) if seen else _UNBOUNDED
+        interval = _interval(erm, seen, beta, samples[k], is_sampled) if seen else _UNBOUNDED
         if sense == "reward":
             erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
             interval = Interval(0.0 - interval.high, 0.0 - interval.low)
@@ -163,9 +167,10 @@ def make_rows(
     return tuple(rows)
 
 
-def _interval(erm: float, visits: int, beta: float, samples: NDArray[np.float64]) -> Interval:
+def _interval(erm: float, visits: int, beta: float, samples: NDArray[np.float64], is_sampled: bool) -> Interval:
     if samples.size < 2:
         return _UNBOUNDED
     error = float(np.std(oce_utility(samples - erm, beta), ddof=1)) / math.sqrt(max(visits, samples.size))
     width = 1.6448536269514722 * error  # the normal 95 % quantile: a two-sided 90 % interval
-    return Interval(erm - width, erm + width)
+    other = erm if is_sampled else weighted_erm(samples, beta, np.full(samples.size, 1.0 / samples.size))
+    return Interval(min(erm, other) - width, max(erm, other) + width)

@@ -40,7 +40,7 @@ def run_anytime(
     iterations, seconds : optional
         Limits, at least one of the two.
     until : callable, optional
-        Asked about every 50 ms; a true answer ends the work.
+        Asked about every 50 ms, less often where asking takes long (a fifth of the time); a true answer ends the work.
     progress : callable, optional
         Called with (iterations done, seconds used) about every 50 ms.
     first_chunk : int, default 64
@@ -61,7 +61,7 @@ def run_anytime(
     wanted = 2**62 if iterations is None else integer(iterations, "iterations", low=1)
     allowed = float("inf") if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
     begun = time.perf_counter()
-    chunk = min(first_chunk, wanted)
+    chunk, ask_at = min(first_chunk, wanted), 0.0
     try:
         while True:
             finished, used = done(), time.perf_counter() - begun
@@ -71,8 +71,11 @@ def run_anytime(
                 return StopReason.ITERATIONS
             if used >= allowed and finished:
                 return StopReason.SECONDS
-            if until is not None and finished and until():
-                return StopReason.UNTIL
+            if until is not None and finished and used >= ask_at:
+                if until():
+                    return StopReason.UNTIL
+                asked = time.perf_counter() - begun
+                ask_at, used = asked + 4.0 * (asked - used), asked
             stopped = run(min(chunk, wanted - finished))
             if stopped is not None:
                 return stopped

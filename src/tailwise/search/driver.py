@@ -37,6 +37,11 @@ from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 
 _NO_INTERVAL = "nothing: with widening the sampled totals repeat, so no interval is given"
+_BRACKET = (
+    "the optimal ERM after the action, between two estimates: its value here, which is too good as the least of many "
+    "estimates is (and can be better than the mean at a beta above 0), and the ERM of the totals as sampled, which "
+    "exploration makes too bad; as if samples were independent"
+)
 _MOST_SAMPLES, _ALL_SAMPLES, _FEWEST_SAMPLES = 16_384, 65_536, 64  # kept per action, in all, per action
 
 _compiled_kinds: set[tuple[type, ...]] = set()
@@ -331,7 +336,10 @@ class TreeSearch(AnytimeSearch[Plan]):
         labels = [binding.action_name(action, self._handle) for action in actions]
         widened = self.options.widening is not None
         sampled = [row[:0] for row in samples] if widened else list(samples)
-        rows = make_rows(actions, labels, visits, erms, beta, found.counts, found.moments, sampled, sense)
+        is_sampled = self.options.backup.is_sampled
+        rows = make_rows(
+            actions, labels, visits, erms, beta, found.counts, found.moments, sampled, sense, is_sampled=is_sampled
+        )
         tried = np.flatnonzero(visits)
         value = weighted_erm(erms[tried], beta, visits[tried] / total) if tried.size > 1 else float(erms[tried[0]])
         best = self.options.recommendation.choose(visits, erms)
@@ -353,7 +361,7 @@ class TreeSearch(AnytimeSearch[Plan]):
             bytes=found.num_bytes,
             seconds=seconds,
             stopped=stopped,
-            interval_meaning=_NO_INTERVAL if widened else SAMPLING_INTERVAL,
+            interval_meaning=_NO_INTERVAL if widened else SAMPLING_INTERVAL if is_sampled else _BRACKET,
             trees=len(parts),
             method="tree search",
             totals=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailwise._validate import choice, integer, real
-from tailwise.bindings import Widening
+from tailwise._validate import choice, real
+from tailwise.bindings.options import SimulationKeywords, SimulationOptions
 from tailwise.bonuses import Bonus, PolynomialBonus, RangeBonus, Slots
 from tailwise.errors import OptionError
 from tailwise.search.kernels import Rules
@@ -28,13 +27,11 @@ from tailwise.search.rules import (
 from tailwise.search.rules.leaf import WholePath
 from tailwise.search.tree import Limits
 
-RolloutPolicy = Callable[[Any, int, np.random.Generator], Any]
-LeafValue = Callable[[Any, int], float]
 _RECOMMENDATIONS = {"visits": MostVisited(), "value": LeastValue()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions:
+class SearchOptions(SimulationOptions):
     """Everything that shapes a search, besides the model and the seed. Each planner takes the same as keywords.
 
     Parameters
@@ -57,18 +54,8 @@ class SearchOptions:
     recommend : "visits", "value" or Recommendation, default "visits"
         Recommended action: the most visited (of equals, the one of least risk), the one of least risk, or as a rule
         of your own says.
-    max_nodes : int, optional
-        Stop when the tree holds this many decision nodes.
-    max_memory : int, optional
-        Stop when the tree, with the simulator's states and outcomes (of Python objects: as estimated), would need more
-        bytes than this.
-    widening : Widening, optional
-        Bound the different outcomes of each action, for simulators with continuous outcomes.
-    rollout_policy : callable, optional
-        ``rollout_policy(state, h, rng) -> action``, followed by rollouts instead of uniform random actions.
-    leaf_value : callable, optional
-        ``leaf_value(state, h) -> float``: the cost-to-go (in the model's sense, discounted to step h) of
-        a new leaf, instead of a rollout. For a compiled simulator this and ``rollout_policy`` are compiled.
+    max_nodes, max_memory, widening, rollout_policy, leaf_value : optional
+        As for :class:`tailwise.bindings.SimulationOptions`: bounds of memory, outcomes taken again, a new leaf's value.
 
     Examples
     --------
@@ -85,41 +72,23 @@ class SearchOptions:
     expansion: str = "leaf"
     untried: str = "first"
     recommend: str | Recommendation = "visits"
-    max_nodes: int | None = None
-    max_memory: int | None = None
-    widening: Widening | None = None
-    rollout_policy: RolloutPolicy | None = None
-    leaf_value: LeafValue | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         real(self.beta, "beta", hint="0 is the mean, positive averse, negative seeking")
         kinds: tuple[tuple[str, type, str], ...] = (
             ("bonus", Bonus, "PolynomialBonus(), LogBonus() or RangeBonus()"),
             ("backup", Backup, "SampledBackup(), OffPolicyBackup() or BellmanBackup()"),
             ("leaf", Leaf, "Rollout(repeats=1)"),
-            ("widening", Widening, "Widening(k=1, alpha=0.5)"),
         )
         for name, kind, example in kinds:
             given = getattr(self, name)
-            if not isinstance(given, kind) and not (name == "widening" and given is None):
+            if not isinstance(given, kind):
                 raise OptionError(f"{name} must be a {kind.__name__}, as {example}, not {given!r}")
         choice(self.expansion, "expansion", ("leaf", "path"))
         choice(self.untried, "untried", ("first", "random"))
         if not isinstance(self.recommend, Recommendation):
             choice(self.recommend, "recommend", tuple(_RECOMMENDATIONS))
-        if self.max_nodes is not None:
-            integer(self.max_nodes, "max_nodes", low=1)
-        if self.max_memory is not None:
-            integer(self.max_memory, "max_memory", low=4096, hint="it is in bytes")
-        for name, shape in (
-            ("rollout_policy", "(state, h, rng) -> action"),
-            ("leaf_value", "(state, h) -> float"),
-        ):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise OptionError(f"{name} must be a function {shape}, not {given!r}")
-        if self.rollout_policy is not None and self.leaf_value is not None:
-            raise OptionError("give rollout_policy or leaf_value, not both: a leaf value replaces the rollout")
 
     @property
     def recommendation(self) -> Recommendation:
@@ -127,7 +96,7 @@ class SearchOptions:
         return _RECOMMENDATIONS[self.recommend] if isinstance(self.recommend, str) else self.recommend
 
 
-class SearchKeywords(TypedDict, total=False):
+class SearchKeywords(SimulationKeywords, total=False):
     """The fields of :class:`SearchOptions` as keywords of a planner."""
 
     bonus: Bonus | None
@@ -136,11 +105,6 @@ class SearchKeywords(TypedDict, total=False):
     expansion: str
     untried: str
     recommend: str | Recommendation
-    max_nodes: int | None
-    max_memory: int | None
-    widening: Widening | None
-    rollout_policy: RolloutPolicy | None
-    leaf_value: LeafValue | None
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -2,5 +2,6 @@
 
 from tailwise.search.learned.driver import LearnedSearch
 from tailwise.search.learned.options import LearnedKeywords, LearnedOptions
+from tailwise.search.learned.table import LearnedPolicy, LearnedTable
 
-__all__ = ["LearnedKeywords", "LearnedOptions", "LearnedSearch"]
+__all__ = ["LearnedKeywords", "LearnedOptions", "LearnedPolicy", "LearnedSearch", "LearnedTable"]

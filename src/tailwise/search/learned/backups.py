@@ -3,18 +3,22 @@
     Q_h(s, a) = ERM_{beta_h}(cost + discount V_{h+1}(s')),   (cost, s') drawn as often as it was counted
     V_h(s) = min Q_h(s, a) over the actions of which an outcome is known
 
-The risk of a record is taken in blocks of outcomes, each relative to its own decisive value, and the blocks are
+The risk of a pair is taken in blocks of outcomes, each relative to its own decisive value, and the blocks are
 merged as accumulators are: nothing overflows or cancels, at any beta.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from tailwise._jit import inlined
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import ChosenByKind, inlined
 from tailwise.risk.accumulator import merge_values
+from tailwise.search.learned.counts import LEAST, Nodes, find_node
 from tailwise.search.learned.steps import cost_offset
-from tailwise.search.learned.store import LEAST, find_node
 
 BLOCK = 64
 
@@ -40,36 +44,60 @@ def block_erm(values, weights, size, low, high, weight, beta):  # type: ignore[n
     return shift + math.log(total / weight) / beta
 
 
-@inlined
-def value_after(nodes, values, rules, scratch, target, h):  # type: ignore[no-untyped-def]
-    """Cost-to-go of ``target``, reached at step ``h``; where it has no value yet, the least that it could be."""
+class Ahead(NamedTuple):
+    """Values at the next step, by the handle of the state; at the horizon, by what the end costs."""
+
+    values: NDArray[np.float64]  # (S,) inf where nothing is known
+    ends: NDArray[np.float64]  # (S,) terminal costs, (0,) where there are none
+
+
+@ChosenByKind
+def value_after(after, rules, scratch, target, h):  # type: ignore[no-untyped-def]
+    """Cost-to-go of ``target``, reached at step ``h``, by what is known ``after``; inf where nothing is."""
+    raise NotImplementedError
+
+
+def _optimistic_value(nodes, rules, scratch, target, h):  # type: ignore[no-untyped-def]
+    """For exploring: where a state has no value yet, the least that it could be."""
     if target < 0:
         return 0.0
     node = find_node(nodes, h, target)
-    if node != 0 and values[node] < math.inf:
-        return values[node]
-    return scratch.numbers[LEAST] * rules.togo[h]
+    if node != 0 and nodes.values[node] < math.inf:
+        return nodes.values[node]
+    return scratch.numbers[LEAST] * rules.horizon_left[h]
+
+
+def _supported_value(ahead, rules, scratch, target, h):  # type: ignore[no-untyped-def]
+    if target < 0:
+        return 0.0
+    if h == rules.horizon:
+        return ahead.ends[target] if ahead.ends.size else 0.0
+    return ahead.values[target]
+
+
+value_after.register(Nodes, _optimistic_value)
+value_after.register(Ahead, _supported_value)
 
 
 @inlined
-def record_erm(known, nodes, counts, values, rules, scratch, record, h):  # type: ignore[no-untyped-def]
-    """ERM at step ``h`` of cost + discount V under the ``counts`` of a record's outcomes, of which one is not 0."""
+def pair_erm(known, after, counts, rules, scratch, pair, h):  # type: ignore[no-untyped-def]
+    """ERM at step ``h`` of cost + discount V under the ``counts`` of those outcomes whose V is known; inf without."""
     beta = rules.betas[h]
-    outcome = known.heads[record]
-    total, value = 0.0, 0.0
+    outcome = known.heads[pair]
+    total, value = 0.0, math.inf
     while outcome != 0:
         size, weight, low, high = 0, 0.0, math.inf, -math.inf
         while outcome != 0 and size < BLOCK:
             share = float(counts[outcome])
-            if share > 0.0:
-                target = int(known.targets[outcome])
-                x = known.costs[outcome] + rules.discount * value_after(nodes, values, rules, scratch, target, h + 1)
+            target = np.int64(known.targets[outcome])
+            x = known.costs[outcome] + rules.discount * value_after(after, rules, scratch, target, h + 1)
+            outcome = known.links[outcome]
+            if share > 0.0 and x < math.inf:
                 low, high = min(low, x), max(high, x)
                 scratch.values[size] = x
                 scratch.weights[size] = share
                 weight += share
                 size += 1
-            outcome = known.links[outcome]
         if size == 0:
             continue
         part = block_erm(scratch.values, scratch.weights, size, low, high, weight, beta)
@@ -79,21 +107,21 @@ def record_erm(known, nodes, counts, values, rules, scratch, record, h):  # type
 
 
 @inlined
-def action_value(model, known, nodes, counts, values, rules, scratch, node, a, h):  # type: ignore[no-untyped-def]
+def action_value(model, known, nodes, rules, scratch, node, a, h):  # type: ignore[no-untyped-def]
     """Q of action ``a``, of which an outcome must be known."""
     offset = cost_offset(model, int(nodes.states[node]), a, h)
-    return offset + record_erm(known, nodes, counts, values, rules, scratch, nodes.records[node] + a, h)
+    return offset + pair_erm(known, nodes, known.counts, rules, scratch, nodes.first_pair[node] + a, h)
 
 
 @inlined
 def refresh_node(model, known, nodes, rules, scratch, node, h):  # type: ignore[no-untyped-def]
     """Recompute Q of every action of which an outcome is known, and V; return the outcomes looked at."""
-    first, unit = nodes.records[node], nodes.units[node]
+    first, at = nodes.first_pair[node], nodes.first_q[node]
     best, looked = math.inf, 0
     for a in range(nodes.arity[node]):
         if known.visits[first + a] > 0:
-            q = action_value(model, known, nodes, known.counts, nodes.values, rules, scratch, node, a, h)
-            nodes.q[unit + a] = q
+            q = action_value(model, known, nodes, rules, scratch, node, a, h)
+            nodes.q[at + a] = q
             best = min(best, q)
             looked += known.widths[first + a]
     if best < math.inf:

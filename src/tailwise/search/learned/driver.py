@@ -6,8 +6,8 @@ import copy
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numba import config
@@ -18,25 +18,36 @@ from tailwise._random import Seed, generator, own_words, seed_text, stream_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, bind, kernel_model
 from tailwise.errors import ModelError, OptionError
-from tailwise.models import AccruedView
+from tailwise.models import AccruedView, TabularMDP
+from tailwise.models.simulator import own_method
 from tailwise.models.table_data import TableData
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
-from tailwise.search.learned import kernels, posterior, store
-from tailwise.search.learned.backups import BLOCK
+from tailwise.search.learned import answer, counts, kernels, steps
+from tailwise.search.learned.backups import BLOCK, Ahead
 from tailwise.search.learned.options import LearnedOptions, compile_rules
-from tailwise.search.learned.rows import BOOTSTRAP, ROOT_BOOTSTRAP, SAMPLED, TIE, make_rows, sampling_errors
+from tailwise.search.learned.rows import (
+    BOOTSTRAP,
+    NO_INTERVAL,
+    SAMPLED,
+    TIE,
+    UNEXPLORED,
+    Findings,
+    make_rows,
+    sampling_errors,
+)
+from tailwise.search.learned.table import LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
 
 _UNLIMITED = 2**62
-_REPLICATES, _FEWEST_REPLICATES = 200, 40
-_SHORT, _LONG = 60_000, 4  # outcomes that a report may look at: 4 a step, but after so many steps one in 4 steps
-_SPLITS, _ONE_SPLIT = 4, 16  # of all draws into halves; one of them may look at 16 outcomes a step
+_REPLICATES, _FEWEST_REPLICATES = 100, 40
+_AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at
 _FIRST_CHUNK = 8
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
+Floats: TypeAlias = NDArray[np.float64]
 
 
 class LearnedSearch(AnytimeSearch[Plan]):
@@ -63,9 +74,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
             raise ModelError("a learned model is for the ERM of plain costs; this one has accrued costs: use NluMcts")
         self.model = model
         self.options = options
-        self._known: store.Knowledge
-        self._nodes: store.Nodes
-        self._scratch: store.Scratch
+        self._known: counts.TransitionCounts
+        self._nodes: counts.Nodes
+        self._scratch: counts.Scratch
         self._start(seed)
         self._rules = compile_rules(options, int(model.horizon), float(model.discount))
         self._horizon = self._rules.horizon
@@ -79,48 +90,87 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._turn = Turn()
         self._others = []
         kind: Any = type(self._binding.data)
-        self._search = kernel_for(kernels.learned_chunk, kind)
-        self._resample = kernel_for(posterior.draw_root_values, kind)
-        self._hold_out = kernel_for(posterior.draw_held_out_values, kind)
+        self._search = kernel_for(kernels.learned_chunk, kind, counts.Nodes, Ahead)
+        self._step_kernel = kernel_for(steps.play_step, kind)
+        self._answer = kernel_for(answer.answer, kind, counts.Nodes, Ahead)
 
     # -------------------------------------------------------------------- root
 
     def _root_at(self, handle: int, step: int) -> None:
         if self._binding.forgets:
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
-        self._known = store.new_knowledge(self._phases())
-        self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
+        self._ends: list[float] = []
+        self._known = counts.new_counts(self._step_kinds())
+        self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
         self._settle(handle, step)
 
-    def _phases(self) -> int:
+    def _step_kinds(self) -> int:
         """How many step functions the model has: two where the last step differs, else one for every step."""
         own_steps = getattr(self.model, "step_losses", np.empty(0)).size and not isinstance(
             self._binding.data, TableData
         )
-        return self._horizon if own_steps else 2
+        return max(3, self._horizon) if own_steps else 2
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
         self._settle(handle, step, self._scratch)
-        kept = store.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
-        self._nodes = store.kept_nodes(self._nodes, kept)
+        kept = counts.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
+        self._nodes = counts.kept_nodes(self._nodes, kept)
         self._scratch.root[0] = self._root_node(self._scratch.sampled.size)
 
-    def note(self, draws: Sequence[tuple[int, int, int, int, int, float]]) -> None:
-        """Count outcomes that were drawn elsewhere: (step, handle, number of actions, position, target or -1, cost).
+    def play(self, choose: Callable[[int, int, int, float], int], episodes: int) -> int:
+        """Play episodes from the root, count what happens for the learned model, and return the steps taken.
 
-        Costs are inner ones, as the search draws them: without what a table's step adds, with the end's at the last.
+        ``choose(handle, number of actions, step, paid)`` says the position of the action in a state after ``paid``
+        inner cost from the root on.
         """
-        if not draws:
-            return
-        columns = [np.array(column) for column in zip(*draws, strict=True)]
+        arity: dict[int, int] = {}
+        draws: list[tuple[int, int, int, int, int, float]] = []  # step, handle, arity, position, target, cost
         with self._turn:
-            work, begin = self._scratch.work, 0
-            while begin < len(draws):
-                begin, short = store.note_draws(self._known, self._horizon, *columns, begin)
-                work[store.SHORT], work[store.PLACES] = short, self._known.phases * (int(columns[1].max()) + 1)
-                if short and self._grow() is not None:
-                    break
-            work[store.STEPS] += len(draws)
+            for _ in range(episodes):
+                handle, paid, factor = self._handle, 0.0, 1.0
+                for h in range(self._step, self._horizon):
+                    if handle not in arity:
+                        arity[handle] = len(self._binding.actions(handle))
+                    position = choose(handle, arity[handle], h, paid)
+                    target, cost, offset = self._take(handle, position, h)
+                    draws.append((h, handle, arity[handle], position, target, cost))
+                    paid += factor * (cost + offset)
+                    factor *= float(self.model.discount)
+                    if target < 0:
+                        break
+                    handle = target
+            if draws:
+                self._note(draws)
+        return len(draws)
+
+    def _take(self, handle: int, position: int, h: int) -> tuple[int, float, float]:
+        """Draw an outcome: handle or -1, cost, and what the step adds to it."""
+        before = self._stream.copy()
+        while True:
+            with self._binding.running():
+                target, cost, offset, status = self._step_kernel(
+                    self._binding.data, handle, position, h, self._horizon, self._rules.discount, self._stream
+                )
+            if status >= 0:
+                return int(target), float(cost), float(offset)
+            if status != kernel_model.FULL:
+                self._binding.fail(handle, position, h)
+            self._stream[:] = before
+            self._binding.make_room()
+
+    def _note(self, draws: list[tuple[int, int, int, int, int, float]]) -> None:
+        columns = [np.array(column) for column in zip(*draws, strict=True)]
+        work, begin = self._scratch.work, 0
+        while begin < len(draws):
+            begin, short = counts.note_draws(self._known, self._horizon, *columns, begin)
+            work[counts.SHORT], work[counts.PLACES] = short, self._known.step_kinds * (int(columns[1].max()) + 1)
+            if short and self._grow() is not None:
+                break
+        work[counts.STEPS] += len(draws)
+
+    def table(self) -> LearnedTable:
+        """Return what was learned, from the root on, as a table; something must have been sampled there."""
+        return learned_table(self)
 
     def retarget(self, beta: float) -> None:
         """Search for another risk level from here on; what was drawn is kept, what was concluded from it is not."""
@@ -128,18 +178,18 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self.require_decision()
             self.options = dataclasses.replace(self.options, beta=beta)
             self._rules = compile_rules(self.options, self._horizon, float(self.model.discount))
-            self._nodes = store.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
-            self._scratch.work[store.SWEPT] = 0  # the next iteration begins with a sweep
-            self._scratch.work[store.CLOSED] = -1
+            self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
+            self._scratch.work[counts.SWEEP_COST] = 0  # the next iteration begins with a sweep
+            self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1
             self._settle(self._handle, self._step, self._scratch)
 
-    def _settle(self, handle: int, step: int, before: store.Scratch | None = None) -> None:
+    def _settle(self, handle: int, step: int, before: counts.Scratch | None = None) -> None:
         """Put the root at a state and a step, whose node is made if need be."""
         num_actions = len(self._binding.actions(handle))
         if num_actions == 0:
             self._binding.fail(handle, -1, step)
         self._step, self._handle = step, handle
-        self._scratch = store.new_scratch(self._horizon, num_actions, BLOCK)
+        self._scratch = counts.new_scratch(self._horizon, num_actions, BLOCK)
         if before is not None:
             self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers)
         self._scratch.root[0] = self._root_node(num_actions)
@@ -149,9 +199,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _root_node(self, num_actions: int) -> int:
         """Return the node of the root, made if need be."""
         work, parts = self._scratch.work, (self._horizon, self._step, self._handle, num_actions)
-        work[store.PLACES] = self._known.phases * (self._handle + 1)
-        while (node := int(store.plant(self._known, self._nodes, *parts))) < 0:
-            work[store.SHORT] = -node
+        work[counts.PLACES] = self._known.step_kinds * (self._handle + 1)
+        while (node := int(counts.plant(self._known, self._nodes, *parts))) < 0:
+            work[counts.SHORT] = -node
             if self._grow() is not None:
                 self._refuse(StopReason.MAX_MEMORY)
         return node
@@ -169,7 +219,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._binding.load_state_dict(found["binding"])
         self._known = refilled(self._known, iter(found["known"]))
         self._nodes = refilled(self._nodes, iter(found["nodes"]))
-        scratch = store.new_scratch(self._horizon, found["scratch"]["sampled"].size, BLOCK)
+        scratch = counts.new_scratch(self._horizon, found["scratch"]["sampled"].size, BLOCK)
         self._scratch = scratch._replace(**found["scratch"])
 
     # ---------------------------------------------------------------- planning
@@ -188,8 +238,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return
         with compile_notice():
             self._search(*self._kernel_parts(), self._stream, self._step, 0)
-            self._draw_root_values(np.empty((0, 1)), deep=True)
-            self._draw_held_out_values(np.empty((0, 1)))
+            reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
+            self._induct(reached, np.empty((0, 2, 1)), np.empty(0, np.uint64))
         _compiled_kinds.add(kind)
 
     def _first_chunk(self) -> int:
@@ -205,10 +255,10 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _learn(self, iterations: int) -> StopReason | None:
         """Run so many iterations; grow what ran out of room; return a reason to stop, if there is one."""
         work = self._scratch.work
-        target = int(work[store.ITERATIONS]) + iterations
-        while (left := target - int(work[store.ITERATIONS])) > 0:
+        target = int(work[counts.ITERATIONS]) + iterations
+        while (left := target - int(work[counts.ITERATIONS])) > 0:
             if self.options.max_memory is not None:
-                held = store.num_bytes(self._known, self._nodes, self._scratch)
+                held = counts.num_bytes(self._known, self._nodes, self._scratch)
                 self._binding.budget = self.options.max_memory - held
             with self._binding.running():
                 _, status = self._search(*self._kernel_parts(), self._stream, self._step, left)
@@ -219,165 +269,138 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 if stopped is not None:
                     return stopped
             elif status < 0:
-                self._binding.fail(int(work[store.STATE]), int(work[store.ACTION]), self._step)
+                self._binding.fail(int(work[counts.STATE]), int(work[counts.ACTION]), self._step)
         return None
 
     def _grow(self) -> StopReason | None:
         """Double what ran out of room, unless that is more than ``max_memory``."""
         work, known, nodes = self._scratch.work, self._known, self._nodes
-        short, work[store.SHORT] = int(work[store.SHORT]), 0
+        short, work[counts.SHORT] = int(work[counts.SHORT]), 0
         if short == 0:
             try:
                 self._binding.make_room()
             except BudgetSpentError:
                 return StopReason.MAX_MEMORY
             return None
-        if short in (store.SHORT_OF_NODES, store.SHORT_OF_UNITS):
-            nodes = store.kept_nodes(nodes, None, short)
+        if short in (counts.SHORT_OF_NODES, counts.SHORT_OF_Q):
+            nodes = counts.kept_nodes(nodes, None, short)
         else:
-            known = store.grown_knowledge(known, short, int(work[store.PLACES]), 2 * self._horizon)
+            known = counts.grown_counts(known, short, int(work[counts.PLACES]), 2 * self._horizon)
         largest = max(known.first.size, known.heads.size, known.costs.size, nodes.states.size, nodes.q.size)
-        taken = store.num_bytes(known, nodes, self._scratch) + int(self._binding.num_bytes)
-        if largest > store.MOST_ENTRIES or taken > (self.options.max_memory or _UNLIMITED):
+        taken = counts.num_bytes(known, nodes, self._scratch) + int(self._binding.num_bytes)
+        if largest > counts.MOST_ENTRIES or taken > (self.options.max_memory or _UNLIMITED):
             return StopReason.MAX_MEMORY
         self._known, self._nodes = known, nodes
         return None
 
     def _num_bytes(self) -> int:
-        return store.num_bytes(self._known, self._nodes, self._scratch) + int(self._binding.num_bytes)
+        return counts.num_bytes(self._known, self._nodes, self._scratch) + int(self._binding.num_bytes)
 
     # --------------------------------------------------------------- reporting
 
     def _is_tree(self) -> bool:
         """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
-        return bool(self._scratch.work[store.TREE])
+        return bool(self._scratch.work[counts.TREE])
 
-    def _root_values(self) -> tuple[NDArray[np.float64], NDArray[np.int64], slice]:
+    def _answers(self) -> tuple[Floats, Floats]:
+        """Return Q at the root and what it leaves unexplored, shape (2, A), and possible values of Q, shape (B, A)."""
         root = int(self._scratch.root[0])
-        unit, record, arity = (
-            int(column[root]) for column in (self._nodes.units, self._nodes.records, self._nodes.arity)
-        )
-        values, taken = self._nodes.q[unit : unit + arity].copy(), self._nodes.taken[unit : unit + arity].copy()
-        values[self._known.visits[record : record + arity] == 0] = math.inf
-        return values, taken, slice(record, record + arity)
-
-    def _draw_root_values(self, out: NDArray[np.float64], *, deep: bool) -> None:
-        """Fill ``out`` from a stream of its own, so that reporting never changes what follows."""
-        weights, values = np.empty(self._known.costs.size), np.empty(self._nodes.values.size)
-        words = own_words(self._report_rng())
-        self._resample(*self._kernel_parts(), words, self._step, deep, weights, values, out)
-
-    def _draw_held_out_values(self, out: NDArray[np.float64]) -> None:
-        """Fill ``out`` with values that one half of the draws chooses and the other half judges."""
-        halves, drawn = np.zeros((3, self._known.costs.size)), np.zeros((3, self._known.heads.size))
-        values, judged = np.empty((2, self._nodes.values.size)), np.empty((2, self._nodes.values.size))
-        words = own_words(self._report_rng())
-        self._hold_out(*self._kernel_parts(), words, self._step, halves, drawn, values, judged, out)
-
-    def _report_rng(self) -> np.random.Generator:
-        return generator(np.random.SeedSequence([int(self._scratch.work[store.WALKED]), 1981]))
-
-    def _possible_values(
-        self, values: NDArray[np.float64], taken: NDArray[np.int64], records: slice, walked: int
-    ) -> tuple[NDArray[np.float64], str]:
-        """Return root values that the samples leave possible, shape (B, A), and what they mean."""
-        beta = float(self._rules.betas[self._step])
-        if not self.bootstraps:
-            return values[None], SAMPLED
+        at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         if self._is_tree():
+            values = self._nodes.q[at : at + arity].copy()
+            beta, taken = float(self._rules.betas[self._step]), self._nodes.taken[at : at + arity]
             errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
             errors[~np.isfinite(errors)] = 0.0
-            return values + errors * self._report_rng().normal(size=(_REPLICATES, values.size)), SAMPLED
-        affordable = self._affordable(walked) // self._sweep_work()
-        deep = affordable >= _FEWEST_REPLICATES
-        if not deep:
-            affordable = max(_FEWEST_REPLICATES, self._affordable(walked) // int(self._known.widths[records].sum()))
-        out = np.full((min(_REPLICATES, affordable), values.size), math.inf)
-        self._draw_root_values(out, deep=deep)
-        return out, BOOTSTRAP if deep else ROOT_BOOTSTRAP
+            possible = values + errors * self._report_rng().normal(size=(_REPLICATES, arity))
+            return np.stack((values, np.full(arity, math.nan))), possible
+        reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
+        now = np.full((1, 2, arity), math.inf)
+        looked = self._induct(reached, now, np.empty(0, np.uint64))
+        replicates = min(_REPLICATES, _AFFORDABLE // max(1, looked)) if self.bootstraps else 0
+        drawn = np.full((replicates if replicates >= _FEWEST_REPLICATES else 0, 2, arity), math.inf)
+        self._induct(reached, drawn, own_words(self._report_rng()))
+        return now[0], drawn[:, 0]
 
-    def _affordable(self, walked: int) -> int:
-        """Outcomes that the report after a walk of so many steps may look at."""
-        return max(min(_SHORT, _LONG * walked), walked // _LONG)
+    def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64]) -> int:
+        parts = self._kernel_parts()
+        return int(self._answer(*parts, self._step, reached, self._terminal_costs(), stream, out))
 
-    def _sweep_work(self) -> int:
-        """Outcomes that a sweep looks at."""
-        return max(int(self._scratch.work[store.LOOKED]), int(self._known.used[store.OUTCOMES]))
+    def _terminal_costs(self) -> Floats:
+        """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
+        if isinstance(self.model, TabularMDP):
+            return self.model.terminal_losses
+        end = own_method(self.model, "terminal_cost")
+        if end is None:
+            return np.empty(0)
+        sign = -1.0 if self.model.sense == "reward" else 1.0
+        used = int(self._known.used[counts.OUTCOMES])
+        for handle in range(len(self._ends), 1 + int(self._known.targets[:used].max(initial=-1))):
+            try:
+                self._ends.append(0.0 + sign * float(end(self._binding.state(handle))))
+            except Exception:  # a state in which no episode ended: nothing is known of it
+                self._ends.append(math.inf)
+        return np.array(self._ends)
 
-    def _held_out_values(self, num_actions: int, walked: int) -> NDArray[np.float64]:
-        """Return held-out root values, shape (2 S, A), under as many splits S as are affordable, perhaps none."""
-        two_sweeps = 2 * self._sweep_work()
-        splits = max(self._affordable(walked) // two_sweeps, int(two_sweeps <= _ONE_SPLIT * walked))
-        splits = 0 if self._is_tree() else splits
-        out = np.full((2 * min(_SPLITS, splits), num_actions), math.inf)
-        if splits > 0:
-            self._draw_held_out_values(out)
-        return out
+    def _report_rng(self) -> np.random.Generator:
+        """Return a stream of its own, so that reporting never changes what follows."""
+        return generator(np.random.SeedSequence([int(self._scratch.work[counts.WALKED]), 1981]))
 
-    def _recommended(self, values: NDArray[np.float64], taken: NDArray[np.int64], possible: NDArray[np.float64]) -> int:
-        """Return the position of the action to recommend, of unbiased ``values``: see the documented rule's last step.
-
-        A standard error is added, since of two actions that look alike the better known one disappoints less.
-        """
+    def _recommended(self, values: Floats, taken: NDArray[np.int64]) -> int:
+        """Return the position of the action to recommend: of least value; in a tree the one taken most often."""
         if self._is_tree():
             return int(np.lexsort((values, -taken))[0])
-        judged, known = values.copy(), np.isfinite(values)
-        judged[known] += possible[:, known].std(axis=0)
-        least = judged.min()
-        equal = np.flatnonzero(judged <= least + TIE * max(1.0, abs(least)))
-        return int(equal[0] if equal.size == 1 else self._report_rng().choice(equal))
+        equal = np.flatnonzero(values <= values.min() + TIE * abs(values.min()))
+        return int(equal[np.argmax(taken[equal])])
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        values, taken, records = self._root_values()
+        (values, unexplored), possible = self._answers()
         if not np.isfinite(values).any():
             self._refuse(stopped)
-        scratch, sense = self._scratch, self.model.sense
+        scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
         sign, beta = -1.0 if sense == "reward" else 1.0, float(self._rules.betas[self._step])
+        first, pair = int(self._nodes.first_q[root]), int(self._nodes.first_pair[root])
+        taken = self._nodes.taken[first : first + values.size].copy()
         (old,) = before
-        walked = int(scratch.sampled.sum()) * (self._horizon - self._step)  # from this root, at most
-        possible, meaning = self._possible_values(values, taken, records, walked)
-        held_out = self._held_out_values(values.size, walked)
-        # The least of many estimates is too low, held-out values are too high.
-        middle = 0.5 * (values + held_out.mean(axis=0)) if held_out.size else values
-        draws, tree = self._known.draws[records], self._is_tree()
+        tree = self._is_tree()
         actions = self._binding.actions(self._handle)
-        rows = make_rows(
-            actions,
-            [self._binding.action_name(action, self._handle) for action in actions],
+        found = Findings(
+            actions=actions,
+            labels=[self._binding.action_name(action, self._handle) for action in actions],
             visits=taken,
-            draws=draws,
+            draws=self._known.draws[pair : pair + values.size],
             values=values,
-            middle=middle,
+            unexplored=unexplored,
             possible=possible,
-            held_out=held_out,
             sure=np.isfinite(values) & ((scratch.sampled >= 2) | (not tree)),
-            moments=scratch.moments,
             counts=scratch.sampled,
-            worst=float(self._nodes.highs[scratch.root[0]]),
+            moments=scratch.moments,
+            worst=float(self._nodes.highs[root]),
             beta=beta,
             sign=sign,
         )
-        best = self._recommended(middle, taken, possible)
+        rows = make_rows(found)
+        chosen = rows[self._recommended(values, taken)]
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return Plan(
-            action=rows[best].action,
-            label=rows[best].label,
-            value=rows[best].erm,
+            action=chosen.action,
+            label=chosen.label,
+            value=chosen.erm,
             rows=rows,
             state=self.state,
             step=self._step,
             beta=self.options.beta,
             root_beta=beta,
             sense=sense,
-            iterations=int(scratch.work[store.ITERATIONS] - old[store.ITERATIONS]),
-            simulator_steps=int(scratch.work[store.STEPS] - old[store.STEPS]),
-            nodes=int(self._nodes.used[store.NODES]) - 1,
+            iterations=int(scratch.work[counts.ITERATIONS] - old[counts.ITERATIONS]),
+            simulator_steps=int(scratch.work[counts.STEPS] - old[counts.STEPS]),
+            nodes=int(self._nodes.used[counts.NODES]) - 1,
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
+            notes=(UNEXPLORED.format(lost),) if (lost := chosen.unexplored or 0.0) > 0.0 else (),
             method="learned-model search",
             totals=latest,
-            interval_meaning=meaning,
+            interval_meaning=SAMPLED if tree else BOOTSTRAP if possible.size else NO_INTERVAL,
             states_recur=not tree,
             reason=_AS_TREE if tree else "",
         )

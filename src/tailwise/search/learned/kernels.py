@@ -9,9 +9,10 @@ N and n counted at this step and state, ``scale`` the range of the costs-to-go s
 what the range seen at the root comes to at this step. The outcome drawn is counted for all steps alike.
 Back along the path the action taken is backed up; every so often all nodes are, from the last step to the root's.
 
-Every eighth iteration heads for an action that was tried too seldom (in its state, at any step: less often than
-iterations have doubled, from 128 on), by the way that most surely leads to one: what a bonus that looks at one node
-alone would be long in finding. Its costs do not count for the ranges.
+Every other iteration takes the action tried least often in each state, at any step: each way of exploring alone stays
+wrong on some kind of problem. Every eighth heads for an action that was tried too seldom (in its state, at any step:
+less often than iterations have doubled, from 128 on), by the way that most surely leads to one: what a bonus that looks
+at one node alone would be long in finding. Neither's costs count for the ranges.
 
 Where states do not come back (fewer than half of the new outcomes lead to a state met before), or come back too
 seldom for what there is to try in them (fewer steps walked than a quarter of the actions known), outcome counts know
@@ -32,33 +33,32 @@ import numpy as np
 
 from tailwise._jit import borrowed, inlined
 from tailwise._random import next_double
-from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, roll_out
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, roll_out
 from tailwise.bindings.widening import takes_again
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.learned.backups import BLOCK, action_value, refresh_node, value_after
-from tailwise.search.learned.steps import cost_offset, draw_step
-from tailwise.search.learned.store import (
+from tailwise.search.learned.counts import (
     ACTION,
     ARRIVED,
+    CHANGES,
     DEVIATION,
     GREATEST,
     ITERATIONS,
-    KNOWN,
     LEAST,
     MAX_NODES,
     MET,
     NODES,
     OUTCOMES,
+    PAIRS,
     PLACES,
     RANGE,
-    RECORDS,
     SHORT,
     SHORT_OF_OUTCOMES,
-    SHORT_OF_RECORDS,
+    SHORT_OF_PAIRS,
     SHORT_OF_STATES,
-    SINCE,
     STATE,
     STEPS,
+    STEPS_SINCE_SWEEP,
     TREE,
     WALKED,
     add_node,
@@ -70,7 +70,8 @@ from tailwise.search.learned.store import (
     remove_last_node,
     short_of,
 )
-from tailwise.search.learned.sweeps import refresh_reach, scout, sweep_if_due, wanted_draws
+from tailwise.search.learned.steps import cost_offset, draw_outcome
+from tailwise.search.learned.sweeps import explore_unknown, refresh_novelty, sweep_if_due, wanted_draws
 from tailwise.search.root_totals import SPREAD, note_total
 
 NODE_LIMIT = -3  # a status beside the kernel model's
@@ -79,7 +80,8 @@ _FLOOR = 0.01
 _TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
-_SCOUT = 8  # one iteration in 8 looks for what was tried too seldom
+_DIRECTED = 8  # one iteration in 8 looks for what was tried too seldom
+GREEDY, EVEN, DIRECTED = 0, 1, 2  # how an iteration explores
 
 
 @inlined
@@ -88,7 +90,7 @@ def is_tree(known, scratch):  # type: ignore[no-untyped-def]
     work = scratch.work
     if work[ARRIVED] < EVIDENCE:
         return False
-    return 2 * work[MET] < work[ARRIVED] or known.used[RECORDS] - 1 > _UNTRIED * work[WALKED]
+    return 2 * work[MET] < work[ARRIVED] or known.used[PAIRS] - 1 > _UNTRIED * work[WALKED]
 
 
 @inlined
@@ -101,15 +103,15 @@ def inverse_root(rules, count):  # type: ignore[no-untyped-def]
 def bonus_factor(nodes, rules, scratch, node, h, tree):  # type: ignore[no-untyped-def]
     """The part of the bonus that the actions of a node share."""
     numbers, visits = scratch.numbers, nodes.visits[node]
-    unit = numbers[RANGE] if numbers[RANGE] > 0.0 else numbers[GREATEST] - numbers[LEAST]
-    scale = unit * rules.togo[h] if unit > 0.0 else 0.0
+    span = numbers[RANGE] if numbers[RANGE] > 0.0 else numbers[GREATEST] - numbers[LEAST]
+    scale = span * rules.horizon_left[h] if span > 0.0 else 0.0
     if visits >= 2 and nodes.highs[node] >= nodes.lows[node]:
         scale = max(nodes.highs[node] - nodes.lows[node], _FLOOR * scale)
     exploration = rules.exploration
     if tree:
         exploration *= _TREE
         if numbers[DEVIATION] > 0.0:
-            scale = min(scale, numbers[DEVIATION] * rules.togo[h])
+            scale = min(scale, numbers[DEVIATION] * rules.horizon_left[h])
     if visits + 1 < rules.fourth_roots.size:
         return exploration * scale * rules.fourth_roots[visits + 1]
     return exploration * scale * math.sqrt(math.sqrt(float(visits + 1)))
@@ -118,18 +120,16 @@ def bonus_factor(nodes, rules, scratch, node, h, tree):  # type: ignore[no-untyp
 @inlined
 def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type: ignore[no-untyped-def]
     """Position of the action to take: one never tried, in random order, else the least lower bound."""
-    first, unit, num_actions = nodes.records[node], nodes.units[node], nodes.arity[node]
+    first, at, num_actions = nodes.first_pair[node], nodes.first_q[node], nodes.arity[node]
     factor = bonus_factor(nodes, rules, scratch, node, h, tree)
     best, least, ties, untried = 0, math.inf, 0, 0
     for a in range(num_actions):
-        if nodes.q[unit + a] == math.inf:
+        if nodes.q[at + a] == math.inf:
             if known.visits[first + a] == 0:
                 untried += 1
                 continue
-            nodes.q[unit + a] = action_value(
-                model, known, nodes, known.counts, nodes.values, rules, scratch, node, a, h
-            )
-        score = nodes.q[unit + a] - factor * inverse_root(rules, nodes.taken[unit + a] + 1)
+            nodes.q[at + a] = action_value(model, known, nodes, rules, scratch, node, a, h)
+        score = nodes.q[at + a] - factor * inverse_root(rules, nodes.taken[at + a] + 1)
         if score < least:
             best, least, ties = a, score, 1
         elif score == least:
@@ -144,7 +144,7 @@ def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type:
     if ties > 1:
         pick = draw_index(stream, ties)
         for a in range(best, num_actions):
-            if nodes.q[unit + a] - factor * inverse_root(rules, nodes.taken[unit + a] + 1) == least:
+            if nodes.q[at + a] - factor * inverse_root(rules, nodes.taken[at + a] + 1) == least:
                 if pick == 0:
                     return a
                 pick -= 1
@@ -152,22 +152,39 @@ def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type:
 
 
 @inlined
-def draw(model, known, rules, record, handle, action, h, stream):  # type: ignore[no-untyped-def]
+def least_tried(known, nodes, node, stream):  # type: ignore[no-untyped-def]
+    """Position of the action that was tried least often in the node's state, at any step; ties at random."""
+    first, num_actions = nodes.first_pair[node], nodes.arity[node]
+    least, ties = known.visits[first], 0
+    for pair in range(first, first + num_actions):
+        if known.visits[pair] < least:
+            least, ties = known.visits[pair], 1
+        elif known.visits[pair] == least:
+            ties += 1
+    pick = draw_index(stream, ties)
+    for a in range(num_actions):
+        if known.visits[first + a] == least:
+            if pick == 0:
+                return a
+            pick -= 1
+    return 0
+
+
+@inlined
+def draw(model, known, rules, pair, handle, action, h, stream):  # type: ignore[no-untyped-def]
     """(target, cost, status, drawn): a fresh outcome, or with widening perhaps one seen before."""
-    draws = known.draws[record]
-    visits = float(known.visits[record] + 1)
+    draws = known.draws[pair]
+    visits = float(known.visits[pair] + 1)
     if rules.widening.size > 0 and takes_again(rules.widening, visits, draws):
         left = int(next_double(stream) * draws)
-        outcome = known.heads[record]
+        outcome = known.heads[pair]
         while left >= known.counts[outcome]:
             left -= known.counts[outcome]
             outcome = known.links[outcome]
         target = np.int64(known.targets[outcome])
         return target, known.costs[outcome], np.int64(DONE if target < 0 else GO_ON), 0
-    target, cost, status = draw_step(model, handle, action, h, stream)
-    if status == GO_ON and h + 1 == rules.horizon:  # the step that reaches the horizon charges the end
-        return np.int64(-1), cost + rules.discount * end_cost(model, target), np.int64(DONE), 1
-    return np.int64(target), cost, np.int64(status), 1
+    target, cost, status = draw_outcome(model, handle, action, h, rules.horizon, rules.discount, stream)
+    return target, cost, status, 1
 
 
 @inlined
@@ -188,11 +205,11 @@ def enter_new(model, known, nodes, rules, scratch, handle, h):  # type: ignore[n
         scratch.work[SHORT] = short_of(nodes)
         return np.int64(0)
     if known.first[place] == 0 and not add_state(known, place, num_actions):
-        scratch.work[SHORT] = SHORT_OF_RECORDS
+        scratch.work[SHORT] = SHORT_OF_PAIRS
         return np.int64(0)
     node = add_node(nodes, h, handle, known.first[place], num_actions)
     refresh_node(model, known, nodes, rules, scratch, node, h)
-    known.used[KNOWN] += 1
+    known.used[CHANGES] += 1
     return node
 
 
@@ -202,19 +219,36 @@ def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
     place = place_of(known, horizon, handle, h)
     if place < known.first.size and known.first[place] != 0:
         return True
-    return known.phases == 2 and 2 * handle < known.first.size and known.first[2 * handle] != 0
+    return known.step_kinds == 2 and 2 * handle < known.first.size and known.first[2 * handle] != 0
 
 
 @inlined
-def descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream):  # type: ignore[no-untyped-def]
+def way_of(nodes, scratch, tree):  # type: ignore[no-untyped-def]
+    """How an iteration explores: every other one evenly, one in eight towards the unknown, the rest by optimism."""
+    iteration = scratch.work[ITERATIONS]
+    if tree:
+        return GREEDY
+    if iteration % 2 == 1:
+        return DIRECTED if iteration % _DIRECTED == _DIRECTED - 1 and nodes.novelty[scratch.root[0]] > 0.0 else EVEN
+    return GREEDY
+
+
+@inlined
+def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # type: ignore[no-untyped-def]
     """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
     node, h = scratch.root[0], depth
     while True:
         handle = np.int64(nodes.states[node])
-        action = scout(known, nodes, scratch, node, h) if scouting and nodes.reach[node] > 0.0 else -1
+        action = -1
+        if way == EVEN:
+            action = least_tried(known, nodes, node, stream)
+        elif way == DIRECTED and nodes.novelty[node] > 0.0:
+            action = explore_unknown(known, nodes, scratch, node, h)
         if action < 0:
             action = select(model, known, nodes, rules, scratch, node, h, tree, stream)
-        target, cost, status, drawn = draw(model, known, rules, nodes.records[node] + action, handle, action, h, stream)
+        target, cost, status, drawn = draw(
+            model, known, rules, nodes.first_pair[node] + action, handle, action, h, stream
+        )
         k = h - depth
         if status < 0:
             scratch.work[STATE], scratch.work[ACTION] = handle, action
@@ -225,7 +259,6 @@ def descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream):
         scratch.costs[k] = cost
         h += 1
         if status == DONE:
-            path[TARGET] = -1
             return np.int64(GO_ON), k + 1, 0.0
         node = find_node(nodes, h, target)
         if node != 0:
@@ -247,14 +280,14 @@ def descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream):
 
 
 @inlined
-def learn(known, scratch, record, k):  # type: ignore[no-untyped-def]
+def learn(known, scratch, pair, k):  # type: ignore[no-untyped-def]
     """Count the outcome of the path's step ``k``; return whether it is new."""
     path = scratch.path[k]
-    known.visits[record] += 1
+    known.visits[pair] += 1
     if path[DRAWN] == 0:
         return False
-    known.draws[record] += 1
-    is_new = count_outcome(known, record, path[TARGET], scratch.costs[k])
+    known.draws[pair] += 1
+    is_new = count_outcome(known, pair, path[TARGET], scratch.costs[k])
     if is_new and path[TARGET] >= 0:
         scratch.work[ARRIVED] += 1
         scratch.work[MET] += path[OLD]
@@ -264,21 +297,21 @@ def learn(known, scratch, record, k):  # type: ignore[no-untyped-def]
 @inlined
 def update_action(model, known, nodes, rules, scratch, node, a, h, target, cost):  # type: ignore[no-untyped-def]
     """Back the action just taken up from its counts, if that can still make a difference; return whether it was."""
-    unit, record = nodes.units[node] + a, nodes.records[node] + a
-    taken = nodes.taken[unit]
+    at, pair = nodes.first_q[node] + a, nodes.first_pair[node] + a
+    taken = nodes.taken[at]
     rest = rules.rests[min(taken, rules.rests.size - 1)]
-    if taken & rest != 0 and nodes.q[unit] < math.inf:
+    if taken & rest != 0 and nodes.q[at] < math.inf:
         return False
-    if known.widths[record] <= BLOCK or nodes.q[unit] == math.inf:
-        nodes.q[unit] = action_value(model, known, nodes, known.counts, nodes.values, rules, scratch, node, a, h)
+    if known.widths[pair] <= BLOCK or nodes.q[at] == math.inf:
+        nodes.q[at] = action_value(model, known, nodes, rules, scratch, node, a, h)
     else:  # too many outcomes to look at each time: the newest joins, a sweep sets it right
-        x = cost + rules.discount * value_after(nodes, nodes.values, rules, scratch, target, h + 1)
-        nodes.q[unit] = merge_values(nodes.q[unit], x, 1.0 / known.draws[record], rules.betas[h])
+        x = cost + rules.discount * value_after(nodes, rules, scratch, target, h + 1)
+        nodes.q[at] = merge_values(nodes.q[at], x, 1.0 / known.draws[pair], rules.betas[h])
     return True
 
 
 @inlined
-def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scouting):  # type: ignore[no-untyped-def]
+def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way):  # type: ignore[no-untyped-def]
     """Count the outcomes of the path and back its values up; return the root's cost-to-go."""
     numbers, cost_to_go, settled = scratch.numbers, tail, True
     least, greatest = numbers[LEAST], numbers[GREATEST]
@@ -292,21 +325,21 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scout
             least, greatest = min(least, cost), max(greatest, cost)
             numbers[LEAST], numbers[GREATEST] = least, greatest
         cost_to_go = cost + rules.discount * cost_to_go
-        if learn(known, scratch, nodes.records[node] + a, k) or scratch.path[k, DRAWN] == 0:
+        if learn(known, scratch, nodes.first_pair[node] + a, k) or scratch.path[k, DRAWN] == 0:
             settled = False
         nodes.visits[node] += 1
-        if not scouting:
+        if way == GREEDY:
             nodes.lows[node] = min(nodes.lows[node], cost_to_go)
             nodes.highs[node] = max(nodes.highs[node], cost_to_go)
-        first, unit = nodes.units[node], nodes.units[node] + a
-        nodes.taken[unit] += 1
+        first, at = nodes.first_q[node], nodes.first_q[node] + a
+        nodes.taken[at] += 1
         if not tree:
             if not update_action(model, known, nodes, rules, scratch, node, a, h, target, cost):
                 continue
-        elif nodes.taken[unit] == 1:
-            nodes.q[unit] = cost_to_go
+        elif nodes.taken[at] == 1:
+            nodes.q[at] = cost_to_go
         else:
-            nodes.q[unit] = merge_values(nodes.q[unit], cost_to_go, 1.0 / nodes.taken[unit], rules.betas[h])
+            nodes.q[at] = merge_values(nodes.q[at], cost_to_go, 1.0 / nodes.taken[at], rules.betas[h])
         best = math.inf
         for j in range(first, first + nodes.arity[node]):
             best = min(best, nodes.q[j])
@@ -329,7 +362,7 @@ def note_deviation(rules, scratch, depth):  # type: ignore[no-untyped-def]
             squares += scratch.moments[a, SPREAD]
             freedom += scratch.sampled[a] - 1
     if freedom > 0:
-        scratch.numbers[DEVIATION] = math.sqrt(squares / freedom) / rules.togo[depth]
+        scratch.numbers[DEVIATION] = math.sqrt(squares / freedom) / rules.horizon_left[depth]
 
 
 @inlined
@@ -337,20 +370,20 @@ def note_range(nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Note how far the totals sampled at the root are apart, for each step that was left."""
     root = scratch.root[0]
     if nodes.highs[root] > nodes.lows[root]:
-        spread = (nodes.highs[root] - nodes.lows[root]) / rules.togo[depth]
+        spread = (nodes.highs[root] - nodes.lows[root]) / rules.horizon_left[depth]
         scratch.numbers[RANGE] = max(scratch.numbers[RANGE], spread)
 
 
 @inlined
 def plant_tree(nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Begin a tree: Q at the root becomes the ERM of the totals sampled there, as if it had been one before."""
-    unit, kept = nodes.units[scratch.root[0]], scratch.latest.shape[1]
+    at, kept = nodes.first_q[scratch.root[0]], scratch.latest.shape[1]
     for a in range(scratch.sampled.size):
         for k in range(min(scratch.sampled[a], kept)):
             cost = scratch.latest[a, k]
             if k > 0:
-                cost = merge_values(nodes.q[unit + a], cost, 1.0 / (k + 1), rules.betas[depth])
-            nodes.q[unit + a] = cost
+                cost = merge_values(nodes.q[at + a], cost, 1.0 / (k + 1), rules.betas[depth])
+            nodes.q[at + a] = cost
 
 
 def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations):  # type: ignore[no-untyped-def]
@@ -372,26 +405,26 @@ def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations
             return done, np.int64(FULL)
         for k in range(stream.size):
             saved[k] = stream[k]
-        scouting = not tree and work[ITERATIONS] % _SCOUT == _SCOUT - 1 and nodes.reach[scratch.root[0]] > 0.0
+        way = way_of(nodes, scratch, tree)
         steps, before = work[STEPS], nodes.used[NODES]
-        told, records = known.used[KNOWN], known.used[RECORDS]
-        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, scouting, stream)
+        told, pairs = known.used[CHANGES], known.used[PAIRS]
+        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, way, stream)
         if status < 0:
             work[STEPS] = steps
             while nodes.used[NODES] > before:
-                remove_last_node(nodes, known, rules.horizon, records)
-            known.used[KNOWN], known.used[RECORDS] = told, records
+                remove_last_node(nodes, known, rules.horizon, pairs)
+            known.used[CHANGES], known.used[PAIRS] = told, pairs
             if status == FULL:
                 for k in range(stream.size):
                     stream[k] = saved[k]
             return done, status
-        work[SINCE] += length
+        work[STEPS_SINCE_SWEEP] += length
         work[WALKED] += length
-        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, scouting)
+        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way)
         note_total(scratch.sampled, scratch.moments, scratch.latest, scratch.path[0, TAKEN], total)
         note_range(nodes, rules, scratch, depth)
         work[ITERATIONS] += 1
-        if scouting:
+        if way == DIRECTED:
             for k in range(length - 1, -1, -1):
-                refresh_reach(known, nodes, scratch.path[k, NODE], depth + k, wanted_draws(scratch))
+                refresh_novelty(known, nodes, scratch.path[k, NODE], depth + k, wanted_draws(scratch))
     return iterations, np.int64(GO_ON)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,15 @@ from tailwise.risk.intervals import Interval
 from tailwise.search.action_rows import ActionRow
 
 TIE = 1e-9  # of a value: estimates that close count as equal
-
-
 BOOTSTRAP = (
-    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, its worse end at "
-    "least as bad as held_out_erm: as if every outcome had been seen and drawn independently"
+    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, with half a draw of an "
+    "outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently"
 )
-ROOT_BOOTSTRAP = (
-    "the ERM after the action, from the Bayesian bootstrap of the outcomes at the root alone: as if every outcome had "
-    "been seen, and the values of the states that follow were right"
-)
+NO_INTERVAL = "none is given: it would have taken far longer than the search"
 SAMPLED = "the ERM of the totals as they were sampled, exploration included, as if they were independent"
+UNEXPLORED = (
+    "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
+)
 
 
 def sampling_errors(
@@ -51,38 +49,34 @@ def sampling_errors(
     return np.where(judged, np.sqrt(squares / (fair - 1) / np.maximum(taken, fair)), math.inf)
 
 
-def make_rows(
-    actions: Sequence[Any],
-    labels: Sequence[str],
-    *,
-    visits: NDArray[np.int64],
-    draws: NDArray[np.int64],
-    values: NDArray[np.float64],
-    middle: NDArray[np.float64],
-    possible: NDArray[np.float64],
-    held_out: NDArray[np.float64],
-    sure: NDArray[np.bool_],
-    moments: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    worst: float,
-    beta: float,
-    sign: float,
-) -> tuple[ActionRow, ...]:
-    """Assemble the rows from inner costs; arrays have shape (A,), ``possible`` and ``held_out`` (B, A), moments (A, 4).
+class Findings(NamedTuple):
+    """What is known at the root, as inner costs; A is the number of actions."""
 
-    ``sign`` is -1 for a model with rewards, ``worst`` the greatest total seen; there are intervals where ``sure``.
-    """
+    actions: Sequence[Any]
+    labels: Sequence[str]
+    visits: NDArray[np.int64]  # (A,)
+    draws: NDArray[np.int64]  # (A,)
+    values: NDArray[np.float64]  # (A,) inf where nothing is known
+    unexplored: NDArray[np.float64]  # (A,)
+    possible: NDArray[np.float64]  # (B, A) values that the samples leave possible; none where none were worked out
+    sure: NDArray[np.bool_]  # (A,) where there are intervals
+    counts: NDArray[np.int64]  # (A,) totals sampled since the last re-root
+    moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
+    worst: float  # the greatest total seen
+    beta: float
+    sign: float  # -1 for a model with rewards
+
+
+def make_rows(found: Findings) -> tuple[ActionRow, ...]:
+    """Return the rows of a plan, in the model's sense."""
+    actions, labels, visits, draws, values, unexplored, possible, sure, counts, moments, worst, beta, sign = found
     known = np.isfinite(values)
-    low, high = np.full(values.size, -math.inf), np.full(values.size, math.inf)
-    low[sure], high[sure] = np.quantile(possible[:, sure], [0.05, 0.95], axis=0)
-    if held_out.size:
-        high[sure] = np.maximum(high[sure], np.quantile(held_out[:, sure], 0.95, axis=0))
-    centred = possible.copy()
-    centred[:, known] += middle[known] - values[known]
-    least = centred[:, known].min(axis=1)
-    limit = least + TIE * np.maximum(1.0, np.abs(least))
-    best = np.where(known, (centred <= limit[:, None]).mean(axis=0), 0.0)
-    judged = held_out.mean(axis=0) if held_out.size else np.full(values.size, math.nan)
+    low, high, best = np.full(values.size, -math.inf), np.full(values.size, math.inf), np.zeros(values.size)
+    if possible.size:
+        low[sure], high[sure] = np.quantile(possible[:, sure], [0.05, 0.95], axis=0)
+        least = possible[:, known].min(axis=1)
+        limit = least + TIE * np.abs(least)
+        best = np.where(known, (possible <= limit[:, None]).mean(axis=0), 0.0)
     chances = np.minimum(1.0, 3.0 / np.maximum(draws, 1))
     total_visits, rows = int(visits.sum()), []
     for k, (action, label) in enumerate(zip(actions, labels, strict=True)):
@@ -98,7 +92,8 @@ def make_rows(
             ActionRow(
                 action, label, int(visits[k]), int(visits[k]) / total_visits if total_visits else 0.0,
                 0.0 + sign * erm if known[k] else math.nan, mean, std, least_seen, most_seen, interval,
-                draws=int(draws[k]), probability_best=float(best[k]), held_out_erm=0.0 + sign * float(judged[k]),
+                draws=int(draws[k]), probability_best=float(best[k]) if possible.size else None,
+                unexplored=float(unexplored[k]) if known[k] else math.nan,
                 unseen_probability=chance, unseen_erm=0.0 + sign * unseen,
             )
         )  # fmt: skip

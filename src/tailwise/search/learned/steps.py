@@ -6,9 +6,11 @@ offset, known exactly. Everything else takes the step as the kernel model gives 
 
 from __future__ import annotations
 
-from tailwise._jit import ChosenByKind
-from tailwise.bindings.kernel_model import DONE, GO_ON, take_step
-from tailwise.bindings.table import draw_outcome
+import numpy as np
+
+from tailwise._jit import ChosenByKind, borrowed, inlined
+from tailwise.bindings.kernel_model import DONE, GO_ON, end_cost, take_step
+from tailwise.bindings.table import draw_outcome as draw_of_table
 from tailwise.models.table_data import TableData
 
 
@@ -25,7 +27,7 @@ def cost_offset(model, state, action, h):  # type: ignore[no-untyped-def]
 
 
 def _table_draw(model, state, action, h, stream):  # type: ignore[no-untyped-def]
-    k = draw_outcome(model, model.action_offsets[state] + action, stream)
+    k = draw_of_table(model, model.action_offsets[state] + action, stream)
     target = model.targets[k]
     if target < 0:
         return -1 - target, model.losses[k], DONE
@@ -36,6 +38,22 @@ def _table_offset(model, state, action, h):  # type: ignore[no-untyped-def]
     if model.step_losses.size:
         return model.step_losses[h, model.action_offsets[state] + action]
     return 0.0
+
+
+@inlined
+def draw_outcome(model, state, action, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+    """Draw (next state, -1 where the episode ends; cost without the step's offset, with what the end costs; status)."""
+    target, cost, status = draw_step(model, state, action, h, stream)
+    if status == GO_ON and h + 1 == horizon:
+        return np.int64(-1), cost + discount * end_cost(model, target), np.int64(DONE)
+    return np.int64(-1 if status == DONE else target), cost, np.int64(status)
+
+
+def play_step(model, state, action, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
+    """The same with the step's offset: (next state or -1, cost without it, offset, status)."""
+    model, stream = borrowed(model), borrowed(stream)
+    target, cost, status = draw_outcome(model, state, action, h, horizon, discount, stream)
+    return target, cost, cost_offset(model, state, action, h), status
 
 
 draw_step.register(TableData, _table_draw)

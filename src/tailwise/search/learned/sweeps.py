@@ -1,9 +1,9 @@
-"""Sweeps over all nodes, and scouts: where the learned model knows too little, and the way there.
+"""Sweeps over all nodes, and directed iterations: where the learned model knows too little, and the way there.
 
 A sweep adds the nodes that known outcomes reach from the root, then backs every node up, from the last step to the
-root's. It comes once enough was walked since the last one, so that its work is a part of the walk's. It also
+root's. It comes once enough was walked since the last one, so that its work stays in proportion to the walk's. It also
 finds, for each node, how surely it leads to an action that was tried too seldom (in its state, at any step), or to a
-(step, state) that was never met; scouts follow that.
+(step, state) that was never met; directed iterations follow that.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 
 from tailwise._jit import inlined, kernel
 from tailwise.search.learned.backups import refresh_node
-from tailwise.search.learned.store import (
-    CLOSED,
+from tailwise.search.learned.counts import (
+    CHANGES,
+    CHANGES_AT_EXPANSION,
+    CHANGES_AT_SWEEP,
     ITERATIONS,
-    KNOWN,
-    LEVEL,
     LOOKED,
     MAX_NODES,
     NODES,
     SHORT,
-    SINCE,
-    SWEPT,
-    TOLD,
+    STEPS_SINCE_SWEEP,
+    SWEEP_COST,
     WALKED,
+    WANTED_AT_SWEEP,
     add_node,
     find_node,
     place_of,
@@ -32,7 +32,8 @@ from tailwise.search.learned.store import (
 )
 
 _SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
-_SAME = 1e-9  # chances that close count as equal
+_LATE = 3  # or after growth by a half, and half a step per node
+_SAME = 1.0 + 1e-9  # chances of a smaller ratio count as equal
 _HURRY = 0.05  # part of a chance that a step's delay is worth: of equally sure ways the shortest is taken
 
 
@@ -46,21 +47,21 @@ def wanted_draws(scratch):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def chance_of_new(known, nodes, record, h):  # type: ignore[no-untyped-def]
-    """Known probability of coming from ``record`` to an action tried too seldom, less a little for every step."""
+def chance_of_new(known, nodes, pair, h):  # type: ignore[no-untyped-def]
+    """Known probability of coming from ``pair`` to an action tried too seldom, less a little for every step."""
     total = 0.0
-    outcome = known.heads[record]
+    outcome = known.heads[pair]
     while outcome != 0:
         if known.targets[outcome] >= 0:
-            total += known.counts[outcome] * nodes.reach[find_node(nodes, h + 1, np.int64(known.targets[outcome]))]
+            total += known.counts[outcome] * nodes.novelty[find_node(nodes, h + 1, np.int64(known.targets[outcome]))]
         outcome = known.links[outcome]
-    return (1.0 - min(_HURRY, 5.0 / nodes.heads.size)) * total / known.draws[record]
+    return (1.0 - min(_HURRY, 5.0 / nodes.heads.size)) * total / known.draws[pair]
 
 
 @inlined
-def scout(known, nodes, scratch, node, h):  # type: ignore[no-untyped-def]
+def explore_unknown(known, nodes, scratch, node, h):  # type: ignore[no-untyped-def]
     """Position of an action tried too seldom, or of the one that most surely leads to one; -1: none is known."""
-    first, best, most, wanted = nodes.records[node], -1, 0.0, wanted_draws(scratch)
+    first, best, most, wanted = nodes.first_pair[node], -1, 0.0, wanted_draws(scratch)
     seldom = -1
     for a in range(nodes.arity[node]):
         if known.draws[first + a] == 0:
@@ -71,32 +72,32 @@ def scout(known, nodes, scratch, node, h):  # type: ignore[no-untyped-def]
         return seldom
     for a in range(nodes.arity[node]):
         chance = chance_of_new(known, nodes, first + a, h)
-        if chance > most + _SAME:
+        if chance > most * _SAME:
             best, most = a, chance
     return best
 
 
 @inlined
-def refresh_reach(known, nodes, node, h, wanted):  # type: ignore[no-untyped-def]
+def refresh_novelty(known, nodes, node, h, wanted):  # type: ignore[no-untyped-def]
     """Recompute how surely a node leads to an action tried too seldom."""
-    first, most = nodes.records[node], 0.0
-    for record in range(first, first + nodes.arity[node]):
-        if known.draws[record] < wanted:
+    first, most = nodes.first_pair[node], 0.0
+    for pair in range(first, first + nodes.arity[node]):
+        if known.draws[pair] < wanted:
             most = 1.0
             break
-        most = max(most, chance_of_new(known, nodes, record, h))
-    nodes.reach[node] = most
+        most = max(most, chance_of_new(known, nodes, pair, h))
+    nodes.novelty[node] = most
 
 
 @kernel
-def close(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
+def add_reached(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
     """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; False: no room."""
     for h in range(depth, rules.horizon - 1):
         node = np.int64(nodes.heads[h])
         while node != 0:
-            first = np.int64(nodes.records[node])
-            for record in range(first, first + nodes.arity[node]):
-                outcome = known.heads[record]
+            first = np.int64(nodes.first_pair[node])
+            for pair in range(first, first + nodes.arity[node]):
+                outcome = known.heads[pair]
                 while outcome != 0:
                     target = np.int64(known.targets[outcome])
                     outcome = known.links[outcome]
@@ -118,14 +119,18 @@ def close(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
 def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Back every node up, from the last step to the root's; return the outcomes looked at."""
     looked, wanted, work = 0, wanted_draws(scratch), scratch.work
-    is_open = wanted > work[LEVEL] or known.used[KNOWN] != work[TOLD] or nodes.reach[scratch.root[0]] > 0.0
-    work[LEVEL], work[TOLD] = wanted, known.used[KNOWN]
+    is_open = (
+        wanted > work[WANTED_AT_SWEEP]
+        or known.used[CHANGES] != work[CHANGES_AT_SWEEP]
+        or nodes.novelty[scratch.root[0]] > 0.0
+    )
+    work[WANTED_AT_SWEEP], work[CHANGES_AT_SWEEP] = wanted, known.used[CHANGES]
     for h in range(rules.horizon - 1, depth - 1, -1):
         node = np.int64(nodes.heads[h])
         while node != 0:
             looked += refresh_node(model, known, nodes, rules, scratch, node, h)
             if is_open:
-                refresh_reach(known, nodes, node, h, wanted)
+                refresh_novelty(known, nodes, node, h, wanted)
             node = np.int64(nodes.links[node])
     return looked
 
@@ -134,13 +139,16 @@ def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untype
 def sweep_if_due(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Sweep once enough was walked since the last time: its work is then a part of the walk's; False: no room."""
     work = scratch.work
-    if work[SINCE] < _SWEEP * work[SWEPT] or _GROWTH * work[SINCE] < work[WALKED]:
+    is_late = _LATE * work[STEPS_SINCE_SWEEP] >= work[WALKED] and 2 * work[STEPS_SINCE_SWEEP] >= work[SWEEP_COST]
+    if not is_late and (
+        work[STEPS_SINCE_SWEEP] < _SWEEP * work[SWEEP_COST] or _GROWTH * work[STEPS_SINCE_SWEEP] < work[WALKED]
+    ):
         return True
-    if known.used[KNOWN] != work[CLOSED]:
-        if not close(known, nodes, rules, depth, min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)):
+    if known.used[CHANGES] != work[CHANGES_AT_EXPANSION]:
+        if not add_reached(known, nodes, rules, depth, min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)):
             work[SHORT] = short_of(nodes)
             return False
-        work[CLOSED] = known.used[KNOWN]
+        work[CHANGES_AT_EXPANSION] = known.used[CHANGES]
     work[LOOKED] = sweep(model, known, nodes, rules, scratch, depth)
-    work[SINCE], work[SWEPT] = 0, max(nodes.used[NODES], work[LOOKED] // 64)
+    work[STEPS_SINCE_SWEEP], work[SWEEP_COST] = 0, max(nodes.used[NODES], work[LOOKED] // 64)
     return True

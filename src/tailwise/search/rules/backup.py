@@ -37,10 +37,14 @@ class Backup:
     ----------
     node_statistics, action_statistics : dict of str to float
         Names and first values of what the search keeps for the backup with each decision node, and with each action.
+    is_sampled : bool
+        Whether an action's value is the ERM of the totals sampled through it. Where not, the intervals of a plan reach
+        from the one to the other.
     """
 
     node_statistics: ClassVar[dict[str, float]] = {}
     action_statistics: ClassVar[dict[str, float]] = {}
+    is_sampled: ClassVar[bool] = False
 
     def compiled(self, slots: Slots) -> Any:
         """Return what the kernel reads: a NamedTuple whose class was given to :func:`register_backup`."""

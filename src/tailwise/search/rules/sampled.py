@@ -8,7 +8,7 @@ of eight steps are taken at once (:mod:`tailwise.search.log_mean`); hence the cu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tailwise.bonuses import Slots
 from tailwise.risk.accumulator import merge_values
@@ -22,6 +22,8 @@ _TINY, _LOWEST, _HIGHEST = 1e-9, -700.0, 30.0  # of beta times gap: series below
 @dataclass(frozen=True, kw_only=True)
 class SampledBackup(Backup):
     """Running ERM of the sampled costs-to-go, whatever actions were taken further down (the paper's)."""
+
+    is_sampled: ClassVar[bool] = True
 
     def compiled(self, slots: Slots) -> SampledRule:
         """Return the kernel's form; it holds nothing."""

@@ -1,14 +1,14 @@
-"""What was learned, as flat arrays: outcomes that all steps share, and one node per (step, state).
+"""What was learned, as flat arrays: transition counts that all steps share, and one node per (step, state).
 
-A *record* stands for an action of a state. It counts the outcomes that its draws have shown: next state (-1 where
-the episode ends) and cost. Records of a state are consecutive, from ``first[phases * handle + phase]``; 0 means
-that the state was never met in that phase. Steps with the same step function form a *phase*: there is one
-for a table; the last step of a simulator, whose cost holds the terminal cost, is one of its own.
+A state-action *pair* counts the outcomes that its draws have shown: next state (-1 where the episode ends) and cost.
+Pairs of a state are consecutive, from ``first[step_kinds * handle + kind]``; 0 means that the state was never met at
+such a step. Steps with the same step function are of one *kind*: all of a table's but the last, which charges the end;
+the last step of a simulator, whose cost holds the terminal cost, is one of its own.
 
-A *node* is a state at a step. Its actions are consecutive *units*: the value Q and the number of times that the
-action was taken here. Nodes are found by an open hash table, and listed step by step for sweeps.
+A *node* is a state at a step. Its actions have consecutive entries in ``q`` (the value) and ``taken`` (how often the
+action was taken here). Nodes are found by an open hash table, and listed step by step for sweeps.
 
-Index 0 of nodes, units, records and outcomes is never used: it ends lists and says "none".
+Index 0 of nodes, values, pairs and outcomes is never used: it ends lists and says "none".
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from tailwise._jit import Kernel, inlined, kernel
 from tailwise.bindings.intern import float_bits
 
-# Entries of Knowledge.used and of Nodes.used.
-RECORDS, OUTCOMES, KNOWN = 0, 1, 2
-NODES, UNITS, MAX_NODES = 0, 1, 2
+# Entries of TransitionCounts.used and of Nodes.used.
+PAIRS, OUTCOMES, CHANGES = 0, 1, 2
+NODES, Q_VALUES, MAX_NODES = 0, 1, 2
 # Entries of Scratch.work and of Scratch.numbers.
-ITERATIONS, STEPS, STATE, ACTION, SINCE, SWEPT, CLOSED, ARRIVED, MET, WALKED = range(10)
-LOOKED, SHORT, LEVEL, TOLD, TREE, PLACES = range(10, 16)
-SHORT_OF_STATES, SHORT_OF_RECORDS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_UNITS = 1, 2, 3, 4, 5
+ITERATIONS, STEPS, STATE, ACTION, STEPS_SINCE_SWEEP, SWEEP_COST, CHANGES_AT_EXPANSION, ARRIVED, MET, WALKED = range(10)
+LOOKED, SHORT, WANTED_AT_SWEEP, CHANGES_AT_SWEEP, TREE, PLACES = range(10, 16)
+SHORT_OF_STATES, SHORT_OF_PAIRS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_Q = 1, 2, 3, 4, 5
 LEAST, GREATEST, RANGE, DEVIATION = range(4)
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
@@ -39,23 +39,23 @@ _STEP_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
-class Knowledge(NamedTuple):
+class TransitionCounts(NamedTuple):
     """Outcome counts of every (state, action) met."""
 
-    phases: int
-    first: NDArray[np.int32]  # (handles * phases,) first record of a state, 0 if never met
+    step_kinds: int
+    first: NDArray[np.int32]  # (handles * step_kinds,) first pair of a state, 0 if never met
     arity: NDArray[np.int32]  # the same shape: its number of actions
-    heads: NDArray[np.int32]  # (R,) newest outcome of a record, 0 if none
+    heads: NDArray[np.int32]  # (R,) newest outcome of a pair, 0 if none
     widths: NDArray[np.int32]  # (R,) different outcomes
     draws: NDArray[np.int64]  # (R,) outcomes drawn from the model
     visits: NDArray[np.int64]  # (R,) times taken: draws, and outcomes taken again by widening
-    records: NDArray[np.int32]  # (O,)
+    pairs: NDArray[np.int32]  # (O,)
     targets: NDArray[np.int32]  # (O,) handle of the next state, -1 where the episode ends
-    links: NDArray[np.int32]  # (O,) next older outcome of the record, 0 if none
+    links: NDArray[np.int32]  # (O,) next older outcome of the pair, 0 if none
     counts: NDArray[np.int64]  # (O,)
     costs: NDArray[np.float64]  # (O,)
-    slots: NDArray[np.int32]  # (2**k,) outcome by (record, target, cost); at most half are taken
-    used: NDArray[np.int64]  # (3,) records, outcomes; KNOWN grows with all that a sweep could reach anew
+    slots: NDArray[np.int32]  # (2**k,) outcome by (pair, target, cost); at most half are taken
+    used: NDArray[np.int64]  # (3,) pairs, outcomes; CHANGES grows with all that a sweep could reach anew
 
 
 class Nodes(NamedTuple):
@@ -63,14 +63,14 @@ class Nodes(NamedTuple):
 
     states: NDArray[np.int32]  # (N,)
     steps: NDArray[np.int32]  # (N,)
-    units: NDArray[np.int32]  # (N,) first unit
-    records: NDArray[np.int32]  # (N,) record of its first action
+    first_q: NDArray[np.int32]  # (N,) where its values begin in ``q``
+    first_pair: NDArray[np.int32]  # (N,) state-action pair of its first action
     arity: NDArray[np.int32]  # (N,) number of actions
     links: NDArray[np.int32]  # (N,) next node of the same step, 0 if none
     visits: NDArray[np.int64]  # (N,) decisions taken here
     values: NDArray[np.float64]  # (N,) V; inf until known
-    reach: NDArray[np.float64]  # (N,) how surely, and how soon, it leads to an action tried too seldom
-    lows: NDArray[np.float64]  # (N,) least and, scouts left out,
+    novelty: NDArray[np.float64]  # (N,) how surely, and how soon, it leads to an action tried too seldom
+    lows: NDArray[np.float64]  # (N,) least and, directed iterations left out,
     highs: NDArray[np.float64]  # (N,) greatest cost-to-go seen from here
     q: NDArray[np.float64]  # (U,) inf until known
     taken: NDArray[np.int64]  # (U,)
@@ -88,8 +88,8 @@ class Scratch(NamedTuple):
     values: NDArray[np.float64]  # (BLOCK,) of a backup
     weights: NDArray[np.float64]  # (BLOCK,)
     work: NDArray[np.int64]  # (16,) iterations, simulator steps, state and action of a failure; steps since the last
-    #   sweep, nodes it had, KNOWN when closed; new outcomes, those to known states; steps walked;
-    #   outcomes that the last sweep looked at; what ran out; wanted draws and KNOWN at the last sweep;
+    #   sweep, nodes it had, CHANGES when closed; new outcomes, those to known states; steps walked;
+    #   outcomes that the last sweep looked at; what ran out; wanted draws and CHANGES at the last sweep;
     #   whether it was a tree; places needed
     numbers: NDArray[np.float64]  # (4,) least and greatest cost of a step, and by steps to go:
     #   range and standard deviation of the totals
@@ -108,29 +108,29 @@ def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:
     )  # fmt: skip
 
 
-def new_knowledge(phases: int, handles: int = 64, records: int = 128, outcomes: int = 128) -> Knowledge:
-    """Return empty knowledge with room for so many states, records and outcomes."""
-    first, arity = (np.zeros(handles * phases, np.int32) for _ in range(2))
-    heads, widths = (np.zeros(records, np.int32) for _ in range(2))
-    draws, visits = (np.zeros(records, np.int64) for _ in range(2))
+def new_counts(step_kinds: int, handles: int = 64, pairs: int = 128, outcomes: int = 128) -> TransitionCounts:
+    """Return empty knowledge with room for so many states, pairs and outcomes."""
+    first, arity = (np.zeros(handles * step_kinds, np.int32) for _ in range(2))
+    heads, widths = (np.zeros(pairs, np.int32) for _ in range(2))
+    draws, visits = (np.zeros(pairs, np.int64) for _ in range(2))
     owners, targets, links = (np.zeros(outcomes, np.int32) for _ in range(3))
     counts, costs = np.zeros(outcomes, np.int64), np.zeros(outcomes)
     slots, used = np.zeros(_slots_for(outcomes), np.int32), np.array([1, 1, 0])
-    return Knowledge(
-        phases, first, arity, heads, widths, draws, visits, owners, targets, links, counts, costs, slots, used
+    return TransitionCounts(
+        step_kinds, first, arity, heads, widths, draws, visits, owners, targets, links, counts, costs, slots, used
     )
 
 
-def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, units: int = 256) -> Nodes:
-    """Return no nodes, with room for so many nodes and units."""
-    states, steps, first, records, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
-    visits, (values, reach, lows, highs) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(4))
-    q, taken = np.zeros(units), np.zeros(units, np.int64)
-    reach[0] = 1.0  # where there is no node nothing was tried
+def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256) -> Nodes:
+    """Return no nodes, with room for so many nodes and actions of them."""
+    states, steps, first, pairs, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
+    visits, (values, novelty, lows, highs) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(4))
+    q, taken = np.zeros(actions), np.zeros(actions, np.int64)
+    novelty[0] = 1.0  # where there is no node nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
     used = np.array([1, 1, max_nodes])
     return Nodes(
-        states, steps, first, records, arity, links, visits, values, reach, lows, highs, q, taken, slots, heads, used
+        states, steps, first, pairs, arity, links, visits, values, novelty, lows, highs, q, taken, slots, heads, used
     )
 
 
@@ -138,7 +138,7 @@ def _slots_for(items: int) -> int:
     return 1 << (2 * items - 1).bit_length()
 
 
-def num_bytes(*parts: Knowledge | Nodes | Scratch) -> int:
+def num_bytes(*parts: TransitionCounts | Nodes | Scratch) -> int:
     """Return the memory of all arrays of ``parts``."""
     return sum(item.nbytes for part in parts for item in part if isinstance(item, np.ndarray))
 
@@ -171,10 +171,10 @@ slot_of: Kernel = _slot_of_interpreted if config.DISABLE_JIT else inlined(_slot_
 
 @inlined
 def place_of(known, horizon, handle, h):  # type: ignore[no-untyped-def]
-    """Index of a state in ``known.first``: its two phases are the steps before the last, and the last."""
-    if known.phases == 2:
+    """Index of a state in ``known.first``: its two step_kinds are the steps before the last, and the last."""
+    if known.step_kinds == 2:
         return 2 * handle + (1 if h + 1 == horizon else 0)
-    return known.phases * handle + h
+    return known.step_kinds * handle + h
 
 
 @inlined
@@ -192,19 +192,19 @@ def find_node(nodes, step, state):  # type: ignore[no-untyped-def]
 @inlined
 def lacks_room(nodes, num_actions):  # type: ignore[no-untyped-def]
     """Whether a node with so many actions has no room."""
-    return nodes.used[NODES] == nodes.states.size or nodes.used[UNITS] + num_actions > nodes.q.size
+    return nodes.used[NODES] == nodes.states.size or nodes.used[Q_VALUES] + num_actions > nodes.q.size
 
 
 @inlined
 def short_of(nodes):  # type: ignore[no-untyped-def]
     """What the latest :func:`add_node` had no room for."""
-    return SHORT_OF_NODES if nodes.used[NODES] == nodes.states.size else SHORT_OF_UNITS
+    return SHORT_OF_NODES if nodes.used[NODES] == nodes.states.size else SHORT_OF_Q
 
 
 @inlined
 def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-untyped-def]
     """Make a node, its values unknown; 0 when there is no room."""
-    node, unit = nodes.used[NODES], nodes.used[UNITS]
+    node, at = nodes.used[NODES], nodes.used[Q_VALUES]
     if lacks_room(nodes, num_actions):
         return np.int64(0)
     mask = nodes.slots.size - 1
@@ -212,22 +212,22 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
     while nodes.slots[slot] != 0:
         slot = (slot + 1) & mask
     nodes.slots[slot] = node
-    nodes.states[node], nodes.steps[node], nodes.units[node] = state, step, unit
-    nodes.records[node], nodes.arity[node] = first_record, num_actions
+    nodes.states[node], nodes.steps[node], nodes.first_q[node] = state, step, at
+    nodes.first_pair[node], nodes.arity[node] = first_record, num_actions
     nodes.links[node], nodes.heads[step] = nodes.heads[step], node
-    nodes.visits[node], nodes.values[node], nodes.reach[node] = 0, math.inf, 0.0
+    nodes.visits[node], nodes.values[node], nodes.novelty[node] = 0, math.inf, 0.0
     nodes.lows[node], nodes.highs[node] = math.inf, -math.inf
-    for k in range(unit, unit + num_actions):
+    for k in range(at, at + num_actions):
         nodes.q[k], nodes.taken[k] = math.inf, 0
-    nodes.used[NODES], nodes.used[UNITS] = node + 1, unit + num_actions
+    nodes.used[NODES], nodes.used[Q_VALUES] = node + 1, at + num_actions
     return node
 
 
 @inlined
-def remove_last_node(nodes, known, horizon, records):  # type: ignore[no-untyped-def]
+def remove_last_node(nodes, known, horizon, pairs):  # type: ignore[no-untyped-def]
     """Undo the latest :func:`add_node` (with linear probing, the newest entry ends its chain).
 
-    Its state is forgotten if its records are not among the first ``records``.
+    Its state is forgotten if its pairs are not among the first ``pairs``.
     """
     node = nodes.used[NODES] - 1
     mask = nodes.slots.size - 1
@@ -236,50 +236,50 @@ def remove_last_node(nodes, known, horizon, records):  # type: ignore[no-untyped
         slot = (slot + 1) & mask
     nodes.slots[slot] = 0
     nodes.heads[nodes.steps[node]] = nodes.links[node]
-    nodes.used[NODES], nodes.used[UNITS] = node, nodes.units[node]
-    if nodes.records[node] >= records:
+    nodes.used[NODES], nodes.used[Q_VALUES] = node, nodes.first_q[node]
+    if nodes.first_pair[node] >= pairs:
         known.first[place_of(known, horizon, np.int64(nodes.states[node]), np.int64(nodes.steps[node]))] = 0
 
 
 @inlined
 def add_state(known, place, num_actions):  # type: ignore[no-untyped-def]
-    """Give a state its records, at ``place`` of ``first``; False when there is no room."""
-    record = known.used[RECORDS]
-    if record + num_actions > known.heads.size:
+    """Give a state its pairs, at ``place`` of ``first``; False when there is no room."""
+    pair = known.used[PAIRS]
+    if pair + num_actions > known.heads.size:
         return False
-    known.first[place], known.arity[place] = record, num_actions
-    known.used[RECORDS] = record + num_actions
+    known.first[place], known.arity[place] = pair, num_actions
+    known.used[PAIRS] = pair + num_actions
     return True
 
 
 @inlined
-def count_outcome(known, record, target, cost):  # type: ignore[no-untyped-def]
-    """Count an outcome of ``record``, for which there must be room; return whether it is new."""
-    if known.widths[record] <= _FEW:
-        outcome = known.heads[record]
+def count_outcome(known, pair, target, cost):  # type: ignore[no-untyped-def]
+    """Count an outcome of ``pair``, for which there must be room; return whether it is new."""
+    if known.widths[pair] <= _FEW:
+        outcome = known.heads[pair]
         while outcome != 0:
             if known.targets[outcome] == target and known.costs[outcome] == cost:
                 known.counts[outcome] += 1
                 return False
             outcome = known.links[outcome]
     mask = known.slots.size - 1
-    slot = np.int64(mix(mix(record, target), float_bits(cost + 0.0)) & np.uint64(mask))
+    slot = np.int64(mix(mix(pair, target), float_bits(cost + 0.0)) & np.uint64(mask))
     while True:
         outcome = known.slots[slot]
         if outcome == 0:
             break
-        if known.records[outcome] == record and known.targets[outcome] == target and known.costs[outcome] == cost:
+        if known.pairs[outcome] == pair and known.targets[outcome] == target and known.costs[outcome] == cost:
             known.counts[outcome] += 1
             return False
         slot = (slot + 1) & mask
     fresh = known.used[OUTCOMES]
     known.slots[slot] = fresh
-    known.records[fresh], known.targets[fresh], known.costs[fresh] = record, target, cost
+    known.pairs[fresh], known.targets[fresh], known.costs[fresh] = pair, target, cost
     known.counts[fresh] = 1
-    known.links[fresh], known.heads[record] = known.heads[record], fresh
-    known.widths[record] += 1
+    known.links[fresh], known.heads[pair] = known.heads[pair], fresh
+    known.widths[pair] += 1
     known.used[OUTCOMES] = fresh + 1
-    known.used[KNOWN] += 1
+    known.used[CHANGES] += 1
     return True
 
 
@@ -293,11 +293,11 @@ def note_draws(known, horizon, steps, handles, arity, positions, targets, costs,
         if known.used[OUTCOMES] == known.costs.size:
             return k, SHORT_OF_OUTCOMES
         if known.first[place] == 0 and not add_state(known, place, arity[k]):
-            return k, SHORT_OF_RECORDS
-        record = known.first[place] + positions[k]
-        known.draws[record] += 1
-        known.visits[record] += 1
-        count_outcome(known, record, targets[k], costs[k])
+            return k, SHORT_OF_PAIRS
+        pair = known.first[place] + positions[k]
+        known.draws[pair] += 1
+        known.visits[pair] += 1
+        count_outcome(known, pair, targets[k], costs[k])
     return steps.size, 0
 
 
@@ -313,7 +313,7 @@ def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-
     if lacks_room(nodes, num_actions):
         return -short_of(nodes)
     if known.first[place] == 0 and not add_state(known, place, num_actions):
-        return -SHORT_OF_RECORDS
+        return -SHORT_OF_PAIRS
     return add_node(nodes, step, handle, known.first[place], num_actions)
 
 
@@ -324,12 +324,12 @@ def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
         if not kept[node]:
             continue
         step, state = np.int64(old.steps[node]), np.int64(old.states[node])
-        copy = add_node(nodes, step, state, np.int64(old.records[node]), np.int64(old.arity[node]))
+        copy = add_node(nodes, step, state, np.int64(old.first_pair[node]), np.int64(old.arity[node]))
         nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
-        nodes.lows[copy], nodes.highs[copy], nodes.reach[copy] = old.lows[node], old.highs[node], old.reach[node]
+        nodes.lows[copy], nodes.highs[copy], nodes.novelty[copy] = old.lows[node], old.highs[node], old.novelty[node]
         for k in range(old.arity[node]):
-            nodes.q[nodes.units[copy] + k] = old.q[old.units[node] + k]
-            nodes.taken[nodes.units[copy] + k] = old.taken[old.units[node] + k]
+            nodes.q[nodes.first_q[copy] + k] = old.q[old.first_q[node] + k]
+            nodes.taken[nodes.first_q[copy] + k] = old.taken[old.first_q[node] + k]
 
 
 @kernel
@@ -341,9 +341,9 @@ def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
         node = np.int64(nodes.heads[h])
         while node != 0:
             if kept[node]:
-                first = np.int64(nodes.records[node])
-                for record in range(first, first + nodes.arity[node]):
-                    outcome = known.heads[record]
+                first = np.int64(nodes.first_pair[node])
+                for pair in range(first, first + nodes.arity[node]):
+                    outcome = known.heads[pair]
                     while outcome != 0:
                         if known.targets[outcome] >= 0:
                             kept[find_node(nodes, h + 1, np.int64(known.targets[outcome]))] = True
@@ -358,7 +358,7 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
     """Fill the empty ``slots`` from the outcomes."""
     mask = known.slots.size - 1
     for outcome in range(1, known.used[OUTCOMES]):
-        mixed = mix(mix(known.records[outcome], known.targets[outcome]), float_bits(known.costs[outcome] + 0.0))
+        mixed = mix(mix(known.pairs[outcome], known.targets[outcome]), float_bits(known.costs[outcome] + 0.0))
         slot = np.int64(mixed & np.uint64(mask))
         while known.slots[slot] != 0:
             slot = (slot + 1) & mask
@@ -369,27 +369,27 @@ def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_] | None, short: int = 0) -> 
     """Return the nodes, or those ``kept``, with twice the room of what they are ``short`` of."""
     sizes = (
         nodes.states.size * (2 if short == SHORT_OF_NODES else 1),
-        nodes.q.size * (2 if short == SHORT_OF_UNITS else 1),
+        nodes.q.size * (2 if short == SHORT_OF_Q else 1),
     )
     other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes)
     refill_nodes(other, nodes, np.ones(nodes.states.size, np.bool_) if kept is None else kept)
     return other
 
 
-def grown_knowledge(known: Knowledge, short: int, places: int, extra: int) -> Knowledge:
+def grown_counts(known: TransitionCounts, short: int, places: int, extra: int) -> TransitionCounts:
     """Return the knowledge with twice the room of what it is ``short`` of: room for ``places``, ``extra`` outcomes."""
-    records, outcomes, handles = int(known.used[RECORDS]), int(known.used[OUTCOMES]), known.first.size
+    pairs, outcomes, handles = int(known.used[PAIRS]), int(known.used[OUTCOMES]), known.first.size
     while handles < places:
         handles *= 2
-    larger = new_knowledge(
-        known.phases,
-        handles // known.phases,
-        known.heads.size * (2 if short == SHORT_OF_RECORDS else 1),
+    larger = new_counts(
+        known.step_kinds,
+        handles // known.step_kinds,
+        known.heads.size * (2 if short == SHORT_OF_PAIRS else 1),
         max(2 * known.costs.size, outcomes + extra) if short == SHORT_OF_OUTCOMES else known.costs.size,
     )
     sizes = {"first": known.first.size, "arity": known.first.size}
-    sizes |= dict.fromkeys(("heads", "widths", "draws", "visits"), records)
-    sizes |= dict.fromkeys(("records", "targets", "links", "counts", "costs"), outcomes)
+    sizes |= dict.fromkeys(("heads", "widths", "draws", "visits"), pairs)
+    sizes |= dict.fromkeys(("pairs", "targets", "links", "counts", "costs"), outcomes)
     for name, size in sizes.items():
         getattr(larger, name)[:size] = getattr(known, name)[:size]
     larger.used[:] = known.used

@@ -1,0 +1,190 @@
+"""What the known outcomes support: one backward induction before every answer.
+
+    Q_h(s, a) = ERM_{beta_h}(cost + discount V_{h+1}(s')),   V_h(s) = min_a Q_h(s, a)
+
+over the (step, state) pairs that known outcomes reach from the root, and over those outcomes after which something is
+known. Exploring counts a state that was never acted in at the least that it could be; an answer does not count it at
+all. How likely the best actions are to lead to one is said beside the values: the *unexplored* probability.
+
+How sure the answer is: the induction is done again under weights drawn from the Dirichlet distribution that the counts
+leave possible (Rubin's Bayesian bootstrap, 1981), with a prior weight on an outcome that was not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._jit import borrowed, inlined, kernel
+from tailwise._random import next_double
+from tailwise.risk.accumulator import merge_values
+from tailwise.search.learned.backups import Ahead, pair_erm, value_after
+from tailwise.search.learned.counts import OUTCOMES, PAIRS, find_node, place_of
+from tailwise.search.learned.posterior import draw_gamma
+from tailwise.search.learned.steps import cost_offset
+
+MOST_PAIRS = 2**24  # (step, state) pairs of an answer
+_UNSEEN = 0.5  # draws that an outcome never seen counts for, before there were any
+
+
+class Reached(NamedTuple):
+    """The states that known outcomes reach from the root, step by step."""
+
+    states: NDArray[np.int32]  # (P,) handles
+    offsets: NDArray[np.int64]  # (H - h + 1,) where those of each step begin
+
+
+@inlined
+def pair_of(known, horizon, state, a, h):  # type: ignore[no-untyped-def]
+    """The pair of an action at step ``h``, 0 if nothing is known of it.
+
+    The last step's costs hold the end's, so that they are counted apart; more draws of other steps serve instead.
+    """
+    place = place_of(known, horizon, state, h)
+    pair = np.int64(known.first[place]) if place < known.first.size else 0
+    if pair != 0:
+        pair = pair + a if known.visits[pair + a] > 0 else 0
+    if known.step_kinds == 2 and h + 1 == horizon and place - 1 < known.first.size:
+        other = np.int64(known.first[place - 1])
+        if other != 0 and known.draws[other + a] > (known.draws[pair] if pair != 0 else 0):
+            return other + a
+    return pair
+
+
+@inlined
+def num_actions_of(known, horizon, state, h):  # type: ignore[no-untyped-def]
+    """Number of actions of a state, 0 where it was never acted in."""
+    place, number = place_of(known, horizon, state, h), 0
+    if place < known.first.size and known.first[place] != 0:
+        number = known.arity[place]
+    if known.step_kinds == 2 and h + 1 == horizon and place - 1 < known.first.size and known.first[place - 1] != 0:
+        number = known.arity[place - 1]
+    return number
+
+
+@kernel
+def reach(known, horizon, root, depth):  # type: ignore[no-untyped-def]
+    """Return the fields of :class:`Reached`: from ``root`` at step ``depth``."""
+    states, offsets = np.empty(256, np.int32), np.zeros(horizon - depth + 1, np.int64)
+    latest = np.full(max(known.targets.max(), root) + 1, -1, np.int32)
+    states[0], used = root, 1
+    offsets[1] = 1
+    for h in range(depth, horizon - 1):
+        for k in range(offsets[h - depth], offsets[h - depth + 1]):
+            place = place_of(known, horizon, np.int64(states[k]), h)
+            if place >= known.first.size or known.first[place] == 0:
+                continue
+            for pair in range(known.first[place], known.first[place] + known.arity[place]):
+                outcome = known.heads[pair]
+                while outcome != 0:
+                    target = known.targets[outcome]
+                    outcome = known.links[outcome]
+                    if target < 0 or latest[target] == h or used == MOST_PAIRS:
+                        continue
+                    if used == states.size:
+                        states = np.concatenate((states, np.empty(used, np.int32)))
+                    latest[target], states[used] = h, target
+                    used += 1
+        offsets[h - depth + 2] = used
+    return states[:used].copy(), offsets
+
+
+@inlined
+def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type: ignore[no-untyped-def]
+    """Probability of coming from ``pair`` to a state in which nothing was tried."""
+    outcome, total, lost = known.heads[pair], 0.0, 0.0
+    while outcome != 0:
+        target = np.int64(known.targets[outcome])
+        total += weights[outcome]
+        if target >= 0 and h + 1 < rules.horizon:
+            lost += weights[outcome] * (unexplored[target] if ahead.values[target] < math.inf else 1.0)
+        outcome = known.links[outcome]
+    return lost / total
+
+
+@inlined
+def induct(model, known, nodes, rules, scratch, depth, reached, weights, unseen, likeness, work, ends, out):  # type: ignore[no-untyped-def]
+    """Backward induction under ``weights``: fill ``out`` (2, A) with the root's Q and what it leaves unexplored.
+
+    ``work`` (4, S) is scratch: values at steps of even and of odd number, and what is unexplored from there. Return the
+    number of outcomes looked at.
+    """
+    looked = 0
+    work[:2] = math.inf
+    for h in range(rules.horizon - 1, depth - 1, -1):
+        here, after = h % 2, 1 - h % 2
+        if h + 2 < rules.horizon:  # forget the step after the next
+            for k in range(reached.offsets[h + 2 - depth], reached.offsets[h + 3 - depth]):
+                work[here, reached.states[k]] = math.inf
+        ahead = Ahead(work[after], ends)
+        for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
+            state = np.int64(reached.states[k])
+            best, chosen = math.inf, 0
+            for a in range(num_actions_of(known, rules.horizon, state, h)):
+                pair = pair_of(known, rules.horizon, state, a, h)
+                if pair == 0:
+                    continue
+                q = pair_erm(known, ahead, weights, rules, scratch, pair, h)
+                if unseen[pair] > 0.0 and q < math.inf:
+                    like = likeness[pair]
+                    target = np.int64(known.targets[like])
+                    x = known.costs[like] + rules.discount * value_after(ahead, rules, scratch, target, h + 1)
+                    if x < math.inf:
+                        q = merge_values(q, x, unseen[pair], rules.betas[h])
+                q += cost_offset(model, state, a, h)
+                looked += known.widths[pair]
+                if h == depth:
+                    out[0, a] = q
+                    out[1, a] = unexplored_after(known, ahead, work[2 + after], weights, rules, pair, h)
+                if q < best:
+                    best, chosen = q, pair
+            work[2 + here, state] = 0.0
+            if chosen != 0:
+                work[2 + here, state] = unexplored_after(known, ahead, work[2 + after], weights, rules, chosen, h)
+            elif rules.leaves:  # a leaf that was valued when it was new
+                node = find_node(nodes, h, state)
+                best = nodes.values[node] if node != 0 else math.inf
+            work[here, state] = best
+    return looked
+
+
+@inlined
+def draw_weights(known, stream, weights, unseen, likeness):  # type: ignore[no-untyped-def]
+    """Draw the weights of all outcomes from what the counts leave possible, and those of one more for each action.
+
+    That one was not seen: ``unseen`` is its share, ``likeness`` an outcome seen anywhere that it is like.
+    """
+    outcomes = known.used[OUTCOMES]
+    unseen[:] = 0.0
+    for k in range(1, outcomes):
+        weights[k] = draw_gamma(float(known.counts[k]), stream)
+        unseen[known.pairs[k]] += weights[k]
+    for pair in range(1, unseen.size):
+        if unseen[pair] > 0.0:
+            weight = draw_gamma(1.0 + _UNSEEN, stream) * next_double(stream) ** (1.0 / _UNSEEN)
+            unseen[pair] = weight / (weight + unseen[pair])
+            likeness[pair] = 1 + int(next_double(stream) * (outcomes - 1))
+
+
+def answer(model, known, nodes, rules, scratch, depth, reached, ends, stream, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` (B, 2, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
+
+    Return the number of outcomes that one of them looks at.
+    """
+    weights, work = np.empty(known.used[OUTCOMES]), np.empty((4, max(known.targets.max(), reached.states[0]) + 1))
+    unseen, likeness = np.zeros(known.used[PAIRS]), np.zeros(known.used[PAIRS], np.int64)
+    model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
+    scratch, reached, ends, out = borrowed(scratch), borrowed(reached), borrowed(ends), borrowed(out)
+    looked = 0
+    for k in range(1, known.used[OUTCOMES]):
+        weights[k] = known.counts[k]
+    for b in range(out.shape[0]):
+        if stream.size > 0:
+            draw_weights(known, stream, weights, unseen, likeness)
+        looked = induct(
+            model, known, nodes, rules, scratch, depth, reached, weights, unseen, likeness, work, ends, out[b]
+        )
+    return looked
