@@ -143,6 +143,7 @@ def test_ends_and_a_discount_of_zero(tmp_path):
 
 WRONG = [
     ({"transitions": [["a", "x", "b", 1]]}, "each transition must have state, action, next state, probability"),
+    ({"transitions": [["a", "x", "b", 1, 2], 3]}, "3 is no transition; expected a row"),
     ({"transitions": {"a": {"x": 3}}}, "expected outcomes, not 3"),
     ({"transitions": {"a": 3}}, "expected states, then actions, then outcomes"),
     ({"transitions": []}, "no transitions follow|is missing"),

@@ -40,7 +40,7 @@ def read_rows(
 
     ``columns`` says what those with other names are. Raises ``FormatError`` naming file and line.
     """
-    rows = csv_rows(path)
+    rows = numbered_rows(path)
     line, names = next(rows, (1, []))
     if not names:
         raise FormatError(f"{path}, line 1: expected column names, found an empty file")
@@ -49,7 +49,7 @@ def read_rows(
     return header, _read_rows(path, header) if raw is None else raw
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and fields of every row that holds something, the column names first.
 
     Raises ``FormatError`` where the file is no CSV, not UTF-8, or a row has more or fewer fields than the first one.
@@ -109,7 +109,7 @@ class LineFinder:
 
     def __call__(self, entry: int) -> str:
         """Return ``file, line`` of an entry."""
-        line, _ = next(islice(csv_rows(self._path), entry + 1, None))
+        line, _ = next(islice(numbered_rows(self._path), entry + 1, None))
         return f"{self._path}, line {line}"
 
 
@@ -136,7 +136,7 @@ def _read_rows(path: Path, header: Header, texts: frozenset[str] = frozenset(("d
     """Read with the csv module; the columns ``texts`` are known to hold more than numbers."""
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in header.used}
     has_commas = delimiter(path) != ","
-    rows = csv_rows(path)
+    rows = numbered_rows(path)
     next(rows)
     while chunk := [fields for _, fields in islice(rows, _CHUNK)]:
         columns = list(zip(*chunk, strict=True))

@@ -99,6 +99,9 @@ def _rows(table: Any, values: Any, source: str) -> Iterator[tuple[Any, ...]]:
     """Yield the outcomes of a nested table, or of rows ``[s, a, s', p, r]``."""
     cell = _first(_first(table))
     if _is_list(table) and _is_list(_first(table)) and not _is_list(cell) and not isinstance(cell, Mapping):
+        odd = next((row for row in table if not _is_list(row)), None)
+        if odd is not None:
+            raise FormatError(f"{source}: {odd!r:.60} is no transition; expected a row [s, a, s', p, r]")
         yield from (tuple(row) for row in table)
         return
     for state, actions in _items(table, source):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tailwise.errors import FormatError
-from tailwise.formats.csv_rows import csv_rows
+from tailwise.formats.csv_rows import numbered_rows
 from tailwise.formats.list_columns import Bools, number_of
 
 FILE_NAME = "domains_info.csv"
@@ -68,7 +68,7 @@ def find_info(path: Path) -> Info | None:
 def _look_up(listing: Path, path: Path) -> Info | None:
     if listing.stat().st_size > _LARGEST:
         raise FormatError(f"{listing}, line 1: the list is larger than {_LARGEST} bytes")
-    rows = csv_rows(listing)
+    rows = numbered_rows(listing)
     line, names = next(rows, (1, []))
     header = [name.strip().lower() for name in names]
     missing = [name for name in ("domain", "initstate", "discount") if name not in header]
