@@ -71,7 +71,7 @@ def test_a_strangers_planner_is_played_as_the_policy_that_it_follows(threads, re
     played = evaluate(mdp, Stranger(mdp), episodes=30, seed=2, threads=threads, reuse=reuse)
     assert np.array_equal(played.costs, expected.costs)
     assert played.decisions.shape == (30, mdp.horizon, 2)
-    assert compare(played, expected, beta=0.5).equal == 30
+    assert compare(played, expected, 0.5).equal == 30
 
 
 @pytest.mark.parametrize("reuse", [True, False])
