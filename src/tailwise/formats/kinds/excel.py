@@ -16,8 +16,9 @@ def read_excel(path: Path, **options: Any) -> TabularMDP:
     """Transition list, first sheet of an Excel workbook (openpyxl)."""
     excel: Any = require("openpyxl", "excel", f"reading {path}")
     try:
-        sheet = excel.load_workbook(path, read_only=True, data_only=True).worksheets[0]
-        rows = [(k, cells) for k, cells in enumerate(sheet.iter_rows(values_only=True), 1)]
+        with path.open("rb") as file:
+            sheet = excel.load_workbook(file, read_only=True, data_only=True).worksheets[0]
+            rows = list(enumerate(sheet.iter_rows(values_only=True), 1))
     except Exception as error:  # openpyxl raises many types
         raise FormatError(f"{path}: not a readable workbook: {str(error)[:200]}") from None
     rows = [(k, cells) for k, cells in rows if any(cell is not None for cell in cells)]
