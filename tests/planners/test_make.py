@@ -301,3 +301,11 @@ def test_conditions_by_name(text):
 def test_conditions_that_are_none(text):
     with pytest.raises(OptionError, match="must be"):
         until.from_text(text)
+
+
+def test_beta_stands_for_an_erm():
+    mdp = domains.make("mdp-4")
+    assert make_planner(mdp, beta=0.5).plan().action == make_planner(mdp, 0.5).plan().action
+    for given in ({}, {"objective": 0.5, "beta": 0.5}):
+        with pytest.raises(OptionError, match="once"):
+            make_planner(mdp, **given)

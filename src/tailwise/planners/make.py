@@ -30,7 +30,13 @@ _ROOM = ("max_nodes", "max_memory")  # options of "auto" itself: a planner that 
 
 
 def make_planner(
-    model: Any, objective: Objective | float, *, kind: str = "auto", seed: Seed = None, **options: Any
+    model: Any,
+    objective: Objective | float | None = None,
+    *,
+    beta: float | None = None,
+    kind: str = "auto",
+    seed: Seed = None,
+    **options: Any,
 ) -> FullPlanner:
     """Build a planner by name, or the one that suits the model and the objective.
 
@@ -40,6 +46,8 @@ def make_planner(
         The problem.
     objective : Objective or float
         What is wanted of the total, as ``CVaR(0.95)``; a number is the beta of ``ERM(beta)``.
+    beta : float, optional
+        The beta of ``ERM(beta)``, in place of an objective.
     kind : str, default "auto"
         A name of :func:`tailwise.planners.list_planners`, or ``package.module:Class``; "auto" takes the first kind
         that suits. Its plans say which was taken, and why.
@@ -61,7 +69,8 @@ def make_planner(
     UnknownNameError
         If there is no such kind.
     OptionError
-        If the kind has no such option, its value is out of range, or it does not pursue such an objective.
+        If the kind has no such option, its value is out of range, it does not pursue such an objective, or not exactly
+        one of ``objective`` and ``beta`` is given.
     ModelError
         If the kind needs a model that lists its outcomes, and this one does not.
 
@@ -74,7 +83,9 @@ def make_planner(
     >>> make_planner(domains.make("mdp-4"), 0.5, kind="uct", seed=0, bonus=3.0).plan(iterations=2000).label
     'risky'
     """
-    wanted = as_objective(objective)
+    if (objective is None) == (beta is None):
+        raise OptionError("say what is wanted, once: objective=, or beta= for an ERM")
+    wanted = as_objective(objective if beta is None else beta)
     if kind == "auto":
         found, reason = choose_kind(model, wanted, options)
         options = {name: value for name, value in options.items() if found.takes(name) or name not in _ROOM}
