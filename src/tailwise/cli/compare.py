@@ -59,6 +59,7 @@ def register(app: typer.Typer) -> None:
         """Play several planners against the same luck and compare their risks."""
         from tailwise.evaluation import compare
         from tailwise.models import TabularMDP
+        from tailwise.planners import Planner
         from tailwise.risk.objectives import ERM
 
         output.check()
@@ -72,7 +73,7 @@ def register(app: typer.Typer) -> None:
         if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
             raise OptionError(f"--integrate works on tables only, and with --beta; not on {model.model} for this")
         players = _players(problem, objective, names, bonus)
-        wanted = [(name, n) for name, p in players.items() for n in (sizes if hasattr(p, "plan") else [None])]
+        wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]
         runs: list[_Run] = []
         with followed(True, "playing", episodes * len(wanted)) as tick:
             for index, (name, n) in enumerate(wanted):

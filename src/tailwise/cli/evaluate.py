@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
         from tailwise.cli.models import build_planner
         from tailwise.evaluation import evaluate
+        from tailwise.planners import Planner
         from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
         output.check()
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
         problem = model.load()
         player = build_planner(problem, objective, planner, bonus=bonus)
         kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
-        searches = not hasattr(player, "fixed_policy") and hasattr(player, "plan")
+        searches = not hasattr(player, "fixed_policy") and isinstance(player, Planner)
         if iterations is None and seconds is None and searches:
             iterations = DEFAULT_ITERATIONS
         how: dict[str, Any] = {
