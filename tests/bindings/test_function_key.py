@@ -69,8 +69,8 @@ def test_what_changed_since_has_another_key(monkeypatch):
 @pytest.mark.compiled
 def test_a_domain_made_twice_is_compiled_once_and_other_options_give_other_numbers(monkeypatch):
     compiled = []
-    compile_one = compiled_adapters._compile
-    monkeypatch.setattr(compiled_adapters, "_compile", lambda *given: compiled.append(1) or compile_one(*given))
+    compile_one = compiled_adapters._user_functions
+    monkeypatch.setattr(compiled_adapters, "_user_functions", lambda *given: compiled.append(1) or compile_one(*given))
     monkeypatch.setattr(compiled_adapters, "_COMPILED", {})
 
     def plan(**options):
