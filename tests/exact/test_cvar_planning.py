@@ -111,7 +111,7 @@ def test_on_a_grid_exceedance_is_bounded_for_the_plan_as_it_is_followed(sense):
     below = 0
     for seed in range(8):
         mdp = random_table(seed, horizon=5, sense=sense, ends=seed % 2 == 1)
-        budget = float(np.median(solve(mdp, CVaR(0.5)).totals))
+        budget = float(np.median(solve(mdp, CVaR(0.5)).distribution().costs))
         limit = float(mdp.signed(budget))
         graph = GridTotals.spaced(mdp, 0.6)
         bound, chosen = graph.minimise_upward(lambda totals, x=limit: (totals > x + 1e-9).astype(float))

@@ -488,7 +488,7 @@ def test_other_ways_to_stop():
 def test_a_plan_says_what_it_knows():
     plan = BoundedRtdp(domains.make("mdp-4"), 0.5, seed=0).plan()
     assert plan.is_bounded
-    assert "take safe (proven best): ERM in [" in str(plan)
+    assert "Take safe (proven best): ERM at beta 0.5 is in " in str(plan)
     row = plan.row("safe")
     assert row.interval == (row.lower, row.upper)
     assert row.lower <= row.erm <= row.upper

@@ -143,5 +143,6 @@ def test_results_show_themselves_as_tables_of_text():
     assert "*b*" in results[0]._repr_html_()
     bounded = BoundedRtdp(mdp, 0.5, seed=0).plan(iterations=1)
     assert "ERM is in" in bounded._repr_html_()
-    assert f">{bounded.rows[0].erm:.5g}<" not in bounded._repr_html_()  # the middle of its bounds
+    row = bounded.rows[0]
+    assert f"{row.lower:.5g} to {row.upper:.5g}" in bounded._repr_html_()  # and not the middle of its bounds
     assert results[-1].violations[0].where in results[-1]._repr_html_()

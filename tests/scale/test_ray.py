@@ -14,7 +14,7 @@ ray = pytest.importorskip("ray")
 psutil = pytest.importorskip("psutil")
 
 import small_tables  # noqa: E402
-from tailwise import AccMcts, ErmMcts, Simulator, domains, evaluate, make_planner, scale  # noqa: E402
+from tailwise import AccMcts, CVaR, ErmMcts, Simulator, domains, evaluate, make_planner, scale  # noqa: E402
 from tailwise.cli.app import app  # noqa: E402
 from tailwise.errors import ModelError, OptionError, SimulatorError, WorkersLostError  # noqa: E402
 from tailwise.reproduction import Settings, convergence_study, reproduce  # noqa: E402
@@ -146,7 +146,7 @@ def test_evaluations_are_those_of_one_process(cluster):
 def test_planners_of_every_kind_travel():
     mdp = domains.make("mdp-4")
     for kind in ("auto", "bounded", "learned", "acc-mcts", "cvar-mcts", "distributional"):
-        planner = make_planner(mdp, 0.5, kind=kind)
+        planner = make_planner(mdp, CVaR(0.9) if kind == "cvar-mcts" else 0.5, kind=kind)
         limits = {} if kind == "auto" else {"iterations": 40}
         local = evaluate(mdp, planner, episodes=3, seed=3, **limits)
         assert evaluate(mdp, unpacked(packed(planner)), episodes=3, seed=3, **limits).costs.tolist() == (

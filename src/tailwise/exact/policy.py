@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._plain import plain
 from tailwise._shown import Shown
-from tailwise.errors import OptionError, StateError
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.exact.sweeps import TIE_TOLERANCE, Sweeps, row_ends, row_tails
@@ -349,7 +349,7 @@ class Policy(Shown):
     def _law_after(self, action: int) -> ReturnDistribution | None:
         try:
             return self.distribution(action)
-        except (OptionError, StateError):  # left out; or a state without an action lies ahead
+        except (OptionError, StateError, ModelError):  # left out; or a state without an action lies ahead
             return None
 
     def _value_of(self, law: ReturnDistribution) -> float:

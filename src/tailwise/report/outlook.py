@@ -30,7 +30,6 @@ EXACT = (
     "Exact: the action now, and then the policy that is optimal for the same objective, by a forward pass over all "
     "totals."
 )
-OPTIMAL = "Played: episodes that begin with the action and then follow the policy of least ERM."
 PLAYED = "Played: episodes that begin with the action and then follow what is certain to be good."
 LEARNED = (
     "Learned: the law of the whole episode's total, with the action now and then what is best for the same aim, in the "
@@ -111,7 +110,7 @@ def outlook(plan: Plan, table: TabularMDP | None, solution: Policy | None) -> Ou
             return Outlook(laws, EXACT, True)
     if any(row.distribution for row in plan.rows):
         return Outlook(known, LEARNED, False)
-    return Outlook(known, OPTIMAL if plan.is_exact else PLAYED if plan.is_bounded else SAMPLED, False)
+    return Outlook(known, PLAYED if plan.is_bounded else SAMPLED, False)
 
 
 def known_totals(plan: Plan) -> list[Measures | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from tailwise._csr import Ints, ranges
 from tailwise.models import TabularMDP
 from tailwise.search.learned.counts import OUTCOMES, PAIRS, find_node
 
-if TYPE_CHECKING:
-    from tailwise.search.learned.driver import Floats, LearnedSearch
+Floats: TypeAlias = NDArray[np.float64]
+LearnedSearch: TypeAlias = Any  # of driver.py, which imports this module
 
 
 @dataclass(frozen=True, eq=False)
