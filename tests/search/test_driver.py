@@ -235,7 +235,7 @@ def test_a_tree_with_many_outcomes_per_action():
 
 def test_plan_reads_well():
     plan = ErmMcts(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=200)
-    assert "take" in str(plan)
+    assert "Take safe" in str(plan)
     assert "beta 0.5" in str(plan)
     assert plan.row("safe") is plan.rows[1]
     with pytest.raises(LookupError, match="nowhere"):
