@@ -69,7 +69,7 @@ class AccMcts(UtilitySearch):
     >>> from tailwise import AccMcts, domains
     >>> search = AccMcts(domains.make("mdp-4"), beta=0.5, seed=0)
     >>> plan = search.plan(iterations=2000)
-    >>> plan.label, plan.utility.endswith("rescaled"), 1.5 < plan.certainty_equivalent < 3.0
+    >>> plan.label, plan.aim.endswith("rescaled"), 1.5 < plan.certainty_equivalent < 3.0
     ('safe', True, True)
     >>> search.advance(plan.action, state=1)
     >>> search.step, search.accrued

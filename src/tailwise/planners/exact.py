@@ -54,7 +54,7 @@ class ExactPlanner(PolicyMixin):
     >>> from tailwise import ExactPlanner, domains
     >>> plan = ExactPlanner(domains.make("mdp-4"), 0.5).plan()
     >>> plan.label, round(plan.value, 9), round(plan.row("safe").mean, 6)
-    ('safe', 1.779207373, 1.665)
+    ('safe', 1.779207373, 1.753463)
     """
 
     def __init__(

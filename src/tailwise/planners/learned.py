@@ -50,7 +50,7 @@ class LearnedModelSearch(LearnedSearch):
     --------
     >>> from tailwise import LearnedModelSearch, domains
     >>> search = LearnedModelSearch(domains.make("grid-mdp"), beta=0.1, seed=0)
-    >>> plan = search.plan(iterations=2000)
+    >>> plan = search.plan(iterations=5000)
     >>> plan.label, abs(plan.value - 9.71) < 1, plan.probability_best > 0.5
     ('right', True, True)
     >>> search.advance(plan.action, state=13)
