@@ -288,3 +288,21 @@ def test_ctrl_c_ends_the_command(monkeypatch):
     assert result.exit_code == 0
     assert opened
     assert opened[0] in result.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize("depth", [65, 100_000])
+def test_a_request_that_is_nested_too_deeply_is_refused_in_one_line(depth, caplog):
+    with served(domains.make("mdp-4"), iterations=10) as server:
+        body = b"[" * depth + b"]" * depth
+        request = urllib.request.Request(
+            f"{server.address}_dash-update-component", body, {"Content-Type": "application/json"}
+        )
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request)
+        assert refused.value.code == 400
+        assert b"nested too deeply" in refused.value.read()
+        large = urllib.request.Request(request.full_url, b" " * 2**24 + b"{}", {"Content-Type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(large)
+        assert refused.value.code == 413
+    assert "Traceback" not in caplog.text

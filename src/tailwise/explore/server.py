@@ -19,6 +19,7 @@ from tailwise.errors import RunError, require
 from tailwise.explore.session import Session
 from tailwise.models.simulator import model_name
 
+_MOST_BYTES, _MOST_DEPTH = 2**24, 64  # of a request
 _HOST = "127.0.0.1"
 
 
@@ -131,6 +132,20 @@ class PageServer:
         self.session.wait(5.0)
 
 
+def _is_shallow(request: Any) -> bool:
+    """Whether a request's JSON is no deeper than the page's own requests are."""
+    try:
+        level = [request.get_json(silent=True)]
+    except RecursionError:
+        return False
+    for _ in range(_MOST_DEPTH):
+        holders = [value for value in level if isinstance(value, (dict, list))]
+        level = [item for value in holders for item in (value.values() if isinstance(value, dict) else value)]
+        if not level:
+            return True
+    return False
+
+
 def page_app(session: Session, token: str, port: int) -> Any:
     """Return the Dash application of a session, which answers under ``/token/`` at this machine's ``port`` alone."""
     import dash
@@ -139,6 +154,7 @@ def page_app(session: Session, token: str, port: int) -> Any:
     from tailwise.explore import callbacks, layout
 
     server = flask.Flask("tailwise.explore")
+    server.config["MAX_CONTENT_LENGTH"] = _MOST_BYTES
     hosts = {f"{name}:{port}" for name in (_HOST, "localhost")}
 
     @server.before_request
@@ -147,6 +163,8 @@ def page_app(session: Session, token: str, port: int) -> Any:
         given = flask.request.path.split("/")[1]
         if flask.request.host not in hosts or not secrets.compare_digest(given.encode(), token.encode()):
             return flask.Response("403: use the address that tailwise explore has printed", 403, mimetype="text/plain")
+        if flask.request.is_json and not _is_shallow(flask.request):
+            return flask.Response("400: the request is nested too deeply", 400, mimetype="text/plain")
         return None
 
     app = dash.Dash(
