@@ -299,10 +299,7 @@ def test_a_request_that_is_nested_too_deeply_is_refused_in_one_line(depth, caplo
         )
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request)
-        assert refused.value.code == 400
-        assert b"nested too deeply" in refused.value.read()
-        large = urllib.request.Request(request.full_url, b" " * 2**24 + b"{}", {"Content-Type": "application/json"})
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(large)
-        assert refused.value.code == 413
+        with refused.value as answer:
+            assert answer.code == 400
+            assert b"nested too deeply" in answer.read()
     assert "Traceback" not in caplog.text
