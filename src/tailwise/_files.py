@@ -21,7 +21,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from tailwise.errors import FormatError, TailwiseError
 PART = ".part"
 _BLOCK = 1 << 20
 _SEAL = 65  # digits of a SHA-256, and a line feed
+T = TypeVar("T")
 _DTYPE = re.compile(r"[<|][biufcSU]\d{1,9}\Z")
 
 
@@ -41,7 +42,7 @@ class Record(NamedTuple):
     arrays: Sequence[NDArray[Any]]
 
 
-def write_whole(path: Path, parts: Iterable[Any]) -> None:
+def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file of the bytes of ``parts`` so that it is there as a whole or not at all, also after a power cut.
 
     What was there before stays until all is written.
@@ -94,13 +95,13 @@ def _literal(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
-def record_parts(kind: str, version: int, record: Record) -> list[Any]:
+def record_parts(kind: str, version: int, record: Record) -> list[bytes | memoryview]:
     """Return the bytes of a container, in parts."""
     arrays = [np.asarray(array, order="C") for array in record.arrays]
     arrays = [array.astype(array.dtype.newbyteorder("<"), copy=False) for array in arrays]
     shapes = [[array.dtype.str, list(array.shape)] for array in arrays]
     header = json.dumps({"content": record.content, "arrays": shapes}, separators=(",", ":"))
-    parts: list[Any] = [f"tailwise {kind} {version}\n{header}\n".encode("ascii")]
+    parts: list[bytes | memoryview] = [f"tailwise {kind} {version}\n{header}\n".encode("ascii")]
     parts += [array.reshape(-1).view(np.uint8).data for array in arrays if array.nbytes]
     digest = hashlib.sha256()
     for part in parts:
@@ -162,8 +163,7 @@ def _read(path: Path, file: BinaryIO, kind: str, version: int) -> Record:
     if file.read(_SEAL + 1) != f"{digest.hexdigest()}\n".encode():
         raise FormatError(f"{path}: its checksum is wrong: the {kind} was cut off or damaged; use another copy")
     file.seek(begun)
-    found: Record = checked(path, kind, lambda: _parsed(file, size))
-    return found
+    return checked(path, kind, lambda: _parsed(file, size))
 
 
 def _parsed(file: BinaryIO, size: int) -> Record:
@@ -185,7 +185,7 @@ def _parsed(file: BinaryIO, size: int) -> Record:
     return Record(header["content"], arrays)
 
 
-def checked(path: Path, kind: str, read: Callable[[], Any]) -> Any:
+def checked(path: Path, kind: str, read: Callable[[], T]) -> T:
     """Return what ``read`` makes of the content of a container, or say that it makes no sense."""
     try:
         return read()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -24,7 +24,7 @@ class NoKeyError(Exception):
     """Raised where a function depends on something that may change unseen."""
 
 
-def function_key(function: Any, *, arrays: bool = True) -> tuple[Any, ...]:
+def function_key(function: Any, *, arrays: bool = True) -> tuple[Hashable, ...]:
     """Return the key of a function: hashable, equal in one process for functions that compile to the same.
 
     Parameters
@@ -60,7 +60,7 @@ def code_digest(function: Any, bodies: Callable[[Any], list[Any]]) -> str:
     return _digest(_Keys(strict=False, scopes=True, bodies=bodies).of(function))
 
 
-def _digest(key: tuple[Any, ...]) -> str:
+def _digest(key: tuple[Hashable, ...]) -> str:
     return hashlib.sha256(repr(key).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
@@ -73,7 +73,7 @@ class _Keys:
         self._strict, self._scopes, self._arrays, self._bodies = strict, scopes, arrays, bodies
         self._seen: dict[int, int] = {}  # functions may call each other in circles
 
-    def of(self, value: Any) -> tuple[Any, ...]:
+    def of(self, value: Any) -> tuple[Hashable, ...]:
         kind = type(value)
         if isinstance(value, _PLAIN):
             return self._name(kind), repr(value)  # of numbers the repr is exact, and tells 0.0 from -0.0
@@ -105,12 +105,12 @@ class _Keys:
         fields = getattr(value, "__annotations__", None) if isinstance(value, type) else None
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}", fields
 
-    def _code(self, code: CodeType) -> tuple[Any, ...]:
+    def _code(self, code: CodeType) -> tuple[Hashable, ...]:
         texts = code.co_code.hex(), code.co_exceptiontable.hex(), code.co_names, code.co_varnames, code.co_flags
         counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_freevars
         return (*texts, *counts, self.of(code.co_consts))
 
-    def _function(self, value: FunctionType, options: str) -> tuple[Any, ...]:
+    def _function(self, value: FunctionType, options: str) -> tuple[Hashable, ...]:
         if id(value) in self._seen:
             return "function", self._seen[id(value)]
         self._seen[id(value)] = len(self._seen)
@@ -119,9 +119,9 @@ class _Keys:
         outer = self._named(value.__globals__, names(value.__code__)) if self._scopes else ()
         return "function", options, self._code(value.__code__), self.of(parts), outer
 
-    def _named(self, scope: dict[str, Any], wanted: set[str]) -> tuple[Any, ...]:
+    def _named(self, scope: dict[str, Any], wanted: set[str]) -> tuple[Hashable, ...]:
         """Keys of what a function may name in a scope, and in modules there that are no library's."""
-        found: list[Any] = []
+        found: list[Hashable] = []
         for name in sorted(wanted & scope.keys()):
             value = scope[name]
             if isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in _LIBRARIES:
@@ -132,7 +132,7 @@ class _Keys:
                 found.append((name, self.of(value)))
         return tuple(found)
 
-    def _object(self, value: Any) -> tuple[Any, ...]:
+    def _object(self, value: Any) -> tuple[Hashable, ...]:
         """Of an object that can be called the code and the attributes, of any other the class."""
         if isinstance(value, functools.partial):
             return "partial", self.of(value.func), self.of(value.args), self.of(tuple(sorted(value.keywords.items())))
@@ -143,7 +143,7 @@ class _Keys:
         self._seen[id(value)] = len(self._seen)
         return self._name(type(value)), self.of(type(value).__call__), self._attributes(value)
 
-    def _attributes(self, owner: Any) -> tuple[Any, ...]:
+    def _attributes(self, owner: Any) -> tuple[Hashable, ...]:
         return tuple((name, self.of(value)) for name, value in sorted(getattr(owner, "__dict__", {}).items()))
 
 

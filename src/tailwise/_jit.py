@@ -11,7 +11,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from numba import config, njit, types
 from numba.core import cgutils
@@ -19,6 +19,10 @@ from numba.extending import intrinsic, overload
 
 from tailwise._function_key import code_digest
 
+if TYPE_CHECKING:
+    from llvmlite import ir
+
+T = TypeVar("T")
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
 
@@ -99,7 +103,7 @@ def kernel_for(function: Kernel, *kinds: type) -> Kernel:
         return function
     named = [(kind.__module__, kind.__qualname__, getattr(kind, "__annotations__", None)) for kind in kinds]
 
-    def bodies(value: Any) -> list[Any]:
+    def bodies(value: Any) -> list[Kernel]:
         return [value.body(kind) for kind in kinds] if isinstance(value, ChosenByKind) else []
 
     code = code_digest(function, bodies)
@@ -125,7 +129,7 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 if config.DISABLE_JIT:
 
-    def borrowed(value: Any) -> Any:
+    def borrowed(value: T) -> T:
         """Return ``value``; see the compiled form."""
         return value
 
@@ -140,7 +144,7 @@ else:
         at its top, and what it passes on is no longer counted. A borrowed array must not be returned.
         """
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> ir.Value:
             return _without_owner(context, builder, signature.args[0], args[0])
 
         return value(value), codegen

@@ -18,12 +18,12 @@ class _Package(ModuleType):
         super().__setattr__(name, getattr(value, name, value) if is_own else value)
 
 
-def lazy(package: str) -> Callable[[str], Any]:
+def lazy(package: str) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a package: what it imports for type checkers is where its names are."""
     homes: dict[str, str] = {}
     sys.modules[package].__class__ = _Package
 
-    def get(name: str) -> Any:
+    def get(name: str) -> object:
         if not homes:
             spec: Any = sys.modules[package].__spec__
             for node in ast.walk(ast.parse(spec.loader.get_source(package))):

@@ -6,15 +6,16 @@ packs small arrays closely; these have a line of their own on either side.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Item = TypeVar("Item", bound=np.generic)
 _GUARD = 8  # items of 8 bytes: a line
 
 
-def apart(dtype: Any, *sizes: int) -> list[NDArray[Any]]:
+def apart(dtype: type[Item], *sizes: int) -> list[NDArray[Item]]:
     """Return zeros of these sizes, of a type of 8 bytes: neighbours of each other, but of nothing else."""
     buffer = np.zeros(sum(sizes) + 2 * _GUARD, dtype)
     found, first = [], _GUARD

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from types import ModuleType
 
 
-def report_layer(module: str) -> Any:
+def report_layer(module: str) -> ModuleType:
     """Return a module of ``tailwise.report``, for what stands below it."""
     return importlib.import_module(f"tailwise.report.{module}")
 

@@ -15,9 +15,11 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+
+from tailwise._plain import Json
 
 _PLAIN = (type(None), bool, int, float, str)
 _LISTS = {"tuple": tuple, "list": list, "set": set, "frozenset": frozenset}
@@ -25,13 +27,15 @@ _NAMES: dict[type, str] = {kind: name for name, kind in _LISTS.items()}
 _NUMBERS = "biufcSU"  # kinds of arrays that are their bytes
 
 Arrays = list[Any]
+Leaf: TypeAlias = np.ndarray[Any, Any] | np.generic | bool | int | float
+T = TypeVar("T")
 
 
 class CannotPackError(Exception):
     """Raised where a value holds what cannot be said; the message names it."""
 
 
-def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = None) -> Any:
+def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = None) -> Json:
     """Turn ``value`` into what JSON can say; arrays are appended to ``arrays``.
 
     Parameters
@@ -51,7 +55,8 @@ def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = N
     """
     kind = type(value)
     if kind in _PLAIN:
-        return value
+        plain: Json = value
+        return plain
     if kind in _NAMES:
         items = [pack(item, arrays, instead=instead) for item in value]
         if kind in (set, frozenset) and not _is_ordered(value):
@@ -170,7 +175,7 @@ def find_class(name: str) -> type:
     raise LookupError(f"there is no class {path} in module {module}, or that module is not imported yet")
 
 
-def leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Leaf]:
     """Yield the arrays and numbers in nested (named) tuples, in order."""
     if isinstance(value, tuple):
         for item in value:
@@ -179,7 +184,7 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def refilled(like: Any, values: Iterator[Any]) -> Any:
+def refilled(like: Any, values: Iterator[Leaf]) -> Any:
     """Return nested tuples built as ``like``, their leaves taken from ``values``; arrays may be longer or shorter.
 
     Raises
@@ -190,7 +195,7 @@ def refilled(like: Any, values: Iterator[Any]) -> Any:
     if isinstance(like, tuple):
         items = [refilled(item, values) for item in like]
         return type(like)(*items) if hasattr(like, "_fields") else tuple(items)
-    value = next(values)
+    value: Any = next(values)
     is_array = isinstance(like, np.ndarray)
     if type(value) is not type(like) or (is_array and (value.dtype, value.ndim) != (like.dtype, like.ndim)):
         raise ValueError(f"{value!r} in the place of {like!r}")

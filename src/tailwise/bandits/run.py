@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._plain import Result, plain
+from tailwise._plain import JsonObject, Result, plain
 from tailwise._validate import choice, integer, real
 from tailwise.bandits.algorithms import BanditAlgorithm
 from tailwise.bandits.arms import Bandit
@@ -130,7 +130,7 @@ class BanditRun(Result):
         scaled = self.errors(estimator) * self.checkpoints ** (1.0 - real(eta, "eta"))
         return (scaled >= far).mean(axis=0), (scaled <= -far).mean(axis=0)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the means over the replications at each checkpoint, as plain values ready for ``json.dumps``.
 
         Returns

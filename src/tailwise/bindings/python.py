@@ -73,7 +73,7 @@ class PythonInterface(SimulatorInterface):
             (lambda value: float(0.0 + value)) if model.sense == "cost" else (lambda value: float(0.0 - value))
         )
         self._step = self._with_step_index(model)
-        self._terminal = own_method(model, "terminal_cost")
+        self._terminal: Any = own_method(model, "terminal_cost")
         self._connect([self._reachable(call) for call in (self._count, self._take, self._roll)], new_store(1, 1))
 
     def _reachable(self, function: Callable[[int, int, int], None]) -> Any:

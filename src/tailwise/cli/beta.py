@@ -43,12 +43,11 @@ def register(app: typer.Typer) -> None:
         """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
         from tailwise.cli.models import begun_in, load_solvable
         from tailwise.evaluation import choose_beta
-        from tailwise.models import TabularMDP, tabulate
+        from tailwise.models import tabulate
 
         mdp = None
         if model is not None:
-            mdp = begun_in(load_solvable(given.Model(model, horizon, discount)), state)
-            mdp = mdp if isinstance(mdp, TabularMDP) else tabulate(mdp, progress=True)
+            mdp = tabulate(begun_in(load_solvable(given.Model(model, horizon, discount)), state), progress=True)
         choice = choose_beta(
             mdp, level=level, budget=budget, probability=probability, disaster=disaster,
             indifference=None if indifference is None else _triple(indifference), progress=True,

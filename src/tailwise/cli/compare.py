@@ -16,6 +16,7 @@ from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
     from tailwise.evaluation import Comparison, Returns, Summary
+    from tailwise.report import Document
     from tailwise.risk.objectives import Objective
 
 DEFAULT_PLANNERS = "auto,erm-mcts,acc-mcts,uct"
@@ -98,7 +99,7 @@ def register(app: typer.Typer) -> None:
         ]
         optimum = exact_optimum(problem, objective)
 
-        def report() -> Any:
+        def report() -> Document:
             from tailwise.report import comparison_report
 
             used = {"planners": ", ".join(names), "iterations": iterations, "episodes": episodes, "seed": seed}
@@ -139,7 +140,7 @@ def _players(problem: Any, objective: Objective, names: list[str], bonus: float 
     players = {}
     for name in names:
         takes_bonus = name != "auto" and find_planner(name).bonus is not None
-        built = build_planner(problem, objective, name, bonus=bonus if takes_bonus else None)
+        built: Any = build_planner(problem, objective, name, bonus=bonus if takes_bonus else None)
         players[f"auto ({built.kind})" if name == "auto" else name] = getattr(built, "fixed_policy", built)
     return players
 

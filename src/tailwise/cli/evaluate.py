@@ -11,6 +11,7 @@ from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table, sparkline
 
 if TYPE_CHECKING:
+    from tailwise.report import Document
     from tailwise.risk.objectives import Objective
 
 
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
         summary = returns.summary(objective, **vars(judging))
         optimum = exact_optimum(problem, objective)
 
-        def report() -> Any:
+        def report() -> Document:
             from tailwise.report import evaluation_report
 
             used = {"planner": kind, "why": reason or None, "iterations": iterations if searches else None}

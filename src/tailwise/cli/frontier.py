@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, say_notes, show_table
+
+if TYPE_CHECKING:
+    from tailwise.report import Document
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +47,7 @@ def register(app: typer.Typer) -> None:
             threads=threads, progress=True,
         )  # fmt: skip
 
-        def report() -> Any:
+        def report() -> Document:
             from tailwise.report import frontier_report
 
             used = {"betas": betas, "exceed": exceed, **({} if found.exact else {**limits, "seed": seed})}

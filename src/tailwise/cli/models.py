@@ -11,10 +11,13 @@ from tailwise.errors import ModelError, StateError
 
 if TYPE_CHECKING:
     from tailwise.cli.options import Model
+    from tailwise.models import Simulator, TabularMDP
+    from tailwise.models.contract import State
+    from tailwise.planners.protocol import FullPlanner
     from tailwise.risk.objectives import Objective
 
 
-def load_solvable(given: Model, beta: float | None = None) -> Any:
+def load_solvable(given: Model, beta: float | None = None) -> TabularMDP | Simulator:
     """Load a model for an exact method: a table, or a simulator that lists its outcomes."""
     from tailwise.models.simulator import lists_outcomes
 
@@ -27,7 +30,7 @@ def load_solvable(given: Model, beta: float | None = None) -> Any:
     return with_horizon(model, given, beta)
 
 
-def with_horizon(model: Any, given: Model, beta: float | None = None) -> Any:
+def with_horizon(model: TabularMDP | Simulator, given: Model, beta: float | None = None) -> TabularMDP | Simulator:
     """Return a model as it is, but a discounted table that came without a horizon with one.
 
     It is long enough for ``beta`` (for any risk measure if that is None), with an error of at most a millionth of the
@@ -45,34 +48,36 @@ def with_horizon(model: Any, given: Model, beta: float | None = None) -> Any:
     return model
 
 
-def begun_in(model: Any, state: str | None) -> Any:
+def begun_in(model: Any, state: str | None) -> TabularMDP | Simulator:
     """Return a model that begins in the state of ``--state``, or as it is."""
-    if state is None:
-        return model
-    start = find_state(model, state)
-    if hasattr(model, "with_options"):
-        return model.with_options(start=start)
-    other = copy.copy(model)
-    other.start = start
-    return other
+    begun: Any = model
+    if state is not None:
+        start = find_state(model, state)
+        if hasattr(model, "with_options"):
+            begun = model.with_options(start=start)
+        else:
+            begun = copy.copy(model)
+            begun.start = start
+    found: TabularMDP | Simulator = begun
+    return found
 
 
 def build_planner(
     model: Any, objective: Objective, kind: str, *, bonus: float | None = None, seed: int | None = None
-) -> Any:
+) -> FullPlanner:
     """Build the planner of ``--planner``, with ``--bonus`` where given."""
     from tailwise.planners import make_planner
 
     return make_planner(model, objective, kind=kind, seed=seed, **({} if bonus is None else {"bonus": bonus}))
 
 
-def find_state(model: Any, text: str | None) -> Any:
+def find_state(model: Any, text: str | None) -> State:
     """Turn the text of ``--state`` into a state of the model; None stays None (the start)."""
     if text is None:
         return None
-    if hasattr(model, "find_state"):
-        return model.find_state(text)
+    state: State
     try:
-        return ast.literal_eval(text)
+        state = model.find_state(text) if hasattr(model, "find_state") else ast.literal_eval(text)
     except (ValueError, SyntaxError):
         raise StateError(f"state {text!r} is not a Python literal such as 3 or (0, 1.5)") from None
+    return state

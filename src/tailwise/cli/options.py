@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 if TYPE_CHECKING:
+    from tailwise.models import Simulator, TabularMDP
+    from tailwise.report import Document
     from tailwise.risk.objectives import Objective
 
 
@@ -118,7 +120,7 @@ class Model:
     horizon: Horizon = None
     discount: Discount = None
 
-    def load(self, *, start: str | None = None) -> Any:
+    def load(self, *, start: str | None = None) -> TabularMDP | Simulator:
         """Read it."""
         from tailwise._progress import activity
         from tailwise.formats import load
@@ -199,14 +201,14 @@ class Output:
     def save_decision(self, plan: Any) -> None:
         """Write the report of a plan, which solves small tables to say what would change it, where one is wanted."""
 
-        def document() -> Any:
+        def document() -> Document:
             from tailwise.report import decision_report
 
             return decision_report(plan)
 
         self.save(document)
 
-    def save(self, document: Callable[[], Any]) -> None:
+    def save(self, document: Callable[[], Document]) -> None:
         """Write a report, which may take a while, where one is wanted."""
         if self.report is None:
             return
@@ -274,6 +276,6 @@ def end(result: Any) -> None:
         raise typer.Exit(130)
 
 
-def ray_speaks_aside() -> Any:
+def ray_speaks_aside() -> contextlib.AbstractContextManager[object]:
     """Return a context in which what Ray prints of lost workers goes to standard error: standard output is ours."""
     return contextlib.redirect_stdout(sys.stderr)

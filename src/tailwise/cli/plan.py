@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
             planner = "tree"
         objective, condition = aim.objective(), None if until is None else from_text(until)
         problem = model.load()
-        search = build_planner(problem, objective, planner, bonus=bonus, seed=seed)
+        search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed)
         search.reset(find_state(problem, state), step)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
@@ -126,7 +126,7 @@ def _show_other(result: Any) -> None:
         say(str(result))
         return
     say(f"Take {getattr(result, 'label', result.action)}.", "bold green")
-    found = plain(result)
+    found: Any = plain(result)
     rows = found.get("rows") if isinstance(found, dict) else None
     if rows:
         columns = [name for name, cell in rows[0].items() if not isinstance(cell, (list, dict))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike
 from tailwise.errors import ModelError
 from tailwise.models import Outcome
 
-Move = Callable[[Any, int, int], tuple[Any, float, bool]]
-Step = Callable[[Any, int, np.random.Generator], tuple[Any, float, bool]]
+S = TypeVar("S")
+Move: TypeAlias = Callable[[S, int, int], tuple[S, float, bool]]
+Step: TypeAlias = Callable[[S, int, np.random.Generator], tuple[S, float, bool]]
 
 
 def from_noise(
-    laws: ArrayLike, row_of: Callable[[Any], int], move: Move
-) -> tuple[Step, Callable[[Any, int], list[Outcome]]]:
+    laws: ArrayLike, row_of: Callable[[S], int], move: Move[S]
+) -> tuple[Step[S], Callable[[S, int], list[Outcome]]]:
     """Return ``(step, outcomes)`` of a simulator with finite noise.
 
     Parameters
@@ -48,7 +49,7 @@ def from_noise(
     for row in range(table.shape[0]):  # the last noise that can occur takes what rounding leaves over
         cumulative[row, np.flatnonzero(table[row])[-1] :] = 1.0
 
-    def step(state: Any, action: int, rng: np.random.Generator) -> tuple[Any, float, bool]:
+    def step(state: S, action: int, rng: np.random.Generator) -> tuple[S, float, bool]:
         draw = rng.random()
         row = row_of(state)
         noise = 0
@@ -56,7 +57,7 @@ def from_noise(
             noise += 1
         return move(state, action, noise)
 
-    def outcomes(state: Any, action: int) -> list[Outcome]:
+    def outcomes(state: S, action: int) -> list[Outcome]:
         chances = table[row_of(state)]
         return [Outcome(float(chances[k]), *move(state, action, int(k))) for k in np.flatnonzero(chances)]
 

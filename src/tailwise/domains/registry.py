@@ -5,11 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise._registry import import_modules, nearest
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, UnknownNameError
+
+if TYPE_CHECKING:
+    from tailwise.models import Simulator, TabularMDP
+
+Builder: TypeAlias = "Callable[..., TabularMDP | Simulator]"
 
 
 @dataclass(frozen=True)
@@ -34,16 +39,16 @@ class Domain:
     kind: str
     summary: str
     options: tuple[str, ...]
-    build: Callable[..., Any]
+    build: Builder
 
 
 _DOMAINS: dict[str, Domain] = {}
 
 
-def register(name: str, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def register(name: str, kind: str) -> Callable[[Builder], Builder]:
     """Decorate the builder of a domain; the first line of its docstring is the summary."""
 
-    def add(build: Callable[..., Any]) -> Callable[..., Any]:
+    def add(build: Builder) -> Builder:
         options = tuple(f"{p.name}={p.default!r}" for p in inspect.signature(build).parameters.values())
         summary = (inspect.getdoc(build) or "").partition("\n")[0]
         _DOMAINS[name] = Domain(name, kind, summary, options, build)
@@ -65,7 +70,7 @@ def list_domains() -> list[Domain]:
     return [_DOMAINS[name] for name in sorted(_DOMAINS)]
 
 
-def make(name: str, **options: Any) -> Any:
+def make(name: str, **options: Any) -> TabularMDP | Simulator:
     """Build the domain called ``name``.
 
     Parameters

@@ -27,7 +27,7 @@ def connect(app: Any, session: Session) -> None:
         State("asked", "data"),
         prevent_initial_call=True,
     )
-    def ask(*values: Any) -> list[Any]:
+    def ask(*values: Any) -> list[object]:
         error, value = "", ctx.triggered[0]["value"]
         try:
             answer(session, value if ctx.triggered_id == "pressed" else ctx.triggered_id, value)
@@ -57,7 +57,7 @@ def connect(app: Any, session: Session) -> None:
         ],  # else a later tick would discard an answer that takes long
         prevent_initial_call="initial_duplicate",
     )
-    def show(time: int | None, _asked: int, seen: int) -> list[Any]:
+    def show(time: int | None, _asked: int, seen: int) -> list[object]:
         view = session.view()
         busy = bool(view.status.label)
         state = [layout.status(view), not busy, -1 if busy else 0, view.status.error or no_update]

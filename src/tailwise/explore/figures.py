@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tailwise.evaluation import Frontier
 from tailwise.explore.session import Moment
 from tailwise.report import charts
 from tailwise.report.document import Chart
 from tailwise.report.outlook import known_totals, places
-from tailwise.report.plots import plain_figure
+from tailwise.report.plots import PlainFigure, plain_figure
 
 CONFIG = {"displayModeBar": False, "displaylogo": False, "responsive": True}
 _MOST_ACTIONS = 4  # drawn; the table has them all
@@ -20,7 +18,7 @@ _LOOK = {
 }  # fmt: skip
 
 
-def of_moment(moment: Moment) -> list[tuple[str, str, dict[str, Any]]]:
+def of_moment(moment: Moment) -> list[tuple[str, str, PlainFigure]]:
     """Return (title, name, figure) of what is known of a decision: totals after the best actions, and the way there."""
     plan = moment.plan
     if plan is None:
@@ -44,7 +42,7 @@ def of_moment(moment: Moment) -> list[tuple[str, str, dict[str, Any]]]:
     return [(title, name, _figure(chart)) for title, name, chart in drawn]
 
 
-def frontier(found: Frontier, beta: float) -> dict[str, Any]:
+def frontier(found: Frontier, beta: float) -> PlainFigure:
     """Draw the plans of a frontier; the one of ``beta`` stands out."""
     figure, here = _figure(charts.frontier(found, caption="")), found.at(beta)
     name = f"{'' if here.low <= beta <= here.high else 'nearest to '}beta {beta:.4g}"
@@ -54,5 +52,5 @@ def frontier(found: Frontier, beta: float) -> dict[str, Any]:
     return figure
 
 
-def _figure(chart: Chart) -> dict[str, Any]:
+def _figure(chart: Chart) -> PlainFigure:
     return plain_figure(chart, _GREY, _LOOK, {"zeroline": False, "automargin": True})

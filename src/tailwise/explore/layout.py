@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise._text import number, span
 from tailwise.explore import figures
 from tailwise.explore.session import Session, View
 from tailwise.models.simulator import model_name
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+Children: TypeAlias = "str | list[Component]"
 
 BETA_STEPS = 20  # of the slider, in each power of ten
 LEAST_BETA, MOST_BETA = -6, 2  # powers of ten; its first position is 0
@@ -41,7 +46,7 @@ def iterations_position(iterations: int) -> int:
     return min(max(ITERATION_STEPS, round(ITERATION_STEPS * math.log10(iterations))), 6 * ITERATION_STEPS)
 
 
-def page(session: Session) -> Any:
+def page(session: Session) -> Component:
     """Return the page's fixed parts, filled with the session's settings."""
     from dash import dcc, html
 
@@ -119,7 +124,7 @@ def page(session: Session) -> Any:
     )
 
 
-def status(view: View) -> Any:
+def status(view: View) -> Children:
     """Return what the worker is at, with a bar."""
     from dash import html
 
@@ -131,7 +136,7 @@ def status(view: View) -> Any:
     return [html.Progress(**share, **{"aria-label": now.label}), f" {now.label}{known}"]
 
 
-def decision(session: Session, view: View) -> Any:
+def decision(session: Session, view: View) -> Children:
     """Return the recommendation and the table of the actions."""
     from dash import html
 
@@ -166,12 +171,12 @@ def decision(session: Session, view: View) -> Any:
     return said
 
 
-def curves(view: View) -> Any:
+def curves(view: View) -> Children:
     """Return the distributions after the actions, and how the estimates came about."""
     return [_graph(title, name, figure) for title, name, figure in figures.of_moment(view.moment)]
 
 
-def frontier(session: Session, view: View) -> Any:
+def frontier(session: Session, view: View) -> Children:
     """Return what each beta would do from the first state, or a button that finds out."""
     from dash import html
 
@@ -199,7 +204,7 @@ def frontier(session: Session, view: View) -> Any:
     return [title, html.P(" ".join(found.in_words)), _graph("", "frontier-graph", figures.frontier(found, beta)), table]
 
 
-def episode(session: Session, view: View) -> Any:
+def episode(session: Session, view: View) -> Children:
     """Return what happened so far, and what the planner thought of it."""
     from dash import html
 

@@ -12,12 +12,16 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailwise._validate import integer
 from tailwise.errors import RunError, require
 from tailwise.explore.session import Session
 from tailwise.models.simulator import model_name
+
+if TYPE_CHECKING:
+    import flask
+    from dash import Dash
 
 _MOST_BYTES, _MOST_DEPTH = 2**24, 64  # of a request
 _HOST = "127.0.0.1"
@@ -146,7 +150,7 @@ def _is_shallow(request: Any) -> bool:
     return False
 
 
-def page_app(session: Session, token: str, port: int) -> Any:
+def page_app(session: Session, token: str, port: int) -> Dash:
     """Return the Dash application of a session, which answers under ``/token/`` at this machine's ``port`` alone."""
     import dash
     import flask
@@ -158,7 +162,7 @@ def page_app(session: Session, token: str, port: int) -> Any:
     hosts = {f"{name}:{port}" for name in (_HOST, "localhost")}
 
     @server.before_request
-    def refuse() -> Any:
+    def refuse() -> flask.Response | None:
         """Answer only requests with the token, to this machine by its own name."""
         given = flask.request.path.split("/")[1]
         if flask.request.host not in hosts or not secrets.compare_digest(given.encode(), token.encode()):
@@ -177,7 +181,7 @@ def page_app(session: Session, token: str, port: int) -> Any:
     scripts = " ".join(app.csp_hashes())
 
     @server.after_request
-    def protect(response: Any) -> Any:
+    def protect(response: flask.Response) -> flask.Response:
         response.headers["Content-Security-Policy"] = (
             f"default-src 'self'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; "
             "img-src 'self' data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

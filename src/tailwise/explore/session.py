@@ -21,6 +21,7 @@ from tailwise.evaluation.environment import SimulatorEnvironment, TableEnvironme
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
+from tailwise.models.contract import Action, State
 from tailwise.models.simulator import action_label, own_method, short
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
@@ -242,18 +243,18 @@ class Session:
         ended = [worker.wait(seconds) for worker in (self._worker, self._beside)]
         return None if seconds is None else all(ended)
 
-    def find_state(self, text: str) -> Any:
+    def find_state(self, text: str) -> State:
         """Return the state that a text means, or raise ``StateError``."""
-        if text.strip() in ("", self.state_text(self.model.start)):
-            return self.model.start
-        if hasattr(self.model, "find_state"):
-            return self.model.find_state(text.strip())
+        found: State = self.model.start
+        if text.strip() in ("", self.state_text(found)):
+            return found
         try:
-            return ast.literal_eval(text)
+            found = self.model.find_state(text.strip()) if hasattr(self.model, "find_state") else ast.literal_eval(text)
         except (ValueError, SyntaxError):
             raise StateError(f"state {short(text)} is not a Python literal such as 3 or (0, 1.5)") from None
+        return found
 
-    def actions(self, state: Any) -> list[Any]:
+    def actions(self, state: Any) -> list[Action]:
         """Return the actions allowed in a state."""
         allowed = self.model.actions(state)
         return list(range(int(allowed))) if isinstance(allowed, (int, np.integer)) else list(allowed)

@@ -85,7 +85,7 @@ def delimiter(path: Path) -> str:
     return "," if "," in first else max(";\t", key=first.count) if ";" in first or "\t" in first else ","
 
 
-def open_text(path: Path) -> Any:
+def open_text(path: Path) -> io.TextIOWrapper:
     """Open a text file, compressed or not, for reading."""
     if _mark(path) in (b"\xff\xfe", b"\xfe\xff"):
         raise FormatError(f"{path}, line 1: the file is UTF-16; expected UTF-8: convert it")
@@ -97,7 +97,7 @@ def _mark(path: Path) -> bytes:
         return file.read(2)
 
 
-def _open_binary(path: Path) -> Any:
+def _open_binary(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path) if _mark(path) == b"\x1f\x8b" else path.open("rb")
 
 

@@ -24,7 +24,8 @@ from tailwise.models.contract import Sense
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Raw = Mapping[str, NDArray[Any]]
+Column = NDArray[Any]
+Raw = Mapping[str, Column]
 
 IDS = ("idstatefrom", "idaction", "idstateto")
 KNOWN = (*IDS, "idoutcome", "probability", "reward", "cost", "done")
@@ -277,7 +278,7 @@ def digest_of(raw: Raw) -> str:
     return check_columns(raw, "cost" if "cost" in raw else "reward", "", str).digest()
 
 
-def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, NDArray[Any]]:
+def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, Column]:
     """Return the outcomes of a table as columns, by name, ids from 0; ``done`` only where some outcome needs it.
 
     Raises ``FormatError`` if a transition list cannot hold the table.

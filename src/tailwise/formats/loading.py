@@ -13,7 +13,7 @@ from tailwise.formats.frames import read_frame
 from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
 from tailwise.formats.spec import is_file, parse_spec
-from tailwise.models import TabularMDP
+from tailwise.models import Simulator, TabularMDP
 
 
 def load(
@@ -24,7 +24,7 @@ def load(
     start: int | str | None = None,
     kind: str | None = None,
     **options: Any,
-) -> Any:
+) -> TabularMDP | Simulator:
     """Load a model from a file, an environment, a data frame, or by name.
 
     =============================  ======================================================================
@@ -121,17 +121,12 @@ def load(
     )
 
 
-def with_common(model: Any, common: dict[str, Any]) -> Any:
+def with_common(model: TabularMDP | Simulator, common: dict[str, Any]) -> TabularMDP | Simulator:
     """Apply the horizon, discount and start that were given to a model that is already there."""
     if not common:
         return model
     if isinstance(model, TabularMDP):
-        changed = dict(common)
-        if "start" in changed:  # a name before it is an index: 1 is the state "1" of a source that counts from 1
-            changed["start"] = model.find_state(str(changed["start"]))
-        mdp: TabularMDP = model.with_options(**changed)
-        mdp.check().raise_for_errors()
-        return mdp
+        return table_with_common(model, common)
     for name, value in common.items():
         if name == "start" and isinstance(value, str):
             raise OptionError(f"{type(model).__name__} is a simulator: its states have no labels; start= is for tables")
@@ -142,6 +137,18 @@ def with_common(model: Any, common: dict[str, Any]) -> Any:
     return model
 
 
+def table_with_common(mdp: TabularMDP, common: dict[str, Any]) -> TabularMDP:
+    """Apply the horizon, discount and start that were given to a table."""
+    changed = {name: value for name, value in common.items() if value is not None}
+    if "start" in changed:  # a name before it is an index: 1 is the state "1" of a source that counts from 1
+        changed["start"] = mdp.find_state(str(changed["start"]))
+    if not changed:
+        return mdp
+    mdp = mdp.with_options(**changed)
+    mdp.require_sound()
+    return mdp
+
+
 def _given(common: dict[str, Any]) -> dict[str, Any]:
     if common["discount"] == 0:  # only the first step counts
         common |= {"discount": 1.0, "horizon": 1}
@@ -149,7 +156,7 @@ def _given(common: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in common.items() if value is not None}
 
 
-def _read(found: Format, target: str, common: dict[str, Any], options: dict[str, Any]) -> Any:
+def _read(found: Format, target: str, common: dict[str, Any], options: dict[str, Any]) -> TabularMDP | Simulator:
     check_common(**common)
     passed = dict(common)
     rest: dict[str, Any] = {}
@@ -161,7 +168,9 @@ def _read(found: Format, target: str, common: dict[str, Any], options: dict[str,
     return with_common(model, rest)
 
 
-def _read_stream(stream: Any, named: Format | None, common: dict[str, Any], options: dict[str, Any]) -> Any:
+def _read_stream(
+    stream: Any, named: Format | None, common: dict[str, Any], options: dict[str, Any]
+) -> TabularMDP | Simulator:
     """Read an open file: from its path if it has one, else from a copy."""
     name = getattr(stream, "name", None)
     name = name if isinstance(name, str) else ""

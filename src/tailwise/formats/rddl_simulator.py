@@ -10,20 +10,22 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError, StateError
 from tailwise.formats.rddl_actions import JointAction
+from tailwise.models.contract import Sense
+from tailwise.models.simulator import Simulator
 
 State = tuple[Any, ...]
 
 _CACHED_STATES = 100_000
 
 
-class RddlSimulator:
+class RddlSimulator(Simulator):
     """A simulator of an RDDL instance; it follows the model contract. Get one from :func:`tailwise.load`.
 
     States are tuples of the state fluents' values (bool, int or float; objects by number), flattened.
@@ -57,7 +59,7 @@ class RddlSimulator:
         What the user should know.
     """
 
-    sense: Literal["reward"] = "reward"
+    sense: Sense = "reward"
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from typing import Any
 
 from tailwise._registry import import_modules
 from tailwise.errors import OptionError
-from tailwise.models import TabularMDP
+from tailwise.models import Simulator, TabularMDP
 
 COMMON = ("horizon", "discount", "start")
 """Options that every source takes."""
@@ -46,7 +46,7 @@ class Format:
     """
 
     name: str
-    read: Callable[..., Any]
+    read: Callable[..., TabularMDP | Simulator]
     write: Callable[[TabularMDP, Path], None] | None
     extensions: tuple[str, ...]
     options: tuple[str, ...] | None
@@ -59,7 +59,7 @@ _FORMATS: dict[str, Format] = {}
 
 def register_format(
     name: str,
-    read: Callable[..., Any],
+    read: Callable[..., TabularMDP | Simulator],
     *,
     extensions: Sequence[str] = (),
     write: Callable[[TabularMDP, Path], None] | None = None,

@@ -11,7 +11,7 @@ import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from tailwise.errors import OptionError, UnknownNameError
@@ -99,7 +99,10 @@ def is_file(text: str) -> bool:
         return False
 
 
-def value_of(text: str) -> Any:
+Value: TypeAlias = "bool | int | float | str | tuple[object, ...] | list[object]"
+
+
+def value_of(text: str) -> Value:
     """Return the number or truth value that ``text`` spells, or the text itself.
 
     Examples

@@ -18,7 +18,7 @@ slope 1 at the reference m. For rewards the sign of beta turns over and u is max
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from tailwise._validate import choice, real
 from tailwise.errors import OptionError, SimulatorError, StateError
-from tailwise.models.contract import LARGEST_COST, Sense
+from tailwise.models.contract import LARGEST_COST, Action, Sense, State
 from tailwise.models.simulator import (
     Simulator,
     action_label,
@@ -181,13 +181,14 @@ class AccruedView:
         self.powers = float(model.discount) ** np.arange(self.horizon + 1, dtype=np.float64)
         self._end = own_method(model, "terminal_cost")
 
-    def actions(self, state: tuple[Any, float]) -> Any:
+    def actions(self, state: tuple[State, float]) -> int | Sequence[Action]:
         """Return the actions that the model allows in a (state, accrued) pair."""
-        return self.model.actions(state[0])
+        allowed: int | Sequence[Action] = self.model.actions(state[0])
+        return allowed
 
     def step(
         self, state: tuple[Any, float], action: Any, rng: np.random.Generator, h: int
-    ) -> tuple[tuple[Any, float], float, bool]:
+    ) -> tuple[tuple[State, float], float, bool]:
         """Draw ((next state, accrued), cost, done) of step ``h``; the accrued part is in the model's own sense.
 
         The cost is 0 but for the last step, which charges the utility of the total.
@@ -210,11 +211,11 @@ class AccruedView:
         """Return the model's name of a state, with the accrued cost."""
         return f"{state_label(self.model, state[0])} (accrued {state[1]:.6g})"
 
-    def signed(self, loss: Any) -> Any:
+    def signed(self, loss: float) -> float:
         """Turn a loss into the model's own sense, or back."""
         return loss if self.sense == "cost" else 0.0 - loss
 
-    def root(self, state: Any, accrued: float) -> tuple[Any, float]:
+    def root(self, state: Any, accrued: float) -> tuple[State, float]:
         """Return the view's state for a state of the model and what was paid before it."""
         given = self.model.start if state is None else state
         return (self.model.find_state(given) if self.is_table else given), accrued

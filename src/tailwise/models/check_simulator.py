@@ -15,7 +15,7 @@ import numpy as np
 
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
-from tailwise.models.contract import SUM_TOLERANCE
+from tailwise.models.contract import SUM_TOLERANCE, Action
 from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import (
     MAX_ACTIONS,
@@ -144,7 +144,7 @@ def _play(trial: _Trial, steps: int) -> bool:
     return True
 
 
-def check_actions(trial: _Trial, state: Any, h: int) -> list[Any] | None:
+def check_actions(trial: _Trial, state: Any, h: int) -> list[Action] | None:
     """``actions`` gives a list of different ones, twice the same."""
     where = f"actions({short(state, 60)}) at step {h}"
     first, second = trial.call("actions", (state,), where), trial.call("actions", (state,), where)

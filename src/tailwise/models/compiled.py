@@ -114,7 +114,7 @@ class CompiledSimulator(Simulator):
         assert self.num_actions is not None
         return self.num_actions
 
-    def canonical(self, state: Any) -> Any:
+    def canonical(self, state: Any) -> State:
         """Return ``state`` with every field of its own plain type, or raise ``StateError``."""
         given = state if isinstance(state, tuple) else (state,)
         if isinstance(state, tuple) != self.is_tuple or len(given) != len(self.fields):

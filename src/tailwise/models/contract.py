@@ -20,6 +20,8 @@ from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 
 Sense: TypeAlias = Literal["cost", "reward"]
+State: TypeAlias = Hashable
+Action: TypeAlias = Hashable
 
 MAX_HORIZON = 10_000_000  # decisions; a search keeps a few numbers for each
 MAX_ACTIONS = 1_000_000  # in one state, of a simulator
@@ -59,7 +61,7 @@ class Model(Protocol):
     sense: Sense
     start: Any
 
-    def actions(self, state: Any) -> int | Sequence[Any]:
+    def actions(self, state: Any) -> int | Sequence[Action]:
         """Return the actions allowed in ``state``: their ids, or their number n for 0..n-1."""
         ...
 

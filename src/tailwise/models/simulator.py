@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 import inspect
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tailwise.errors import ModelError
-from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, MAX_HORIZON, Outcome, Sense, scalar_faults
+from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, MAX_HORIZON, Action, Outcome, Sense, scalar_faults
 
 _REQUIRED = {
     "actions": (1, "actions(self, state) -> int | Sequence"),
@@ -96,7 +96,7 @@ class Simulator:
     name: str = ""
     patience: float = 60.0
 
-    def actions(self, state: Any) -> int | Sequence[Any]:
+    def actions(self, state: Any) -> int | Sequence[Action]:
         """Return the actions allowed in ``state``: their ids, or their number n for 0..n-1."""
         raise NotImplementedError
 
@@ -113,9 +113,9 @@ def model_name(model: Any) -> str:
     return str(getattr(model, "name", "") or type(model).__name__)
 
 
-def own_method(model: Any, name: str) -> Any:
+def own_method(model: Any, name: str) -> Callable[..., Any] | None:
     """Return the method of that name if the model really defines it, else None."""
-    method = getattr(model, name, None)
+    method: Callable[..., Any] | None = getattr(model, name, None)
     default = getattr(Simulator, name, None)
     if default is not None and getattr(method, "__func__", None) is default:
         return None
@@ -238,7 +238,7 @@ def compared_by_identity(state: Any) -> bool:
     return type(state).__hash__ is by_default and state is not None  # of None there is only one
 
 
-def listed_actions(answer: Any) -> tuple[list[Any], str]:
+def listed_actions(answer: Any) -> tuple[list[Action], str]:
     """Return what ``actions`` gave as a list, and what is wrong with it; empty if nothing is."""
     if hasattr(answer, "low") and hasattr(answer, "high"):
         return [], (

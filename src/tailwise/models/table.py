@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ ARRAYS = {
     "next_states": np.int32, "losses": np.float64, "done": np.bool_, "step_losses": np.float64,
     "terminal_losses": np.float64,
 }  # fmt: skip
+
+Loss = TypeVar("Loss", float, Floats)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,7 +105,7 @@ class Table:
         shared[np.logical_or.reduceat(differs, first)] = np.nan
         return shared
 
-    def signed(self, loss: Any) -> Any:
+    def signed(self, loss: Loss) -> Loss:
         """Turn losses into the model's own sense, or back: costs stay, rewards are negated."""
         return loss if self.sense == "cost" else 0.0 - loss
 

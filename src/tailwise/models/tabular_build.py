@@ -311,7 +311,7 @@ def _cost_array(
     return kind, array
 
 
-def pick(costs: Any, rewards: Any) -> tuple[Sense, Any]:
+def pick(costs: Any, rewards: Any) -> tuple[Sense, ArrayLike]:
     """Return the sense and the one array that was given."""
     if (costs is None) == (rewards is None):
         raise ModelError("give either costs or rewards, " + ("not both" if costs is not None else "neither was given"))

@@ -11,6 +11,7 @@ import numpy as np
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer
 from tailwise.errors import ModelError
+from tailwise.models.contract import State
 from tailwise.models.simulator import (
     cost_fault,
     listed_actions,
@@ -69,7 +70,7 @@ def tabulated_within(simulator: Any, max_states: int) -> TabularMDP | None:
 
 def tabulate_states(
     simulator: Any, *, max_states: int = 100_000, tick: Callable[[float], None] | None = None
-) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
+) -> tuple[TabularMDP, dict[State, tuple[int, int]]]:
     """Build the same table; return it with (index, first step at which it can be reached) of each state."""
     found = _listed(simulator, integer(max_states, "max_states", low=1), tick)
     if found is None:
@@ -134,8 +135,8 @@ def ask(simulator: Any, method: str, *arguments: Any) -> list[Any]:
         else:
             listed = list(answer)
             fault = "" if listed else "it returned nothing"
-        for entry in listed if method == "outcomes" else ():
-            probability, *result = entry
+        outcomes: list[Any] = listed if method == "outcomes" else []
+        for probability, *result in outcomes:
             if not isinstance(probability, (int, float, np.integer, np.floating)):
                 fault = fault or f"the probability {short(probability)} is no number"
             fault = fault or outcome_fault(tuple(result))

@@ -6,7 +6,7 @@ plotly is imported when the first is drawn (extra ``report``). Names are escaped
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise.errors import OptionError, require
 from tailwise.evaluation import Frontier, Returns
@@ -19,13 +19,18 @@ from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan
 
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
+
+PlainFigure: TypeAlias = dict[str, Any]
+
 _THEME = {"text": "#333", "soft": "#777", "grid": "#ddd", "page": "#fff", "shade": "#f3f3f3"}
 
 
 Totals: TypeAlias = Plan | Measures | Mapping[str, Measures]
 
 
-def distribution(what: Totals, *, beta: float | None = None, level: float = 0.95) -> Any:
+def distribution(what: Totals, *, beta: float | None = None, level: float = 0.95) -> go.Figure:
     """Draw the distribution of the total: of each action of a plan, of a sample or law, or of several by name.
 
     Parameters
@@ -61,13 +66,13 @@ def distribution(what: Totals, *, beta: float | None = None, level: float = 0.95
     return figure(charts.histograms(parts, beta=aversion, level=level, caption="", xlabel=f"total {sense}"))
 
 
-def exceedance(what: Totals) -> Any:
+def exceedance(what: Totals) -> go.Figure:
     """Draw the probability of doing worse than each total, on a logarithmic scale; ``what`` as for `distribution`."""
     parts, sense, _ = _parts(what)
     return figure(charts.exceedances(parts, caption="", sense=sense))
 
 
-def convergence(plan: Plan) -> Any:
+def convergence(plan: Plan) -> go.Figure:
     """Draw how the ERM of each action and its share of the visits evolved.
 
     Parameters
@@ -86,12 +91,12 @@ def convergence(plan: Plan) -> Any:
     return figure(charts.convergence([row.label for row in plan.rows], trajectory, caption=""))
 
 
-def frontier(found: Frontier) -> Any:
+def frontier(found: Frontier) -> go.Figure:
     """Draw the plans of :func:`tailwise.frontier` by their mean and their CVaR at 95 %."""
     return figure(charts.frontier(found, caption=""))
 
 
-def policy(solution: Policy, step: int = 0) -> Any:
+def policy(solution: Policy, step: int = 0) -> go.Figure:
     """Draw the optimal action of each state.
 
     States whose names are pairs, such as ``(3,0)``, are cells of a grid, at ``step``, coloured by the ERM to come; the
@@ -115,7 +120,7 @@ def policy(solution: Policy, step: int = 0) -> Any:
     return figure(policy_chart(solution, step))
 
 
-def tree(what: Plan | NodeView | Policy, *, most: int = trees.MOST_PARTS) -> Any:
+def tree(what: Plan | NodeView | Policy, *, most: int = trees.MOST_PARTS) -> go.Figure:
     """Draw a tree to go down into by clicking: one that was searched, or what may happen on a table.
 
     Parameters
@@ -137,7 +142,7 @@ def tree(what: Plan | NodeView | Policy, *, most: int = trees.MOST_PARTS) -> Any
     return figure(trees.search_tree(getattr(shown, "root", shown), most=most)[0])
 
 
-def figure(chart: Chart) -> Any:
+def figure(chart: Chart) -> go.Figure:
     """Return a chart of a report as a plotly figure in light colours."""
     graph_objects = require("plotly.graph_objects", "report", "drawing a plot")
     axes = {"gridcolor": _THEME["grid"], "zerolinecolor": _THEME["grid"], "automargin": True}
@@ -151,7 +156,7 @@ def figure(chart: Chart) -> Any:
 
 def plain_figure(
     chart: Chart, colours: Mapping[str, str], look: Mapping[str, Any], axis: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> PlainFigure:
     """Return a chart as plotly's plain data, with its colours that follow a page, and the look of that page."""
     data, layout = _coloured([list(chart.traces), chart.layout], colours)
     layout = {key: {**axis, **value} if key[1:].startswith("axis") else value for key, value in layout.items()}

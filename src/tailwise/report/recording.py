@@ -91,7 +91,7 @@ def recorded_plan(
         raise OptionError("a recorded plan needs a limit: iterations=, seconds= or until=")
     limits = {"iterations": iterations, "seconds": seconds, "progress": progress, **keywords}
     if not isinstance(planner, AnytimeSearch):
-        return plan_in_threads(planner, threads, until=until, **limits)
+        return plan_in_threads(planner, threads, until=until, **limits)  # of whatever kind its plans are
     recorder = Recorder()
 
     def asked(plan: Plan) -> bool:

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta,
 from tailwise.reproduction.figures import new_figure
 from tailwise.theory.average import AverageConstants
 from tailwise.theory.stream import stream_constants
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def save_all(
@@ -49,15 +52,15 @@ def save_all(
     size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
     few = {**size, "pulls": min(pulls, 5000), "replications": min(replications, 40)}
 
-    def convergence(name: str) -> Any:
+    def convergence(name: str) -> Figure:
         runs = runs_over_beta(name, constant=STUDY_CONSTANT, seed=next(children), **size)
         return _convergence(runs, f"{name} bandit, constant {STUDY_CONSTANT:g}, {replications} replications")
 
-    def estimators() -> Any:
+    def estimators() -> Figure:
         runs = runs_over_beta("stationary", constant=math.sqrt(2.0), seed=next(children), **size)
         return _estimators(runs, "stationary bandit, constant sqrt(2): range over replications")
 
-    drawings: dict[str, Callable[[], Any]] = {
+    drawings: dict[str, Callable[[], Figure]] = {
         **{f"convergence-{name}": functools.partial(convergence, name) for name in BANDITS[:3]},
         "estimators": estimators,
         "tails": lambda: _tails(seed=next(children), **size),
@@ -78,7 +81,7 @@ def save_all(
     return tuple(folder / f"{name}.{kind}" for name in figures)
 
 
-def _convergence(runs: Sequence[BanditRun], title: str) -> Any:
+def _convergence(runs: Sequence[BanditRun], title: str) -> Figure:
     """Mean absolute error of both estimators against n, one colour per beta, with the theorem's slope."""
     figure, axes = _panels(2, title, sharey=True)
     points = runs[0].checkpoints.astype(np.float64)
@@ -104,7 +107,7 @@ def _convergence(runs: Sequence[BanditRun], title: str) -> Any:
     return figure
 
 
-def _tails(*, pulls: int, replications: int, seed: Seed, threads: int) -> Any:
+def _tails(*, pulls: int, replications: int, seed: Seed, threads: int) -> Figure:
     """Frequency of large errors against z under the theorems' bounds, where those say something within reach."""
     beta = 0.1
     bandit = Bandit((Arm.of(beta_distribution(2.0, 2.0, 0.0, 0.2)), Arm.of(bernoulli(0.8, 0.7, 0.95))))
@@ -142,7 +145,7 @@ def _draw_tails(axis: Any, run: BanditRun, forms: Sequence[AverageConstants], es
     axis.grid(visible=True, alpha=0.3)
 
 
-def _estimators(runs: Sequence[BanditRun], title: str) -> Any:
+def _estimators(runs: Sequence[BanditRun], title: str) -> Figure:
     """rho_stream - rho_bar against n: median and whole range; of beta's sign, by Jensen."""
     figure, (axis,) = _panels(1, title)
     for colour, run in zip(COLOURS, runs, strict=False):
@@ -157,7 +160,7 @@ def _estimators(runs: Sequence[BanditRun], title: str) -> Any:
     return figure
 
 
-def _effect_of_beta(*, pulls: int, replications: int, seed: Seed, threads: int) -> Any:
+def _effect_of_beta(*, pulls: int, replications: int, seed: Seed, threads: int) -> Figure:
     """On the ``gamble`` bandit: the arms' ERMs over beta, and how often each rule pulls the sure arm."""
     bandit = make_bandit("gamble")
     figure, axes = _panels(2, "")
@@ -184,7 +187,7 @@ def _effect_of_beta(*, pulls: int, replications: int, seed: Seed, threads: int) 
     return figure
 
 
-def _panels(columns: int, title: str, **options: Any) -> tuple[Any, Any]:
+def _panels(columns: int, title: str, **options: Any) -> tuple[Figure, Any]:
     """Return a figure of panels side by side, and a flat array of its axes."""
     figure = new_figure(10.0 if columns > 1 else 6.4, 4.2)
     if title:

@@ -20,11 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tailwise._plain import Result
+from tailwise._plain import JsonObject, Result
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
@@ -74,7 +74,7 @@ class ConvergenceRow(Result):
         """Whether the interval admits the theorem's exponent (plus the transient), or a faster decay."""
         return self.low <= self.theory + self.transient
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the attributes and ``is_no_slower`` as plain values, ready for ``json.dumps``."""
         return {**super().to_dict(), "is_no_slower": self.is_no_slower}
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tailwise import domains
 from tailwise._plain import Result
 from tailwise._validate import choice, integer
 from tailwise.errors import OptionError, UnknownNameError
+from tailwise.models import TabularMDP, tabulate
 from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM, ORACLE
 from tailwise.reproduction.variants import AUTHORS, DEFAULT_VARIANTS, REPAIRED, VARIANTS
 
@@ -87,6 +89,10 @@ class Experiment(Result):
     beta: float
     iterations: int
     episodes: int
+
+    def table(self) -> TabularMDP:
+        """Return its problem."""
+        return tabulate(domains.make(self.problem))
 
     @property
     def name(self) -> str:

@@ -19,6 +19,8 @@ from tailwise.report.document import Image
 from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM, ORACLE
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from tailwise.reproduction.summary import Row, Summary
 
 Floats = NDArray[np.float64]
@@ -156,12 +158,12 @@ class Panel:
     mark: float | None = None
 
 
-def histogram_panels(panels: Sequence[Panel], *, xlabel: str) -> Any:
+def histogram_panels(panels: Sequence[Panel], *, xlabel: str) -> Figure:
     """Draw panels of overlaid density histograms, one above the other, each on common bins."""
     figure = new_figure(5.2, 2.9 * len(panels) + 0.3)
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(len(panels), 1, index + 1)
-        edges = np.histogram_bin_edges(np.concatenate(list(panel.samples.values())), bins=20)
+        edges = np.histogram_bin_edges(np.concatenate(list(panel.samples.values())), bins=20).tolist()
         for k, (name, totals) in enumerate(panel.samples.items()):
             colour, label = COLOURS[k % len(COLOURS)], f"{name} (mean {totals.mean():.2f}, max {totals.max():.2f})"
             axes.hist(totals, bins=edges, density=True, color=colour, alpha=0.35)
@@ -184,7 +186,7 @@ def risk_curves(
     exact: float | None = None,
     band: tuple[float, float] | None = None,
     band_label: str = "",
-) -> Any:
+) -> Figure:
     """Draw risk against a parameter on a logarithmic axis, with the exact optimum marked and a range shaded."""
     figure = new_figure(5.6, 4.3)
     axes = figure.add_subplot()
@@ -220,7 +222,8 @@ def save_figure(figure: Any, folder: Path, name: str) -> tuple[Path, Path]:
     return png, svg
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Figure:
     """Return an empty matplotlib figure (sizes in inches), which touches no global state."""
     module = require("matplotlib.figure", "report", "drawing a figure")
-    return module.Figure(figsize=(width, height), layout="constrained")
+    figure: Figure = module.Figure(figsize=(width, height), layout="constrained")
+    return figure

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise import domains
 from tailwise._progress import Progress, followed
 from tailwise._validate import thread_count
 from tailwise.evaluation.episodes import play_episodes
@@ -99,7 +98,7 @@ class Sample(NamedTuple):
 
 def play(experiment: Experiment, seed: int, episodes: range, threads: int = 1) -> Sample:
     """Play some episodes of an experiment, under the root seed of the whole run."""
-    mdp, root = domains.make(experiment.problem), experiment.seed_sequence(seed)
+    mdp, root = experiment.table(), experiment.seed_sequence(seed)
     if experiment.algorithm == ORACLE:
         policy = backward_induction(mdp, experiment.beta)
         return Sample(play_episodes(mdp, policy, episodes, root, (None, None))[0], None, None)
@@ -119,7 +118,7 @@ def keep(folder: RunFolder, experiment: Experiment, parts: Sequence[Sample]) -> 
     decisions = [part.decisions for part in parts if part.decisions is not None]
     facts: dict[str, float] = {}
     if decisions:
-        mdp = domains.make(experiment.problem)
+        mdp = experiment.table()
         shares = action_frequencies(mdp, np.concatenate(decisions))
         facts["frequency_risk"] = policy_risk(mdp, shares, experiment.beta)
     folder.save(experiment, totals, facts, np.concatenate(mixtures) if mixtures else None)

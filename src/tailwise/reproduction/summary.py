@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise import domains
-from tailwise._plain import Result, plain
+from tailwise._plain import JsonObject, Result, plain
 from tailwise.evaluation import Returns, sampling_interval
 from tailwise.exact import backward_induction, return_distribution
 from tailwise.reproduction.conditional_returns import ConditionalReturns
@@ -98,7 +96,7 @@ class Row(Result):
         """Whether sampling error allows the paper's number; None where the paper has none."""
         return None if self.paper is None else self.sampling_range.low <= self.paper.value <= self.sampling_range.high
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return what ``results.csv`` says of the experiment, as plain values ready for ``json.dumps``.
 
         Returns
@@ -108,7 +106,7 @@ class Row(Result):
             ``_low`` and ``_high``), sampling_low, sampling_high and paper_inside; None where there is none.
         """
         paper = self.paper
-        numbers: dict[str, Any] = plain({
+        numbers = {name: plain(value) for name, value in {
             "erm": self.erm, "erm_low": self.interval.low, "erm_high": self.interval.high,
             "closed_loop": self.closed_loop,
             "closed_low": self.closed_interval.low, "closed_high": self.closed_interval.high,
@@ -116,7 +114,7 @@ class Row(Result):
             "sampling_low": self.sampling_range.low, "sampling_high": self.sampling_range.high,
             "paper": paper and paper.value, "paper_low": paper and paper.low, "paper_high": paper and paper.high,
             "paper_inside": self.paper_inside,
-        })  # fmt: skip
+        }.items()}  # fmt: skip
         return {**self.experiment.to_dict(), **numbers}
 
 
@@ -200,7 +198,7 @@ def _key(experiment: Experiment) -> tuple[str, str, str, float, int]:
 def _row(folder: RunFolder, experiment: Experiment) -> tuple[Row, Measures]:
     """Return the row of an experiment, and the distribution of the closed loop's total that it rests on."""
     totals, facts, mixture = folder.load(experiment)
-    mdp, beta, seeds = domains.make(experiment.problem), experiment.beta, folder.settings.seeds
+    mdp, beta, seeds = experiment.table(), experiment.beta, folder.settings.seeds
     solution = backward_induction(mdp, beta)
     sample, everything = Returns(totals[:seeds]), Returns(totals)
     measured: Measures

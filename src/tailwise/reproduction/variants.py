@@ -7,11 +7,11 @@ Each variant names one reading; every result says which it used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tailwise.bonuses import PolynomialBonus
 from tailwise.models import TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, make_planner
+from tailwise.planners.protocol import FullPlanner
 from tailwise.reproduction.authors import ForgetfulErmMcts, SlippedAccMcts
 from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM
 
@@ -84,7 +84,7 @@ VARIANTS = {variant.name: variant for variant in (*_PAPER, LAWS)}
 DEFAULT_VARIANTS = tuple(variant.name for variant in _PAPER)
 
 
-def variant_planner(model: TabularMDP, beta: float, algorithm: str, variant: str) -> Any:
+def variant_planner(model: TabularMDP, beta: float, algorithm: str, variant: str) -> FullPlanner:
     """Return the planner of an algorithm in one of its variants.
 
     Parameters

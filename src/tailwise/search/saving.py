@@ -282,4 +282,4 @@ class Checkpoint:
 def _digest(record: Record) -> str:
     """Return a digest of a search, whatever call is under way."""
     parts = record_parts(KIND, VERSION, Record({**record.content, "call": None}, record.arrays))
-    return str(parts[-1].decode().strip())
+    return bytes(parts[-1]).decode().strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailwise.errors import FormatError, require
 from tailwise.formats.frames import read_frame
@@ -12,6 +12,9 @@ from tailwise.formats.list_options import ListOptions
 from tailwise.formats.metadata import metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _KEY = b"tailwise"
 
@@ -26,7 +29,7 @@ def read_arrow(path: Path, **options: Any) -> TabularMDP:
     with path.open("rb") as file:
         is_file = file.read(6) == b"ARROW1"
 
-    def read() -> Any:
+    def read() -> pyarrow.Table:
         with arrow.OSFile(str(path)) as source:
             return (ipc.open_file(source) if is_file else ipc.open_stream(source)).read_all()
 
@@ -55,7 +58,7 @@ def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -
     return read_frame(table, options, source=str(path), path=path, metadata=metadata)
 
 
-def _arrow_table(mdp: TabularMDP, path: Path) -> Any:
+def _arrow_table(mdp: TabularMDP, path: Path) -> pyarrow.Table:
     arrow: Any = require("pyarrow", "arrow", f"writing {path}")
     raw = columns_of_table(mdp, str(path))
     text = metadata_of(mdp, list_sha256=digest_of(raw))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailwise.formats.registry import register_format
 
+if TYPE_CHECKING:
+    from tailwise.models import Simulator, TabularMDP
 
-def read_domain(target: str, **options: Any) -> Any:
+
+def read_domain(target: str, **options: Any) -> TabularMDP | Simulator:
     """Built-in problem, by name; see ``tailwise domains``."""
     from tailwise import domains
     from tailwise.formats.loading import with_common

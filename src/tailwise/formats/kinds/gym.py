@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailwise._validate import integer
 from tailwise.errors import OptionError
 from tailwise.formats.registry import register_format
 from tailwise.formats.spec import value_of
+
+if TYPE_CHECKING:
+    from tailwise.models import GymnasiumSimulator, TabularMDP
 
 
 def read_gym(
@@ -19,7 +22,7 @@ def read_gym(
     levels: Any = None,
     foresight: bool = False,
     **options: Any,
-) -> Any:
+) -> TabularMDP | GymnasiumSimulator:
     """Gymnasium environment by its id."""
     from tailwise.models import Discretized, GymnasiumSimulator, TabularMDP
     from tailwise.models.gymnasium import make_environment

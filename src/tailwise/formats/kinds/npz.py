@@ -51,15 +51,13 @@ def read_npz(
     order: str | None = None,
 ) -> TabularMDP:
     """Read a table with all that it has, as tailwise saved it, or arrays P and R."""
-    from tailwise.formats.loading import with_common
+    from tailwise.formats.loading import table_with_common
 
     common: dict[str, Any] = {"horizon": horizon, "discount": discount, "start": start}
     foreign = _foreign(path)
     if foreign:
         return table_of_arrays(foreign, path, order=order, **common)
-    mdp = _saved(path)
-    found: TabularMDP = with_common(mdp, {name: value for name, value in common.items() if value is not None})
-    return found
+    return table_with_common(_saved(path), common)
 
 
 def _foreign(path: Path) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tailwise._validate import choice
 from tailwise.errors import OptionError
 from tailwise.formats.registry import register_format
+
+if TYPE_CHECKING:
+    from tailwise.formats.rddl_simulator import RddlSimulator
 
 
 def read_rddl(
@@ -20,7 +23,7 @@ def read_rddl(
     max_concurrent: int | None = None,
     integer_bound: int | None = None,
     levels: int | None = None,
-) -> Any:
+) -> RddlSimulator:
     """RDDL instance of rddlrepository, or two files (extra ``rddl``).
 
     The options are those of :func:`load_rddl` and :class:`ActionLimits`.

@@ -18,11 +18,12 @@ import random
 import types
 import weakref
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
+Generator: TypeAlias = np.random.Generator | np.random.RandomState | np.random.BitGenerator | random.Random
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BY_REFERENCE = (type, types.ModuleType, types.CodeType, weakref.ref)
 _EVERYBODYS = (np.random.mtrand._rand, getattr(random, "_inst", None))
@@ -58,7 +59,7 @@ class Copier:
         _Freezer(buffer, self).dump(value)
         return buffer.getvalue()
 
-    def thaw(self, data: bytes) -> tuple[Any, list[Any]]:
+    def thaw(self, data: bytes) -> tuple[Any, list[Generator]]:
         """Return a new copy, and the fresh generators in it in a fixed order."""
         thawer = _Thawer(io.BytesIO(data), self.held)
         return thawer.load(), thawer.generators
@@ -173,7 +174,7 @@ def _contents(cell: Any) -> Any:
         return None
 
 
-def find_generators(value: Any) -> list[Any]:
+def find_generators(value: Any) -> list[Generator]:
     """Return the random generators inside an object, each once, in a fixed order; not the two of the whole program."""
     finder = _Finder()
     try:
@@ -196,7 +197,7 @@ def reseed(generators: list[Any], rng: np.random.Generator) -> None:
             each.seed(seed)
 
 
-def global_states() -> tuple[Any, Any]:
+def global_states() -> tuple[Hashable, Hashable]:
     """Return the states of NumPy's and Python's global generators, to be compared."""
     name, words, *rest = np.random.get_state()  # noqa: NPY002
     return (name, np.asarray(words).tobytes(), *rest), random.getstate()

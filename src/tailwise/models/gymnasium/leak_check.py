@@ -159,7 +159,7 @@ def _pinned(seed: int) -> Iterator[None]:
     with _PINNING:
         original = seeding.np_random
 
-        def pinned(given: int | None = None) -> Any:
+        def pinned(given: int | None = None) -> tuple[np.random.Generator, int]:
             return original(seed if threading.get_ident() == thread else given)
 
         seeding.np_random = pinned  # type: ignore[assignment]

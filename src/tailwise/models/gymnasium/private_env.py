@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from tailwise.errors import ModelError, UnknownNameError, require
 from tailwise.models.gymnasium.actions import FiniteActions
 from tailwise.models.gymnasium.copying import find_generators, freeze, reseed
 
+if TYPE_CHECKING:
+    import gymnasium
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
 _BUGS = (TypeError, AttributeError, NameError, NotImplementedError, MemoryError)  # not what refuses an action
 _HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 _NEVER = 2**62
@@ -62,7 +66,7 @@ class PrivateEnv:
         if self.generators:
             reseed(self.generators, rng)
 
-    def reset(self, seed: int) -> Any:
+    def reset(self, seed: int) -> object:
         """Reset the environment; return the observation."""
         answer = self.env.reset(seed=seed)
         if not isinstance(answer, tuple) or len(answer) != 2:
@@ -102,7 +106,7 @@ class PrivateEnv:
         reward = reward if type(reward) is float else number(reward)
         return StepResult(observation, reward, bool(terminated or truncated), self.allowed)
 
-    def try_step(self, picks: np.random.Generator, rng: np.random.Generator | None) -> tuple[Any, StepResult]:
+    def try_step(self, picks: np.random.Generator, rng: np.random.Generator | None) -> tuple[object, StepResult]:
         """Step with a random action and draws from ``rng``, or what was lent; if one raises, try another."""
         left = self.legal()
         while True:
@@ -121,7 +125,7 @@ class PrivateEnv:
             raise error
         self.refusal = self.refusal or f"{type(error).__name__}: {error}"
 
-    def legal(self) -> list[Any]:
+    def legal(self) -> list[object]:
         """Return the actions that the mask allows now, as the environment takes them."""
         if self.allowed is None:
             return self.actions.natives
@@ -160,7 +164,7 @@ def number(reward: Any) -> float:
     return float(np.asarray(reward).item())
 
 
-def make_environment(env_or_id: Any, **options: Any) -> Any:
+def make_environment(env_or_id: Any, **options: Any) -> Env:
     """Return the environment itself, or make it from its id or spec.
 
     Raises
@@ -183,14 +187,16 @@ def make_environment(env_or_id: Any, **options: Any) -> Any:
             )
         if not hasattr(env_or_id, "unwrapped") or not hasattr(env_or_id, "step"):
             raise ModelError(f"expected a Gymnasium environment or its id, not {kind}")
-        return env_or_id
+        given: Env = env_or_id
+        return given
     unknown = gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound, gymnasium.error.VersionNotFound
     try:
-        return gymnasium.make(env_or_id, **options)
+        made: Env = gymnasium.make(env_or_id, **options)
     except unknown as error:
         raise UnknownNameError(f"Gymnasium has no environment {env_or_id!r}: {error}") from None
     except Exception as error:  # Gymnasium raises many types here: missing extras, bad options
         raise ModelError(f"Gymnasium cannot make {env_or_id!r}: {type(error).__name__}: {error}") from None
+    return made
 
 
 def wrappers(env: Any) -> Iterator[Any]:
@@ -201,7 +207,7 @@ def wrappers(env: Any) -> Iterator[Any]:
     yield env
 
 
-def strip(env: Any) -> Any:
+def strip(env: Any) -> Env:
     """Remove the outer wrappers that only count steps or check the caller."""
     return next(each for each in wrappers(env) if each is env.unwrapped or type(each).__name__ not in _HARMLESS)
 

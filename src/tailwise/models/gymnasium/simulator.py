@@ -14,7 +14,7 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
-from tailwise.models.contract import Sense, check_discount, check_horizon
+from tailwise.models.contract import Action, Sense, check_discount, check_horizon
 from tailwise.models.discretized import Discretized
 from tailwise.models.gymnasium.actions import FiniteActions
 from tailwise.models.gymnasium.choose_snapshot import choose_snapshot, find_change
@@ -216,7 +216,7 @@ class GymnasiumSimulator(Simulator):
 
     # ---------------------------------------------------------------- contract
 
-    def actions(self, state: Any) -> tuple[Any, ...]:
+    def actions(self, state: Any) -> tuple[Action, ...]:
         """Return the actions that are legal in ``state``: all, unless a mask or an exception says otherwise."""
         if not isinstance(state, EnvironmentState):
             return self._actions
