@@ -30,21 +30,39 @@ def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Mo
     ModelError
         If ``model`` is neither a table nor a simulator: names every method that is missing or wrong.
     """
-    evaluates = options.widening or options.rollout_policy or options.leaf_value  # asks for a simulator
-    if isinstance(model, TabularMDP) and not evaluates:
-        return TableInterface(model)
-    if isinstance(model, AccruedView) and model.is_table:
-        from tailwise.bindings.accrued import AccruedInterface
-
-        return AccruedInterface(model)
-    if isinstance(model, CompiledSimulator) and not config.DISABLE_JIT:
-        from tailwise.bindings.compiled import CompiledInterface
-
-        try:
-            return CompiledInterface(model, rng, options)
-        except ModelError:
-            if not model.fallback:
-                raise
     from tailwise.bindings.python import PythonInterface
 
     return PythonInterface(model, rng, options)
+
+
+@bind.register
+def _bind_table(model: TabularMDP, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
+    if options.widening or options.rollout_policy or options.leaf_value:  # asks for a simulator
+        return _bind_python(model, rng, options)
+    return TableInterface(model)
+
+
+@bind.register
+def _bind_accrued(model: AccruedView, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
+    if not model.is_table:
+        return _bind_python(model, rng, options)
+    from tailwise.bindings.accrued import AccruedInterface
+
+    return AccruedInterface(model)
+
+
+@bind.register
+def _bind_compiled(model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
+    if config.DISABLE_JIT:
+        return _bind_python(model, rng, options)
+    from tailwise.bindings.compiled import CompiledInterface
+
+    try:
+        return CompiledInterface(model, rng, options)
+    except ModelError:
+        if not model.fallback:
+            raise
+    return _bind_python(model, rng, options)
+
+
+_bind_python = bind.dispatch(object)

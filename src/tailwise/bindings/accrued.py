@@ -176,7 +176,7 @@ class AccruedInterface(WordStates):
         state, bits = self.data.store.words[handle]
         return int(state), float(self.mdp.signed(word_float(int(bits))))
 
-    def actions(self, handle: int) -> list[Any]:
+    def actions(self, handle: int) -> list[object]:
         """Return the ids of the actions allowed in a state."""
         return [int(action) for action in self.mdp.actions(int(self.data.store.words[handle, 0]))]
 

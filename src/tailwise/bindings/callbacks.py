@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from numba import cfunc, config, float64, njit, types
 from numba.core.errors import NumbaWarning
@@ -71,10 +71,16 @@ class Callback:
             return math.nan
 
 
-_COMPILED: dict[tuple[Any, ...], Any] = {}
+class CompiledFunction(Protocol):
+    """What numba makes of a function float -> float."""
+
+    address: int
 
 
-def compile_function(function: Callable[[float], float]) -> Any:
+_COMPILED: dict[tuple[Any, ...], CompiledFunction | None] = {}
+
+
+def compile_function(function: Callable[[float], float]) -> CompiledFunction | None:
     """Compile ``function``, or None where numba cannot; remembered by what it computes.
 
     An exception cannot pass through the kernel, so it becomes NaN, which the kernel reports.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -57,18 +58,18 @@ class CompiledInterface(WordStates, SimulatorInterface):
         ]
         return self._handle_of(row)
 
-    def state(self, handle: int) -> Any:
+    def state(self, handle: int) -> Hashable:
         """Return the state of a handle."""
         return self._from_words(self.data.store.words[handle])
 
-    def _from_words(self, words: NDArray[np.int64]) -> Any:
+    def _from_words(self, words: NDArray[np.int64]) -> Hashable:
         fields = tuple(
             word_float(word) if kind is float else int(word)
             for word, kind in zip(words.tolist(), self.model.fields, strict=True)
         )
         return fields if self.model.is_tuple else fields[0]
 
-    def actions(self, handle: int) -> list[Any]:
+    def actions(self, handle: int) -> list[object]:
         """Return the actions allowed in a state: 0..n-1."""
         state = self.state(handle)
         try:
@@ -130,7 +131,7 @@ class CompiledInterface(WordStates, SimulatorInterface):
 
     # ------------------------------------------------------------------ memory
 
-    def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
+    def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Forget all states but these; return their new handles."""
         fresh = super().retain(handles)
         self._forget_outcomes(np.asarray(handles, dtype=np.int64), fresh)

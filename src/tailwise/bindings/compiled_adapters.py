@@ -114,7 +114,7 @@ def _dispatcher(function: Any, made: dict[Any, Any]) -> Any:
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     made[function] = njit(boundscheck=True)(copy)
 
-    def compiled(value: Any) -> Any:
+    def compiled(value: object) -> object:
         if not isinstance(value, python_types.FunctionType):
             return value
         return made[value] if value in made else _dispatcher(value, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
@@ -48,11 +49,11 @@ class ModelInterface:
         """Return the handle of a user's state, or raise ``StateError``."""
         raise NotImplementedError
 
-    def state(self, handle: int) -> Any:
+    def state(self, handle: int) -> Hashable:
         """Return the user's state of a handle."""
         raise NotImplementedError
 
-    def actions(self, handle: int) -> list[Any]:
+    def actions(self, handle: int) -> list[object]:
         """Return the user's actions in a state, in the kernel's order."""
         raise NotImplementedError
 
@@ -91,7 +92,7 @@ class ModelInterface:
         """Forget all states but these; return their new handles. What was known before is replaced, not changed."""
         return handles
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return what the search's handles mean: plain values for :mod:`tailwise._values`, and copies of arrays."""
         return {}
 
@@ -111,8 +112,7 @@ def position_of(binding: ModelInterface, handle: int, action: Any) -> int:
     """Return the kernel's position of a user's action, or raise ``StateError``."""
     allowed = binding.actions(handle)
     for position, candidate in enumerate(allowed):
-        is_array = isinstance(candidate, np.ndarray)
-        same = np.array_equal(candidate, action) if is_array else bool(candidate == action)
+        same = np.array_equal(candidate, action) if isinstance(candidate, np.ndarray) else bool(candidate == action)
         if same or (isinstance(action, str) and binding.action_name(candidate, handle) == action):
             return position
     names = ", ".join(binding.action_name(candidate, handle) for candidate in allowed)

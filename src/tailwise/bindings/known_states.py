@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Hashable
 from typing import Any, Self
 
 from tailwise.bindings.interface import BudgetSpentError
@@ -28,10 +29,10 @@ class KnownStates:
     """
 
     def __init__(self) -> None:
-        self.states: list[Any] = []
+        self.states: list[Hashable] = []
         self.hashes: list[int] = []
-        self.actions: list[list[Any] | None] = []
-        self.index: dict[Any, int] = {}
+        self.actions: list[list[object] | None] = []
+        self.index: dict[Hashable, int] = {}
         self._size = RunningSize()
         self._portable = 0  # so many of the states are known to fit into a file
 
@@ -40,7 +41,7 @@ class KnownStates:
         """Memory that they take, estimated."""
         return int(self._size.total) + _RECORD * len(self.states)
 
-    def add(self, state: Any, budget: float) -> int:
+    def add(self, state: Hashable, budget: float) -> int:
         """Return the handle of a new state.
 
         Raises
@@ -79,7 +80,7 @@ class KnownStates:
         require_portable(self.states, self._portable, model)
         self._portable = len(self.states)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return all that makes them: the states themselves are shared."""
         return {"states": list(self.states), "size": dict(vars(self._size))}
 
@@ -91,7 +92,11 @@ class KnownStates:
 
     @classmethod
     def _of(
-        cls, states: list[Any], hashes: list[int], actions: list[list[Any] | None], size: dict[str, Any] | None = None
+        cls,
+        states: list[Hashable],
+        hashes: list[int],
+        actions: list[list[object] | None],
+        size: dict[str, Any] | None = None,
     ) -> KnownStates:
         known = cls()
         known.states, known.hashes, known.actions = states, hashes, actions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from typing import Any
 
 from tailwise._values import CannotPackError, pack, unpack
@@ -10,7 +11,7 @@ from tailwise.errors import SimulatorError
 from tailwise.models.simulator import model_name, short
 
 
-def require_portable(states: list[Any], first: int, model: Any) -> None:
+def require_portable(states: list[Hashable], first: int, model: Any) -> None:
     """Raise unless each state from ``first`` on comes back equal, with the same types and in the same order.
 
     Raises

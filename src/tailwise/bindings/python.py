@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -115,11 +115,11 @@ class PythonInterface(SimulatorInterface):
             handle = self._known.add(state, self.budget - super().num_bytes)
         return handle
 
-    def state(self, handle: int) -> Any:
+    def state(self, handle: int) -> Hashable:
         """Return the state of a handle."""
         return self._known.states[handle]
 
-    def actions(self, handle: int) -> list[Any]:
+    def actions(self, handle: int) -> list[object]:
         """Return the actions allowed in a state, as the simulator names them."""
         try:
             return self._known_actions(handle)
@@ -127,13 +127,13 @@ class PythonInterface(SimulatorInterface):
             self._place, self._failure = ("actions", self._known.states[handle], None, None, _PENDING), error
             self.fail(handle, -1, 0)
 
-    def _known_actions(self, handle: int) -> list[Any]:
+    def _known_actions(self, handle: int) -> list[object]:
         allowed = self._known.actions[handle]
         if allowed is None:
             allowed = self._known.actions[handle] = self._ask_actions(self._known.states[handle])
         return allowed
 
-    def _ask_actions(self, state: Any) -> list[Any]:
+    def _ask_actions(self, state: Any) -> list[object]:
         allowed, fault = listed_actions(self.model.actions(state))
         if fault:
             raise SimulatorError(fault)
@@ -344,7 +344,7 @@ class PythonInterface(SimulatorInterface):
 
     # ------------------------------------------------------------------ memory
 
-    def retain(self, handles: NDArray[Any]) -> NDArray[Any]:
+    def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Forget all states but these; return their new handles."""
         kept, inverse = np.unique(np.asarray(handles, dtype=np.int64), return_inverse=True)
         self._known = self._known.retained(kept.tolist())
@@ -365,7 +365,7 @@ class PythonInterface(SimulatorInterface):
         """Memory of states (estimated) and of outcomes."""
         return super().num_bytes + self._known.num_bytes
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the states met, and the outcomes remembered."""
         return {**super().state_dict(), **self._known.state_dict()}
 

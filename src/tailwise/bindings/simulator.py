@@ -81,7 +81,7 @@ class SimulatorInterface(ModelInterface):
         """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""
         self.data = self.data._replace(widened=widening.pruned(self.data.widened, kept, fresh))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the outcomes remembered."""
         widened = self.data.widened
         own = {name: array.copy() for name, array in widened._asdict().items() if name not in ("limits", "pairs")}

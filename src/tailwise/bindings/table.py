@@ -102,7 +102,7 @@ class TableInterface(ModelInterface):
         """Return the state's index."""
         return int(handle)
 
-    def actions(self, handle: int) -> list[Any]:
+    def actions(self, handle: int) -> list[object]:
         """Return the ids of the actions allowed in a state."""
         return [int(action) for action in self.mdp.actions(handle)]
 

@@ -40,13 +40,13 @@ class WordStates(ModelInterface):
         self._replace_store(grown(store))
         return True
 
-    def retain(self, handles: NDArray[Any]) -> NDArray[np.int64]:
+    def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Forget all states but these; return their new handles."""
         store, fresh = retained(self.data.store, handles)
         self._replace_store(store)
         return fresh
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the states met so far, and what else is remembered."""
         return {**super().state_dict(), "store": store_memory(self.data.store)}
 

@@ -11,7 +11,7 @@ the least and the greatest cost-to-go seen. Their memory is taken only where som
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Bonus:
     node_statistics: ClassVar[dict[str, float]] = {}
     action_statistics: ClassVar[dict[str, float]] = {}
 
-    def compiled(self, horizon: int, discount: float, slots: Slots) -> Any:
+    def compiled(self, horizon: int, discount: float, slots: Slots) -> NamedTuple:
         """Return what the kernel reads: a NamedTuple whose class was given to :func:`register_bonus`.
 
         Parameters

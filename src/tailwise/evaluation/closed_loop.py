@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from tailwise._validate import integer, real
-from tailwise.errors import ModelError, StateError
-from tailwise.evaluation.environment import Environment, SimulatorEnvironment, TableEnvironment
+from tailwise.errors import ModelError
+from tailwise.evaluation.environment import environment_of
 from tailwise.evaluation.streams import child
-from tailwise.exact.policies import action_id, as_policy
+from tailwise.exact.policies import as_policy
 from tailwise.exact.policy import Policy
-from tailwise.models import TabularMDP
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
@@ -40,27 +39,27 @@ class Player:
             raise ModelError(
                 f"the planner's model has horizon {planner.model.horizon}, the model to play {model.horizon}"
             )
-        self.model = model
+        self.model, self.world = model, environment_of(model)
         self.planner = planner
         self.is_stopped = threading.Event()
         self._iterations, self._seconds = limits
         self._reuse = reuse
         self._told_cost, self._told_accrued = takes(planner.advance, "cost"), takes(planner.reset, "accrued")
 
-    def fresh(self, seed: np.random.SeedSequence) -> Any:
+    def fresh(self, seed: np.random.SeedSequence) -> Planner:
         """Return a copy of the planner at the start of the model that is played."""
         planner = self.planner.fresh(seed)
         if self.planner.model is not self.model:
             planner.reset(self.model.start)
         return planner
 
-    def decide(self, planner: Any, state: Any, h: int, accrued: float) -> Any:
+    def decide(self, planner: Any, state: Any, h: int, accrued: float) -> object:
         """Return an action that is allowed; Ctrl-C during a plan, which may end it early, ends the evaluation."""
         watch = self._watch if threading.current_thread() is not threading.main_thread() else None
         plan = planner.plan(self._iterations, self._seconds, progress=watch)
         if getattr(plan, "stopped", None) == "interrupted":
             raise KeyboardInterrupt
-        return allowed(self.model, plan.action, state, h)
+        return self.world.allowed(self.model, plan.action, state, h)
 
     def _watch(self, iterations: int, seconds: float) -> None:
         if self.is_stopped.is_set():
@@ -78,9 +77,9 @@ class PolicyPlayer:
     """A fixed policy in the episodes of a model: a function of (state, h), or what has ``act``."""
 
     def __init__(self, model: Any, policy: Any) -> None:
-        self.model = model
+        self.model, self.world = model, environment_of(model)
         self.is_stopped = threading.Event()
-        self._policy = as_policy(policy)
+        self._policy: Any = as_policy(policy)
         self._minds = minds_the_past(policy)
         if not hasattr(self._policy, "act"):
             raise ModelError(
@@ -88,14 +87,14 @@ class PolicyPlayer:
                 "ErmMcts, a function of (state, h), or an object with act(state, h)"
             )
 
-    def fresh(self, seed: np.random.SeedSequence) -> Any:
+    def fresh(self, seed: np.random.SeedSequence) -> object:
         """Return the policy: it keeps nothing."""
         return self._policy
 
-    def decide(self, policy: Any, state: Any, h: int, accrued: float) -> Any:
+    def decide(self, policy: Any, state: Any, h: int, accrued: float) -> object:
         """Return an action that is allowed."""
         action = policy.act(state, h, accrued=accrued) if self._minds else policy.act(state, h)
-        return allowed(self.model, action, state, h)
+        return self.world.allowed(self.model, action, state, h)
 
     def follow(self, policy: Any, action: Any, state: Any, cost: float, h: int, accrued: float) -> None:
         """Nothing has to be told."""
@@ -112,8 +111,7 @@ def play(player: Player | PolicyPlayer, root: np.random.SeedSequence, episode: i
     """Play one episode and return its total; ``decisions`` (H, 2), if given, gets state and action of each step."""
     model = player.model
     # An environment per episode (it holds the episode's draws), so that threads share nothing.
-    kind = TableEnvironment if isinstance(model, TabularMDP) else SimulatorEnvironment
-    environment: Environment = kind(model, root)
+    environment = player.world(model, root)
     mine, state = player.fresh(child(root, episode, 1)), environment.begin(episode)
     total, factor = 0.0, 1.0
     for h in range(model.horizon):
@@ -128,14 +126,3 @@ def play(player: Player | PolicyPlayer, root: np.random.SeedSequence, episode: i
         if h + 1 < model.horizon:
             player.follow(mine, action, state, cost, h, total)
     return total + factor * environment.end_cost(state)
-
-
-def allowed(model: Any, action: Any, state: Any, h: int) -> Any:
-    """Return the action (of a table its id), or raise ``StateError`` if a simulator does not allow it."""
-    if isinstance(model, TabularMDP):
-        return action_id(model, action, state, h)
-    actions = model.actions(state)
-    choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
-    if action not in choices:
-        raise StateError(f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed")
-    return action

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 import numpy as np
 
 from tailwise._random import generator
-from tailwise.errors import SimulatorError
+from tailwise.errors import SimulatorError, StateError
 from tailwise.evaluation.streams import child, episode_uniforms, run_key
+from tailwise.exact.policies import action_id
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Model
 from tailwise.models.simulator import cost_fault, model_name, outcome_fault, own_method, short
@@ -17,11 +19,18 @@ from tailwise.models.simulator import cost_fault, model_name, outcome_fault, own
 class Environment(Protocol):
     """One model, many episodes; costs are in the model's own sense."""
 
-    def begin(self, episode: int) -> Any:
+    def __init__(self, model: Any, root: np.random.SeedSequence) -> None: ...
+
+    @staticmethod
+    def allowed(model: Any, action: Any, state: Any, h: int) -> object:
+        """Return an action (of a table its id), or raise ``StateError`` where it is not allowed."""
+        ...
+
+    def begin(self, episode: int) -> Hashable:
         """Start an episode; return its first state."""
         ...
 
-    def step(self, state: Any, action: Any, h: int) -> tuple[Any, float, bool]:
+    def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
         """Return (next state, cost, done)."""
         ...
 
@@ -59,6 +68,11 @@ class TableEnvironment:
         """Return what reaching step H in ``state`` costs."""
         return self.mdp.terminal_cost(state)
 
+    @staticmethod
+    def allowed(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
+        """Return the id of an action, or raise ``StateError``."""
+        return action_id(mdp, action, state, h)
+
 
 class SimulatorEnvironment:
     """Any other model: each episode has a generator of its own, the same for every planner."""
@@ -69,12 +83,13 @@ class SimulatorEnvironment:
         self._rng = generator(root)
         self._end = own_method(model, "terminal_cost")
 
-    def begin(self, episode: int) -> Any:
+    def begin(self, episode: int) -> Hashable:
         """Start an episode; return its first state."""
         self._rng = generator(child(self._root, episode, 0))
-        return self.model.start
+        start: Hashable = self.model.start
+        return start
 
-    def step(self, state: Any, action: Any, h: int) -> tuple[Any, float, bool]:
+    def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
         """Return (next state, cost, done); a failure names state, action and step."""
         where = f"step({short(state)}, {short(action)}) of {model_name(self.model)} at step {h} of an evaluated episode"
         try:
@@ -100,3 +115,19 @@ class SimulatorEnvironment:
         if fault:
             raise SimulatorError(f"{where}: the terminal cost {fault}")
         return float(cost)
+
+    @staticmethod
+    def allowed(model: Model, action: Any, state: Any, h: int) -> object:
+        """Return an action that is allowed, or raise ``StateError``."""
+        actions = model.actions(state)
+        choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
+        if action not in choices:
+            raise StateError(
+                f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed"
+            )
+        return action
+
+
+def environment_of(model: Any) -> type[Environment]:
+    """Return the kind of environment of a model, to be made with it and a seed."""
+    return TableEnvironment if isinstance(model, TabularMDP) else SimulatorEnvironment

@@ -136,19 +136,20 @@ def play_episodes(
     options: dict[str, Any] = {"progress": progress, "partial": partial}
     decisions: NDArray[np.int32] | None = None
     player: Player | PolicyPlayer
+    table = model if isinstance(model, TabularMDP) else None
     if hasattr(planner_or_policy, "fixed_policy"):
         checked_limits(*limits)
         planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
     if isinstance(planner_or_policy, Planner):
         player, why = Player(model, planner_or_policy, checked_limits(*limits), reuse=reuse), "a model in plain Python"
         is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
-        if isinstance(model, TabularMDP):
-            decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
+        if table is not None:
+            decisions = np.full((len(episodes), table.horizon, 2), -1, dtype=np.int32)
     elif limits != (None, None):
         raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-    elif isinstance(model, TabularMDP) and not minds_the_past(planner_or_policy):
-        rows = policy_rows(model, planner_or_policy)
-        return _follow_rows(model, rows, episodes, root, threads, options), None, notes
+    elif table is not None and not minds_the_past(planner_or_policy):
+        rows = policy_rows(table, planner_or_policy)
+        return _follow_rows(table, rows, episodes, root, threads, options), None, notes
     else:
         player, why, is_safe = PolicyPlayer(model, planner_or_policy), "a policy that is a function", False
     if threads > 1 and not is_safe:

@@ -59,7 +59,7 @@ class SampleInterval(Interval):
     def __getnewargs__(self) -> Any:
         return (*self, *vars(self).values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything that it holds as plain values, ready for ``json.dumps``."""
         return {"measure": self.measure, "value": plain(self.value), "low": plain(self.low), "high": plain(self.high),
                 "target": self.target}  # fmt: skip
@@ -292,7 +292,7 @@ class Returns(Shown, Measures):
         decisions = None if self.decisions is None else self.decisions[:count]
         return replace(self, costs=self.costs[:count], decisions=decisions)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return label, sense, number of episodes, totals and notes as plain values, ready for ``json.dumps``."""
         names = ("label", "sense", "episodes", "costs", "notes")
         return {name: plain(getattr(self, name)) for name in names}

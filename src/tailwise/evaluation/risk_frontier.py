@@ -151,7 +151,7 @@ class Frontier(Shown):
             said.append("More plans may be optimal on short intervals in between: the limit of solves was reached.")
         return tuple(said)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything but the distributions as plain values, ready for ``json.dumps``."""
         points = [{name: plain(value) for name, value in vars(p).items() if name != "law"} for p in self.points]
         found = {name: plain(getattr(self, name)) for name in ("sense", "exact", "certified", "budget", "switches")}

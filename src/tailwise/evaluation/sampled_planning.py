@@ -87,7 +87,7 @@ class SampledPlan(Result):
     returns: Returns = field(repr=False)
     _policy: LearnedPolicy = field(repr=False)
 
-    def act(self, state: Any, step: int, accrued: float = 0.0) -> Any:
+    def act(self, state: Any, step: int, accrued: float = 0.0) -> object:
         """Return the plan's action after ``accrued`` discounted cost (or reward) since step 0."""
         return self._policy.act(state, step, accrued)
 
@@ -167,7 +167,7 @@ def _planned(
 ) -> SampledPlan:
     """Learn, solve, correct and judge; the arguments are checked, ``count`` are the fresh episodes each time."""
 
-    def told(before: int) -> Callable[[float, Any], None] | None:
+    def told(before: int) -> Callable[[float, object], None] | None:
         return None if tick is None else lambda done, _: tick(before + done)
 
     def played(policy: Any, before: int, seed: Any) -> Returns:
@@ -233,7 +233,7 @@ def _solved(
         return int(policy.act(state, step, float(table.mdp.signed(paid))))
 
     worth = policy.value if policy.risk is None else policy.risk
-    return LearnedPolicy(search.search, table, decide, 0, 0.0), float(worth)
+    return LearnedPolicy(table, decide, 0, 0.0), float(worth)
 
 
 def _interval(returns: Returns, measure: Objective, seed: np.random.SeedSequence) -> Interval:

@@ -27,7 +27,7 @@ from tailwise._progress import followed as told
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import followed
 from tailwise.exact.entropic import backward_induction
-from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.policy import Policy
 from tailwise.exact.tails import Found, Graph, Limits, gap_of, least_cvar, on_totals
 from tailwise.exact.totals import Floats, reach_totals
@@ -46,7 +46,7 @@ class _Dual:
     bound: float
     multiplier: float
     mean: float
-    chosen: Any
+    chosen: Choices | None
 
 
 def solve_budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
@@ -96,7 +96,7 @@ def _within(
     slack = slack_of(most, room)
     safest: Found | None = None
 
-    def risk(chosen: Any) -> float:
+    def risk(chosen: Choices) -> float:
         return budgeted.of_costs(*graph.law(chosen))
 
     if isinstance(budgeted, ERM):
@@ -153,7 +153,7 @@ class _Counted:
         self.graph, self._tick = graph, tick
         self.solves = self._told = 0
 
-    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, Any]:
+    def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, Choices]:
         found = self.graph.minimise(function)
         self.solves += 1
         self.tell()
@@ -170,7 +170,7 @@ def _dual(
     counted: _Counted,
     excess: Callable[[Floats], Floats],
     budget: float,
-    risk: Callable[[Any], float],
+    risk: Callable[[Choices], float],
     slack: float,
     near: float,
 ) -> _Dual:
@@ -178,9 +178,9 @@ def _dual(
 
     Risks that differ by ``slack``, and excesses by ``near``, differ in rounding alone.
     """
-    best: tuple[float, Any] = (math.inf, None)
+    best: tuple[float, Choices | None] = (math.inf, None)
 
-    def look(chosen: Any) -> tuple[float, float]:
+    def look(chosen: Choices) -> tuple[float, float]:
         nonlocal best
         totals, weights = counted.graph.law(chosen)
         mean = float(np.dot(totals, weights))
@@ -213,7 +213,7 @@ def _cvar_dual(
     counted: _Counted,
     level: float,
     budget: float,
-    risk: Callable[[Any], float],
+    risk: Callable[[Choices], float],
     slack: float,
     allowed: float,
     limit: int,

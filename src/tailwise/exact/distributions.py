@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tailwise._csr import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
-from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.policies import policy_chances, policy_rows
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import TabularMDP
@@ -101,7 +101,7 @@ def grid_distribution(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
     return distribution_of(mdp, *grid.law(chosen), grid.tolerance)
 
 
-def followed(graph: GridTotals, chosen: Any, *, max_pairs: int = 200_000) -> tuple[Floats, Floats] | None:
+def followed(graph: GridTotals, chosen: Choices, *, max_pairs: int = 200_000) -> tuple[Floats, Floats] | None:
     """Return the exact totals of a plan on a grid as it is followed; None where that takes too many pairs."""
 
     def choose(h: int, states: Ints, accrued: Floats) -> tuple[Ints, Ints, Floats]:

@@ -22,10 +22,10 @@ in the table is at most V.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ from tailwise.models.accrued import total_bounds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Choices: TypeAlias = Sequence[NDArray[np.signedinteger[Any]]]
+"""What to do at each step, as laid out on the totals: of one graph alone."""
 
 _POINTS = (64, 8192)
 _EQUAL = 1e-9  # of a spacing: rounding
@@ -175,7 +177,7 @@ class GridTotals:
             chosen.append(rows)
         return float(values[0]), chosen[::-1]
 
-    def law(self, chosen: list[NDArray[np.int32]]) -> tuple[Floats, Floats]:
+    def law(self, chosen: Choices) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
         ended, mass = np.zeros(self.ends[1] - self.ends[0] + 1), np.ones(1)
         for h, rows in enumerate(chosen):
@@ -189,13 +191,13 @@ class GridTotals:
         kept = ended > 0.0
         return self.all_totals()[kept], ended[kept] / ended.sum()
 
-    def action(self, chosen: list[NDArray[np.int32]], state: int, h: int, accrued: float) -> int:
+    def action(self, chosen: Choices, state: int, h: int, accrued: float) -> int:
         """Return the action id at the point nearest to ``accrued``, an inner cost."""
         if self.layers[h].place[state] < 0:
             raise StateError(f"state {self.mdp.state_name(state)} cannot be reached at step {h}")
         return int(self.mdp.action_ids[self.rows_at(chosen, np.array([state]), h, np.array([accrued]))[0]])
 
-    def rows_at(self, chosen: list[NDArray[np.int32]], states: Ints, h: int, accrued: Floats) -> NDArray[np.int32]:
+    def rows_at(self, chosen: Choices, states: Ints, h: int, accrued: Floats) -> NDArray[np.int32]:
         """Return the table's row to take in each pair, at the nearest point."""
         layer = self.layers[h]
         index = layer.place[states]
@@ -206,9 +208,10 @@ class GridTotals:
         points = place.astype(np.int64) - layer.low[index]
         return np.asarray(chosen[h][first + np.clip(points, 0, width - 1)])
 
-    def begun_with(self, chosen: list[NDArray[np.int32]], row: int) -> list[NDArray[np.int32]]:
+    def begun_with(self, chosen: Choices, row: int) -> Choices:
         """Return choices that take another row of the table first."""
-        return type(chosen)([np.full_like(chosen[0], row), *chosen[1:]])
+        kind = Upward if isinstance(chosen, Upward) else list
+        return kind([np.full_like(chosen[0], row), *chosen[1:]])
 
     def _final(self) -> Floats:
         """Return the total at each point of step H, with the end's cost."""

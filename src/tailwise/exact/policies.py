@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ from tailwise.models import TabularMDP
 class FunctionPolicy:
     """A function (state, step) -> action as a policy."""
 
-    function: Callable[[Any, int], Any]
+    function: Callable[[Any, int], object]
 
-    def act(self, state: Any, h: int) -> Any:
+    def act(self, state: Hashable, h: int) -> object:
         """Return the function's action."""
         return self.function(state, h)
 
 
-def as_policy(policy: Any) -> Any:
+def as_policy(policy: object) -> object:
     """Return a plain function as a policy with ``act``; anything else as it is."""
     return FunctionPolicy(policy) if callable(policy) and not hasattr(policy, "act") else policy
 

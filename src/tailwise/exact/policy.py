@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,11 @@ from tailwise._plain import plain
 from tailwise._shown import Shown
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
-from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.sweeps import TIE_TOLERANCE, Sweeps, row_ends, row_tails
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import action_label, short
+from tailwise.models.simulator import action_label, short, state_label
 from tailwise.risk import ERM, EVaR, Expectation, NestedCVaR, Objective
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.intervals import Interval
@@ -28,6 +29,8 @@ from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
 
 Floats = NDArray[np.float64]
+Places: TypeAlias = dict[Hashable, tuple[int, int]]
+"""Index and first step of each state of a simulator that was made a table."""
 
 _MOST_ROWS = 16  # of a text
 _MOST_ATOMS = 20_000  # pairs of state and accrued cost at a step, for the total after each action
@@ -80,9 +83,9 @@ class Policy(Shown):
     solves: int = 1
     model: Any = None
     graph: ReachableTotals | GridTotals | None = field(default=None, repr=False)
-    chosen: Any = field(default=None, repr=False)
+    chosen: Choices = field(default=(), repr=False)
     _law: ReturnDistribution | None = field(default=None, repr=False)
-    _places: dict[Any, tuple[int, int]] = field(default_factory=dict, repr=False)
+    _places: Places = field(default_factory=dict, repr=False)
 
     # ------------------------------------------------------------------ acting
 
@@ -92,7 +95,7 @@ class Policy(Shown):
         return self.act(self.start, 0)
 
     @property
-    def start(self) -> Any:
+    def start(self) -> Hashable:
         """The model's start state."""
         return self.mdp.start if self.model is None else self.model.start
 
@@ -235,7 +238,7 @@ class Policy(Shown):
             return self._on_totals(self.chosen)
         return return_distribution(self.mdp, self._policy, tolerance=None)
 
-    def _on_totals(self, chosen: Any) -> ReturnDistribution:
+    def _on_totals(self, chosen: Choices) -> ReturnDistribution:
         law = followed(self.graph, chosen) if isinstance(self.graph, GridTotals) else None
         exact = law is not None or not isinstance(self.graph, GridTotals)
         totals, masses = self.graph.law(chosen) if law is None else law  # type: ignore[union-attr]
@@ -271,7 +274,8 @@ class Policy(Shown):
         at = root if self.model is None else at
         ids = mdp.actions(root)
         if not ids.size:
-            raise StateError(f"no action is allowed in state {own.state_name(at)}; there is nothing to decide")
+            name = state_label(own, at)
+            raise StateError(f"no action is allowed in state {name}; there is nothing to decide")
         if self.graph is not None and (root, step) != (mdp.start, 0):
             raise OptionError(
                 f"a policy for the {self.objective.words} plans from the start alone; use act() elsewhere, or a "
@@ -364,7 +368,7 @@ class Policy(Shown):
 
     # ------------------------------------------------------------------- words
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``: the numbers, and the first decision."""
         names = ("value", "gap", "beta", "threshold", "risk", "multiplier", "solves")
         label = (
@@ -397,7 +401,7 @@ class Policy(Shown):
         return "\n".join(lines)
 
 
-def find_index(mdp: TabularMDP, model: Any, places: dict[Any, tuple[int, int]], state: Any, step: int) -> int:
+def find_index(mdp: TabularMDP, model: Any, places: Places, state: Any, step: int) -> int:
     """Return the table's index of a state of the model at a step, or raise ``StateError``; see :meth:`Policy.index`."""
     if not isinstance(step, (int, np.integer)) or not 0 <= step < mdp.horizon:
         raise StateError(f"step {step!r} is outside 0..{mdp.horizon - 1}")

@@ -22,7 +22,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.exact.budgets import solve_budget
 from tailwise.exact.entropic import backward_induction
 from tailwise.exact.evar import solve_evar
-from tailwise.exact.policy import Policy
+from tailwise.exact.policy import Places, Policy
 from tailwise.exact.stepwise import nested_cvar, worst_case
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.models import TabularMDP
@@ -145,7 +145,7 @@ def register_solver(kind: type[Objective], solver: Solver) -> None:
     _SOLVERS[kind] = solver
 
 
-def tabulated(model: Any, *, max_states: int) -> tuple[TabularMDP, dict[Any, tuple[int, int]]]:
+def tabulated(model: Any, *, max_states: int) -> tuple[TabularMDP, Places]:
     """Return a table as it is, or that of a simulator, with the index and the first step of each state."""
     require_model(model)
     if isinstance(model, TabularMDP):

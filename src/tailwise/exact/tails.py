@@ -34,7 +34,7 @@ from tailwise._progress import followed as told
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import distribution_of, followed
-from tailwise.exact.grid_totals import GridTotals
+from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.policy import Policy
 from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
@@ -76,7 +76,7 @@ class Found(NamedTuple):
 
     value: float
     gap: float
-    chosen: Any
+    chosen: Choices
     threshold: float | None = None
     solves: int = 1
     law: tuple[Floats, Floats] | None = None
@@ -101,7 +101,7 @@ def gap_of(value: float, bound: float) -> float:
 
 
 def least_cvar(
-    graph: Any, level: float, limits: Limits, *, most: int = 500, tick: Callable[[float], None] | None = None
+    graph: Graph, level: float, limits: Limits, *, most: int = 500, tick: Callable[[float], None] | None = None
 ) -> Found:
     """Return the plan of least CVaR on totals that are laid out already."""
     tail, risk = 1.0 - level, CVaR(level)
@@ -110,7 +110,7 @@ def least_cvar(
     limit = max(2, int(most * limits.share**0.5))
     least: dict[int, float] = {}
 
-    def solve(index: int) -> tuple[float, int, Any]:
+    def solve(index: int) -> tuple[float, int, Choices]:
         threshold = points[index]
         least[index], chosen = graph.minimise(lambda totals: np.maximum(totals - threshold, 0.0))
         if tick is not None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._csr import ranges
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
-from tailwise.exact.grid_totals import WORK, GridTotals
+from tailwise.exact.grid_totals import WORK, Choices, GridTotals
 from tailwise.exact.relevant import relevant
 from tailwise.models import TabularMDP
 
@@ -132,7 +132,7 @@ class ReachableTotals:
             chosen.append(good[np.searchsorted(good, step.choices)])  # the first that ties
         return float(values[0]), tuple(reversed(chosen))
 
-    def law(self, chosen: tuple[Ints, ...]) -> tuple[Floats, Floats]:
+    def law(self, chosen: Choices) -> tuple[Floats, Floats]:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
         mass = np.ones(1)
         totals: list[Floats] = []
@@ -154,7 +154,7 @@ class ReachableTotals:
         kept = weights > 0
         return values[kept], weights[kept] / weights.sum()
 
-    def begun_with(self, chosen: tuple[Ints, ...], row: int) -> tuple[Ints, ...]:
+    def begun_with(self, chosen: Choices, row: int) -> Choices:
         """Return choices that take another row of the table first."""
         return np.flatnonzero(self.steps[0].rows == row), *chosen[1:]
 
@@ -162,7 +162,7 @@ class ReachableTotals:
         """By how much a risk may be overstated, whichever measure it is: not at all."""
         return 0.0
 
-    def rows_at(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
+    def rows_at(self, chosen: Choices, state: int, h: int, accrued: float) -> int:
         """Return the table's row to take in the pair nearest to (state, accrued); ``accrued`` is an inner cost."""
         step = self.steps[h]
         low, high = np.searchsorted(step.states, [state, state + 1])
@@ -173,7 +173,7 @@ class ReachableTotals:
         index = min(options, key=lambda one: abs(step.accrued[one] - accrued))
         return int(step.rows[chosen[h][index]])
 
-    def action(self, chosen: tuple[Ints, ...], state: int, h: int, accrued: float) -> int:
+    def action(self, chosen: Choices, state: int, h: int, accrued: float) -> int:
         """Return the action id in the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
         return int(self.mdp.action_ids[self.rows_at(chosen, state, h, accrued)])
 

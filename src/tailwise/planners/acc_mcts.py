@@ -26,7 +26,6 @@ from tailwise._random import Seed, generator, stream_words
 from tailwise._validate import choice, real
 from tailwise.bindings.kernel_model import roll_out
 from tailwise.errors import OptionError, SimulatorError
-from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility, total_bounds
 from tailwise.models.simulator import cost_fault, model_name, short
 from tailwise.planners.utility_search import UtilitySearch
@@ -96,7 +95,7 @@ class AccMcts(UtilitySearch):
         utility = ExponentialUtility(beta=level, reference=point, sense=getattr(model, "sense", "cost"))
         super().__init__(AccruedView(model, utility), options_of(0.0, keywords), seed=seed)
 
-    def get_params(self) -> dict[str, Any]:
+    def get_params(self) -> dict[str, object]:
         """Return the arguments of the constructor; ``reference`` is the one that was found, where none was given."""
         utility: Any = self.model.utility
         return {**super().get_params(), "reference": utility.reference}
@@ -119,8 +118,9 @@ def pilot_reference(model: Any, beta: float) -> float:
         that rule out overflow are known for tables only.
     """
     rng = generator(0)
-    if not isinstance(model, TabularMDP):
-        losses = _simulated_episodes(model, rng)
+    view = AccruedView(model, float)
+    if not view.is_table:
+        losses = _simulated_episodes(view, rng)
         return erm(losses, beta) if model.sense == "cost" else 0.0 - erm(losses, beta)
     losses = np.empty(_PILOTS)
     _random_episodes(model.data, model.start, model.horizon, model.discount, stream_words(rng), losses)
@@ -133,10 +133,9 @@ def pilot_reference(model: Any, beta: float) -> float:
     return float(model.signed(point))
 
 
-def _simulated_episodes(model: Any, rng: np.random.Generator) -> NDArray[np.float64]:
+def _simulated_episodes(view: AccruedView, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return the total losses of uniformly random episodes of a simulator."""
-    view = AccruedView(model, float)
-    totals = np.empty(_SIMULATED_PILOTS)
+    model, totals = view.model, np.empty(_SIMULATED_PILOTS)
     for k in range(totals.size):
         state, done, total, h = view.start, False, 0.0, 0
         while not done and h < view.horizon:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Unpack
 
 import numpy as np
@@ -31,6 +31,8 @@ from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
+from tailwise.exact.grid_totals import Choices
+from tailwise.exact.tails import Graph
 from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
@@ -115,7 +117,7 @@ class DistributionalMcts(PolicyMixin):
         self._kept: Pursued | None = None
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """State of the root."""
         return self.search.state
 
@@ -268,11 +270,11 @@ class DistributionalMcts(PolicyMixin):
             told(done)
         return done, steps
 
-    def _policy(self, table: LearnedTable, graph: Any, chosen: Any) -> LearnedPolicy:
+    def _policy(self, table: LearnedTable, graph: Graph, chosen: Choices) -> LearnedPolicy:
         def decide(state: int, step: int, paid: float) -> int:
             return int(graph.action(chosen, state, step, paid))
 
-        return LearnedPolicy(self.search, table, decide, self.step, self._accrued)
+        return LearnedPolicy(table, decide, self.step, self._accrued)
 
     def _play(self, policy: LearnedPolicy, episodes: int) -> int:
         """Play episodes from the root by a policy, count what happens, and return the steps taken."""
@@ -286,7 +288,7 @@ class DistributionalMcts(PolicyMixin):
     def _report(self, found: Plan) -> tuple[Plan, Pursued]:
         """Return the plan under what was learned, and what it pursues; ``found`` is the search's own."""
         table, episode = self.search.table(), self._episode
-        graph: Any = reach_totals(table.mdp, work=_WORK, every_action=True)
+        graph = reach_totals(table.mdp, work=_WORK, every_action=True)
         pursued = self._kept or choose_pursued(self.objective, graph, episode, _SOLVES)
         chosen = episode.solved(graph, pursued)
         rows: list[ActionRow] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -85,9 +85,10 @@ class ExactPlanner(PolicyMixin):
         return 0.0 if isinstance(self.objective, Expectation) else math.nan
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """State of the root."""
-        return self._state
+        state: Hashable = self._state
+        return state
 
     @property
     def step(self) -> int:
@@ -119,6 +120,10 @@ class ExactPlanner(PolicyMixin):
                 raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
             self._move(state, self._step + 1)
 
+    @property
+    def _is_table(self) -> bool:
+        return self._whole.table is self.model
+
     def _move(self, state: Any, h: int) -> None:
         self._state, self._step, self._at = state, h, self._whole
         if h == self.model.horizon:
@@ -126,13 +131,13 @@ class ExactPlanner(PolicyMixin):
         try:
             index = self._at.index(state, h)
         except StateError:
-            if isinstance(self.model, TabularMDP):
+            if self._is_table:
                 raise
             other = copy.copy(self.model)  # begun where its start leads later, or never
             other.start = state
             self._at = _Lazy(other, self.objective, self._limits)
             index = self._at.index(state, h)
-        if isinstance(self.model, TabularMDP):
+        if self._is_table:
             self._state = index
         if not self._at.table.actions(index).size:
             name = self.model.state_name(index)

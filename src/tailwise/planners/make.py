@@ -13,6 +13,7 @@ from typing import Any
 
 from tailwise._random import Seed
 from tailwise._validate import real
+from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import lists_outcomes, model_name
@@ -93,11 +94,12 @@ def make_planner(
         found, reason = find_planner(kind), ""
     _require(found, model, wanted, options, reason)
     if isinstance(options.get("bonus"), numbers.Real):
-        options["bonus"] = imported(found.bonus)(constant=real(options["bonus"], "bonus", low=0.0))
-    planner: FullPlanner = found.made(model, wanted, seed=seed, **options)
+        options["bonus"] = imported(found.bonus or PolynomialBonus)(constant=real(options["bonus"], "bonus", low=0.0))
+    planner: Any = found.made(model, wanted, seed=seed, **options)
     if isinstance(planner, PolicyMixin):
         planner.kind, planner.reason = found.name, reason
-    return planner
+    full: FullPlanner = planner
+    return full
 
 
 def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> tuple[PlannerKind, str]:

@@ -14,6 +14,7 @@ from tailwise.planners.make import make_planner
 from tailwise.planners.protocol import as_plan, is_shareable
 from tailwise.risk.objectives import Objective
 from tailwise.search.anytime import one_thread
+from tailwise.search.plan import Plan
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 from tailwise.search.side_by_side import in_threads
 
@@ -31,7 +32,7 @@ def plan_many(
     seed: Seed = None,
     progress: Progress = None,
     **options: Any,
-) -> tuple[Any, ...]:
+) -> tuple[Plan, ...]:
     """Plan in each of many states, several at a time.
 
     Parameters
@@ -91,7 +92,7 @@ def plan_many(
         if stopped.is_set():
             raise KeyboardInterrupt
 
-    def one(k: int) -> Any:
+    def one(k: int) -> Plan:
         own: Any = planner.fresh(seeds[k])
         own.reset(roots[k], step)
         plan = own.plan(**limits, seconds=seconds, progress=watch if workers > 1 else None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Hashable
 from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
@@ -128,7 +129,7 @@ class SimulatorOutcomes(ModelInterface):
         other._arrays = OutcomeTable._make(array.copy() for array in self._arrays)
         return other
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the states met and their outcomes."""
         sizes, room = (self._rows, self._outcomes, *self.max_branching), tuple(one.copy() for one in self._arrays)
         return {**self._known.state_dict(), "ahead": list(self._ahead), "sizes": sizes, "room": room}
@@ -180,11 +181,11 @@ class SimulatorOutcomes(ModelInterface):
                 self._reserve(name, handle + 1, unknown)
         return handle
 
-    def state(self, handle: int) -> Any:
+    def state(self, handle: int) -> Hashable:
         """Return the state of a handle."""
         return self._known.states[handle]
 
-    def actions(self, handle: int) -> list[Any]:
+    def actions(self, handle: int) -> list[object]:
         """Return the actions allowed in a state, as the simulator names them."""
         allowed = self._known.actions[handle]
         if allowed is None:

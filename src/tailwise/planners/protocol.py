@@ -12,9 +12,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypedDict, runtime_checkable
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Decision(Protocol):
     """The least that ``plan`` returns. Those of this library return a :class:`tailwise.Plan`, which says more."""
 
     @property
-    def action(self) -> Any:
+    def action(self) -> object:
         """The recommended action, as the model names it."""
         ...
 
@@ -100,7 +100,7 @@ class Planner(Protocol):
     model: Any
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """State of the root."""
         ...
 
@@ -191,7 +191,14 @@ def is_shareable(model: Any) -> bool:
     return isinstance(model, (TabularMDP, CompiledSimulator))
 
 
-def checkpointed(planner: Any, path: str | Path | None, every: float) -> dict[str, Any]:
+class CheckpointKeywords(TypedDict, total=False):
+    """Keywords of a ``plan`` that keeps a checkpoint."""
+
+    checkpoint: str | Path
+    every: float
+
+
+def checkpointed(planner: Any, path: str | Path | None, every: float) -> CheckpointKeywords:
     """Return what to give ``planner.plan`` so that it keeps a checkpoint in a file; nothing where none is wanted.
 
     Raises
@@ -208,15 +215,17 @@ def checkpointed(planner: Any, path: str | Path | None, every: float) -> dict[st
     raise OptionError(f"{kind} keeps no checkpoint; leave it out, or choose a kind of planner that does: {able}")
 
 
-def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Any:
+def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Decision:
     """Return what ``planner.plan(**limits)`` finds in so many threads.
 
     A planner whose ``plan`` does not take ``threads`` works in one; if its plans have ``notes``, they say so.
     """
     if takes(planner.plan, "threads"):
-        return planner.plan(threads=threads, **limits)
+        found: Decision = planner.plan(threads=threads, **limits)
+        return found
     notes = one_thread(threads, f"{type(planner).__name__} keeps to one")
-    plan = planner.plan(**limits)
-    if notes and hasattr(plan, "notes"):
-        return dataclasses.replace(plan, notes=(*plan.notes, *notes))
-    return plan
+    found = planner.plan(**limits)
+    if notes and hasattr(found, "notes"):
+        noted: Any = found
+        found = dataclasses.replace(noted, notes=(*noted.notes, *notes))
+    return found

@@ -10,14 +10,15 @@ these hold the optimum of EVaR; for another measure the best of them is an attem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from tailwise.errors import OptionError
-from tailwise.exact.tails import Limits, least_cvar
+from tailwise.exact.grid_totals import Choices
+from tailwise.exact.tails import Graph, Limits, least_cvar
 from tailwise.exact.totals import Floats
 from tailwise.models.contract import Sense
 from tailwise.risk.measures import value_at_risk
@@ -25,6 +26,9 @@ from tailwise.risk.objectives import ERM, CVaR, Exceedance, Expectation, Expecte
 
 Pursued: TypeAlias = Callable[[Floats], Floats]
 """From totals of the whole episode, in the model's sense, to what is to be least in the mean."""
+
+Kind = TypeVar("Kind", bound=Pursued)
+Numbers = TypeVar("Numbers", float, Floats)
 
 _BETAS = (0.1, 0.3, 1.0, 3.0)  # over the standard deviation of the total
 _EXPONENT = 600.0
@@ -40,17 +44,17 @@ class Episode:
     scale: float  # sign times the discount of the steps before
     accrued: float  # paid before
 
-    def whole(self, totals: Any) -> Any:
+    def whole(self, totals: Numbers) -> Numbers:
         """Return totals of the whole episode, in the model's sense, from inner costs from the root on."""
         return self.accrued + self.scale * totals
 
-    def distribution(self, graph: Any, chosen: Any) -> tuple[Floats, Floats]:
+    def distribution(self, graph: Graph, chosen: Choices) -> tuple[Floats, Floats]:
         """Return increasing totals of the whole episode and their probabilities, under choices on a graph."""
         totals, weights = graph.law(chosen)
         totals = self.whole(totals)
         return (totals, weights) if self.scale > 0.0 else (totals[::-1], weights[::-1])
 
-    def solved(self, graph: Any, pursued: Pursued) -> Any:
+    def solved(self, graph: Graph, pursued: Pursued) -> Choices:
         """Return the choices of the plan of least mean of ``pursued``."""
         points = graph.all_totals()
         unit = float(np.ptp(pursued(self.whole(points)))) / (float(np.ptp(points)) or 1.0)
@@ -145,7 +149,7 @@ def worth(objective: Objective, totals: Floats, weights: Floats, sign: float) ->
     )
 
 
-def choose_pursued(objective: Objective, graph: Any, episode: Episode, solves: int) -> Pursued:
+def choose_pursued(objective: Objective, graph: Graph, episode: Episode, solves: int) -> Pursued:
     """Return what to pursue for an objective on a learned table, as far as so many solves find it."""
     sign = episode.sign
     if isinstance(objective, ExpectedUtility):
@@ -165,7 +169,7 @@ def choose_pursued(objective: Objective, graph: Any, episode: Episode, solves: i
     if isinstance(objective, (ERM, Expectation)):
         return Exponential(objective.beta if isinstance(objective, ERM) else 0.0, reference, sign)
 
-    def least(tried: list[Any]) -> tuple[float, Any]:
+    def least(tried: Sequence[Kind]) -> tuple[float, Kind]:
         """Return the function whose plan has the best objective, and that (negated for rewards)."""
         found = []
         for pursued in tried:
@@ -174,12 +178,11 @@ def choose_pursued(objective: Objective, graph: Any, episode: Episode, solves: i
         return min(found, key=lambda pair: pair[0])
 
     betas = [0.0, *(beta / std for beta in _BETAS)] if std > 0.0 else [0.0]
-    best = least([Exponential(beta, reference, sign) for beta in betas])
+    best: tuple[float, Pursued] = least([Exponential(beta, reference, sign) for beta in betas])
     low, high = sorted(episode.whole(graph.all_totals()[[0, -1]]).tolist())
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     for _ in range(max(1, solves // _GRID)):  # the thresholds beside the best one, ever closer
         nearest = least([Shortfall(b, sign) for b in np.linspace(middle - half, middle + half, _GRID)])
-        best = min(best, nearest, key=lambda pair: pair[0])
+        best = nearest if nearest[0] < best[0] else best
         middle, half = nearest[1].threshold, half / 2.0
-    chosen: Pursued = best[1]
-    return chosen
+    return best[1]

@@ -12,15 +12,20 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tailwise._registry import nearest
+from tailwise.bonuses import Bonus
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import lists_outcomes
 from tailwise.risk.objectives import ERM, Expectation, Objective
 
+if TYPE_CHECKING:
+    from tailwise.planners.protocol import Planner
+
 GROUP = "tailwise.planners"
 _BY_BETA = (ERM, Expectation)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,11 @@ class PlannerKind:
 
     name: str
     summary: str
-    build: Callable[..., Any] | str
+    build: Callable[..., Planner] | str
     options: tuple[str, ...] | None = None
     models: Literal["any", "outcomes"] = "any"
     objectives: tuple[type[Objective], ...] = _BY_BETA
-    bonus: Callable[..., Any] | str | None = None
+    bonus: Callable[..., Bonus] | str | None = None
     saves: bool = False
 
     def pursues(self, objective: Objective) -> bool:
@@ -69,12 +74,13 @@ class PlannerKind:
         """Return whether it has an option of that name."""
         return self.options is None or option in self.options
 
-    def made(self, model: Any, objective: Objective, **options: Any) -> Any:
+    def made(self, model: Any, objective: Objective, **options: Any) -> Planner:
         """Return the planner of a model for an objective, with options that it takes."""
         what: Any = objective
         if set(self.objectives) <= set(_BY_BETA):
             what = getattr(objective, "beta", 0.0)
-        return imported(self.build)(model, what, **options)
+        planner: Planner = imported(self.build)(model, what, **options)
+        return planner
 
 
 _KINDS: dict[str, PlannerKind] = {}
@@ -82,13 +88,13 @@ _KINDS: dict[str, PlannerKind] = {}
 
 def register_planner(
     name: str,
-    build: Callable[..., Any] | str,
+    build: Callable[..., Planner] | str,
     *,
     summary: str,
     options: tuple[str, ...] | None = None,
     models: Literal["any", "outcomes"] = "any",
     objectives: tuple[type[Objective], ...] = _BY_BETA,
-    bonus: Callable[..., Any] | str | None = None,
+    bonus: Callable[..., Bonus] | str | None = None,
     saves: bool = False,
 ) -> None:
     """Give a kind of planner a name; see :class:`PlannerKind` for the parameters.
@@ -100,12 +106,13 @@ def register_planner(
     _KINDS[name] = PlannerKind(name, summary, build, options, models, objectives, bonus, saves)
 
 
-def imported(place: Any) -> Any:
+def imported(place: Callable[..., Made] | str) -> Callable[..., Made]:
     """Return what ``package.module:name`` names; anything but a text is returned as it is."""
     if not isinstance(place, str):
         return place
     module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
+    found: Callable[..., Made] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def _options_of(build: Callable[..., Any]) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ inverse, the plan also gives certainty equivalents: the sure total cost that is 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -70,14 +71,20 @@ class UtilitySearch(TreeSearch):
         super().__init__(view, lifted(options, view), seed=seed)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """The model's state at the root."""
-        return super().state[0]
+        return self._pair[0]
 
     @property
     def accrued(self) -> float:
         """Discounted cost (or reward) paid before the root."""
-        return float(super().state[1])
+        return float(self._pair[1])
+
+    @property
+    def _pair(self) -> tuple[Hashable, float]:
+        """The view's state at the root."""
+        pair: Any = self.root_state
+        return pair[0], pair[1]
 
     def reset(self, state: Any = None, step: int = 0, *, accrued: float = 0.0) -> None:
         """Forget the tree and start a fresh one.

@@ -89,7 +89,7 @@ def recorded_plan(
     """
     if iterations is None and seconds is None and until is None:
         raise OptionError("a recorded plan needs a limit: iterations=, seconds= or until=")
-    limits = {"iterations": iterations, "seconds": seconds, "progress": progress, **keywords}
+    limits: dict[str, Any] = {"iterations": iterations, "seconds": seconds, "progress": progress, **keywords}
     if not isinstance(planner, AnytimeSearch):
         return plan_in_threads(planner, threads, until=until, **limits)  # of whatever kind its plans are
     recorder = Recorder()
@@ -98,6 +98,6 @@ def recorded_plan(
         recorder.note(plan)
         return until is not None and until(plan)
 
-    plan: Plan = plan_in_threads(planner, threads, until=asked, **limits)
+    plan: Plan = planner.plan(threads=threads, until=asked, **limits)
     recorder.note(plan)
     return replace(plan, origin=plan.origin and replace(plan.origin, trajectory=recorder.trajectory))

@@ -15,6 +15,7 @@ them estimates that of the closed loop without bias and with a fraction of the n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +236,7 @@ def _integrate(
     atoms: list[tuple[float, float]] = []
     plain: float | None = None
     for h in range(mdp.horizon):
-        action = player.decide(planner, state, h, accrued)
+        action: Any = player.decide(planner, state, h, accrued)
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         drawn = first + int(np.searchsorted(cumulative[first:last], draws[h], side="right"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from tailwise.risk.measures import conditional_value_at_risk, entropic_value_at_
 from tailwise.risk.objectives import Exceedance, Objective, as_objective
 
 Floats = NDArray[np.float64]
+Numbers = TypeVar("Numbers", float, Floats)
 
 
 class Measures:
@@ -31,7 +33,7 @@ class Measures:
         """Return totals, and their weights: None where all are equally likely."""
         raise NotImplementedError
 
-    def signed(self, values: Any) -> Any:
+    def signed(self, values: Numbers) -> Numbers:
         """Return totals as costs, or costs as totals: where totals are rewards the sign changes."""
         return values if self.sense == "cost" else 0.0 - values
 
@@ -137,7 +139,11 @@ class ReturnDistribution(Measures):
         cuts = np.searchsorted(np.cumsum(self.probabilities), (np.arange(count) + 0.5) / count)
         return self.costs[np.minimum(cuts, self.costs.size - 1)]
 
-    def cdf(self, points: Any) -> Any:
+    @overload
+    def cdf(self, points: float) -> float: ...
+    @overload
+    def cdf(self, points: Sequence[float] | Floats) -> Floats: ...
+    def cdf(self, points: float | Sequence[float] | Floats) -> float | Floats:
         """Return ``P(X <= x)`` at each of ``points``."""
         running = np.concatenate(([0.0], np.cumsum(self.probabilities)))
         return running[np.searchsorted(self.costs, np.asarray(points, dtype=np.float64), side="right")]

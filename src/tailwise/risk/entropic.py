@@ -21,7 +21,8 @@ shifted log-sum-exp (large beta) as the guess and corrects it once.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -117,7 +118,11 @@ def _infinite_erm(costs: Floats, beta: float, shares: Floats, low: float, high: 
     return weighted_erm(costs[finite], beta, shares[finite] / kept) + math.log(kept) / beta
 
 
-def oce_utility(cost: ArrayLike, beta: float) -> Any:
+@overload
+def oce_utility(cost: float, beta: float) -> float: ...
+@overload
+def oce_utility(cost: Sequence[float] | Floats, beta: float) -> Floats: ...
+def oce_utility(cost: float | Sequence[float] | Floats, beta: float) -> float | Floats:
     """The OCE utility ``u_beta(y) = (exp(beta y) - 1) / beta`` of the paper; ``u_0(y) = y``.
 
     Parameters

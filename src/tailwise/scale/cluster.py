@@ -56,7 +56,8 @@ class Worker:
                 f"a worker has tailwise {__version__}, this process {self._version}; install the same version on "
                 "every node of the cluster"
             )
-        self._job = unpacked(content)
+        job: Any = unpacked(content)
+        self._job = job
         self._job.begin()
 
     def run(self, task: int, seconds: float) -> Report:

@@ -27,7 +27,7 @@ def packed(content: Any, model: Any = None, model_path: str | None = None) -> by
         def persistent_id(self, obj: Any) -> str | None:
             return model_path if obj is model and model is not None else None
 
-        def reducer_override(self, obj: Any) -> Any:
+        def reducer_override(self, obj: object) -> object:
             if isinstance(obj, AnytimeSearch):
                 return _remade, (type(obj), obj.problem, obj.get_params())
             return super().reducer_override(obj)
@@ -44,11 +44,11 @@ def packed(content: Any, model: Any = None, model_path: str | None = None) -> by
     return buffer.getvalue()
 
 
-def unpacked(content: bytes) -> Any:
+def unpacked(content: bytes) -> object:
     """Return what :func:`packed` was given."""
 
     class Unpacker(pickle.Unpickler):
-        def persistent_load(self, path: str) -> Any:
+        def persistent_load(self, path: str) -> object:
             return _found(path)()
 
     try:

@@ -31,7 +31,7 @@ class Numbers(Result):
             elif type(value) is tuple and any(isinstance(item, float) and math.isnan(item) for item in value):
                 object.__setattr__(self, name, tuple(math.nan if item != item else item for item in value))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public fields as plain values, ready for ``json.dumps``, without those that nothing filled.
 
         Distributions stay behind. Numbers that JSON lacks (NaN, infinities) are None, arrays are lists, results

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed
 from tailwise._validate import integer, thread_count
-from tailwise.bindings import position_of
+from tailwise.bindings import ModelInterface, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
 from tailwise.search.anytime import Turn, one_thread, run_anytime
@@ -46,7 +46,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
 
     model: Any
     options: Any = None  # a frozen value, of searches that are made with one
-    _binding: Any  # of the model: what its states and actions are
+    _binding: ModelInterface  # of the model: what its states and actions are
     _stream: NDArray[np.uint64]  # the words of the random stream
     _turn: Turn
     _step: int
@@ -64,7 +64,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         return self._step
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """State of the root."""
         return self._binding.state(self._handle)
 
@@ -242,7 +242,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
 
     # ------------------------------------------------------ copying and saving
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return all that was found, and where the random stream stands: plain values, and arrays of their own.
 
         With the model and :meth:`get_params` it is all that makes a search: one of the same parameters that loads it

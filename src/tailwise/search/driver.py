@@ -14,6 +14,7 @@ import dataclasses
 import math
 import time
 import weakref
+from collections.abc import Hashable
 from typing import Any, Self
 
 import numpy as np
@@ -186,7 +187,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         return trees
 
     @property
-    def root_state(self) -> Any:
+    def root_state(self) -> Hashable:
         """State of the root as ``model`` names it, which may be a view of the problem."""
         return self._binding.state(self._handle)
 

@@ -35,7 +35,7 @@ _EXPM1 = [1.0 / math.factorial(n) for n in range(13, 1, -1)]
 _ARTANH = [2.0 / n for n in range(21, 1, -2)]
 
 
-def _emit(builder: Any, scaled: Any, share: Any) -> Any:
+def _emit(builder: ir.IRBuilder, scaled: ir.Value, share: ir.Value) -> ir.Value:
     """The instructions for vectors ``scaled`` = y and ``share`` = p."""
     floats, ints = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
     name = f"llvm.fmuladd.v{LANES}f64"
@@ -43,16 +43,16 @@ def _emit(builder: Any, scaled: Any, share: Any) -> Any:
     if fused is None:
         fused = ir.Function(builder.module, ir.FunctionType(floats, [floats] * 3), name)
 
-    def real(x: float) -> Any:
+    def real(x: float) -> ir.Value:
         return ir.Constant(floats, [x] * LANES)
 
-    def whole(x: int) -> Any:
+    def whole(x: int) -> ir.Value:
         return ir.Constant(ints, [x] * LANES)
 
-    def times_plus(a: Any, b: Any, c: Any) -> Any:
+    def times_plus(a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         return builder.call(fused, [a, b, c])
 
-    def polynomial(x: Any, coefficients: list[float]) -> Any:
+    def polynomial(x: ir.Value, coefficients: list[float]) -> ir.Value:
         """Evaluate in pairs (Estrin): a third of the latency of Horner's chain."""
         terms = [real(coefficient) for coefficient in reversed(coefficients)]
         while len(terms) > 1:
@@ -93,10 +93,10 @@ else:
     def log_means(typing_context, scaled, shares, out, first):  # type: ignore[no-untyped-def]
         """Fill ``out[first : first + 8]`` from ``scaled`` and ``shares`` (float64, contiguous)."""
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
             vector = ir.VectorType(ir.DoubleType(), LANES)
 
-            def place(k: int) -> Any:
+            def place(k: int) -> ir.Value:
                 array = context.make_array(signature.args[k])(context, builder, args[k])
                 return builder.bitcast(builder.gep(array.data, [args[3]]), vector.as_pointer())
 

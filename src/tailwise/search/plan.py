@@ -287,7 +287,7 @@ class Plan(SaysItself, Numbers):
             raise OptionError("this plan has no tree: it was not made by a tree search, or it was copied or loaded")
         return NodeView(self.tree, self.tree.tree.root, self.step)
 
-    def act(self, state: Any, step: int, accrued: float = 0.0) -> Any:
+    def act(self, state: Any, step: int, accrued: float = 0.0) -> object:
         """Return what the plan does later: its action after ``accrued`` discounted cost (or reward) since step 0.
 
         Raises
@@ -301,7 +301,7 @@ class Plan(SaysItself, Numbers):
             )
         return self.policy.act(state, step, accrued)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the public fields as plain values, ready for ``json.dumps``, without those that nothing filled.
 
         ``measure`` and ``aim`` say what the numbers are. Numbers that JSON lacks (NaN, infinities) are None, arrays are

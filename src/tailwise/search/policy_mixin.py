@@ -37,7 +37,7 @@ class PolicyMixin:
         made.problem, made._params = _by_name(inspect.signature(cls), args, keywords)
         return made
 
-    def get_params(self) -> dict[str, Any]:
+    def get_params(self) -> dict[str, object]:
         """Return the arguments of the constructor by name, but for the model and the seed.
 
         Those that were not given have their defaults.

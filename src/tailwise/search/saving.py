@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from tailwise.models.fingerprint import fingerprint
 from tailwise.models.simulator import model_name
 from tailwise.search.plan import StopReason
 from tailwise.search.side_by_side import SideBySide
+
+if TYPE_CHECKING:
+    from tailwise.search.anytime_search import AnytimeSearch
 
 KIND, VERSION = "search", 2
 
@@ -80,7 +83,7 @@ def _split(search: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return {name: value for name, value in params.items() if name not in functions}, functions
 
 
-def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -> Any:
+def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -> AnytimeSearch[Any]:
     """Read a search that its ``save`` wrote, or a checkpoint; it goes on as if it had never stopped.
 
     Parameters
@@ -129,7 +132,7 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
         inner = {name: functions[name] for name in functions.keys() & vars(whole).keys()}
         options["options"] = dataclasses.replace(whole, **inner)
         functions = {name: function for name, function in functions.items() if name not in inner}
-    search = kind(model, **options, **functions, seed=0)
+    search: AnytimeSearch[Any] = kind(model, **options, **functions, seed=0)
     checked(source, KIND, lambda: _load(search, record))
     return search
 

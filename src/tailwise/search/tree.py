@@ -188,7 +188,7 @@ class Tree:
         """Give the states of all nodes new handles, in the order of :meth:`handles`."""
         self.arena.ints[4 * units.headers(self.arena)] = handles
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return all that makes the tree, without spare room: what a file keeps."""
         arena = self.arena
         used = int(arena.counters[units.USED])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,10 +144,10 @@ class NodeView:
     _reader: TreeReader = field(repr=False)
     _unit: int = field(repr=False)
     step: int
-    _way: tuple[tuple[Any, Any], ...] = field(repr=False, default=())
+    _way: tuple[tuple[object, Hashable], ...] = field(repr=False, default=())
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Hashable:
         """Its state, as the model has it."""
         return self._reader.binding.state(self._reader.tree.handle(self._unit))
 
@@ -167,7 +167,7 @@ class NodeView:
         return self._reader.binding.state_name(self.state)
 
     @property
-    def path(self) -> tuple[tuple[Any, Any], ...]:
+    def path(self) -> tuple[tuple[object, Hashable], ...]:
         """How it was reached from the root: (action, next state) for each step."""
         if not self._way:
             return ()
@@ -240,7 +240,7 @@ class NodeView:
             for child in action.children:
                 yield from child.walk(max_depth=None if max_depth is None else max_depth - 1, min_visits=min_visits)
 
-    def to_dict(self, *, max_depth: int | None = None, min_visits: int = 1) -> dict[str, Any]:
+    def to_dict(self, *, max_depth: int | None = None, min_visits: int = 1) -> dict[str, object]:
         """Return the tree from here on as nested dicts and lists, ready for JSON.
 
         Parameters

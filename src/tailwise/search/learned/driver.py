@@ -18,7 +18,7 @@ from tailwise._random import Seed, generator, own_words, seed_text, stream_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, bind, kernel_model
 from tailwise.errors import ModelError, OptionError
-from tailwise.models import AccruedView, TabularMDP
+from tailwise.models import AccruedView
 from tailwise.models.simulator import own_method
 from tailwise.models.table_data import TableData
 from tailwise.search.anytime import Turn, compile_notice
@@ -36,7 +36,7 @@ from tailwise.search.learned.rows import (
     make_rows,
     sampling_errors,
 )
-from tailwise.search.learned.table import LearnedTable, learned_table
+from tailwise.search.learned.table import Learned, LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
 
 _UNLIMITED = 2**62
@@ -170,7 +170,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def table(self) -> LearnedTable:
         """Return what was learned, from the root on, as a table; something must have been sampled there."""
-        return learned_table(self)
+        learned = Learned(
+            self.model, self._binding, self._known, self._nodes, self._rules, self._handle, self._step,
+            self._terminal_costs, self._is_tree(),
+        )  # fmt: skip
+        return learned_table(learned)
 
     def retarget(self, beta: float) -> None:
         """Search for another risk level from here on; what was drawn is kept, what was concluded from it is not."""
@@ -327,8 +331,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def _terminal_costs(self) -> Floats:
         """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
-        if isinstance(self.model, TabularMDP):
-            return self.model.terminal_losses
+        known: Floats | None = getattr(self.model, "terminal_losses", None)  # a table's
+        if known is not None:
+            return known
         end = own_method(self.model, "terminal_cost")
         if end is None:
             return np.empty(0)

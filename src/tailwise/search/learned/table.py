@@ -15,11 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._csr import Ints, ranges
+from tailwise.bindings import ModelInterface
 from tailwise.models import TabularMDP
-from tailwise.search.learned.counts import OUTCOMES, PAIRS, find_node
+from tailwise.search.learned.counts import OUTCOMES, PAIRS, Nodes, TransitionCounts, find_node
+from tailwise.search.learned.options import LearnedRules
 
 Floats: TypeAlias = NDArray[np.float64]
-LearnedSearch: TypeAlias = Any  # of driver.py, which imports this module
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a search with a learned model knows, and where it is rooted: what a table is made from."""
+
+    model: Any
+    binding: ModelInterface
+    known: TransitionCounts
+    nodes: Nodes
+    rules: LearnedRules
+    handle: int  # of the root's state
+    step: int
+    terminal_costs: Callable[[], Floats]  # by handle; empty where the end costs nothing
+    is_tree: bool  # new states are valued by playing on
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +52,16 @@ class LearnedTable:
         How often each outcome was counted.
     seen : ndarray of int64, shape (outcomes,)
         Its number in the learned model, the same at every step; 0 for the end of a leaf.
+    model, binding : object
+        The model that was sampled, and its interface to the kernel, which knows the handles.
     """
 
     mdp: TabularMDP
     index: dict[tuple[int, int], int]
     counts: Floats
     seen: Ints
+    model: Any
+    binding: ModelInterface
 
     def draws(self, row: int) -> int:
         """Return how often the action of a row was drawn, at any step."""
@@ -66,15 +86,14 @@ class LearnedPolicy:
     after ``paid`` inner cost since the table's root, which lies at ``step``, ``accrued`` after the episode's start.
     """
 
-    search: LearnedSearch
     table: LearnedTable
     decide: Callable[[int, int, float], int]
     step: int
     accrued: float
 
-    def act(self, state: Any, step: int, accrued: float = 0.0) -> Any:
+    def act(self, state: Any, step: int, accrued: float = 0.0) -> object:
         """Return the model's action after ``accrued`` discounted cost (or reward) since step 0."""
-        model, binding = self.search.model, self.search._binding
+        model, binding = self.table.model, self.table.binding
         handle = binding.handle(state)
         sign = 1.0 if model.sense == "cost" else -1.0
         position = self.position(handle, step, sign * (accrued - self.accrued) / float(model.discount) ** self.step)
@@ -93,26 +112,26 @@ class LearnedPolicy:
         return self.decide(state, step - self.step, paid)
 
 
-def learned_table(search: LearnedSearch) -> LearnedTable:
+def learned_table(learned: Learned) -> LearnedTable:
     """Return what a search knows, as a table from its root on; something must have been sampled there."""
-    known, horizon, depth = search._known, search._horizon, search._step
+    known, horizon, depth = learned.known, learned.rules.horizon, learned.step
     order = np.argsort(known.pairs[1 : known.used[OUTCOMES]], kind="stable") + 1
     starts = np.searchsorted(known.pairs[order], np.arange(known.used[PAIRS] + 1))
-    layers, steps = [np.array([search._handle], np.int64)], []
+    layers, steps = [np.array([learned.handle], np.int64)], []
     for h in range(depth, horizon):
         pairs, owners, actions, borrowed = _tried(known, layers[-1], h, horizon)
         _, rows, entries = ranges(starts[pairs], starts[pairs + 1])
         owners, actions, outcomes = owners[rows], actions[rows], order[entries]
         targets = known.targets[outcomes].astype(np.int64)
-        costs = known.costs[outcomes] + _step_losses(search.model, layers[-1][owners], actions, h)
+        costs = known.costs[outcomes] + _step_losses(learned.model, layers[-1][owners], actions, h)
         if h + 1 == horizon:
-            ends, at_end = search._terminal_costs(), borrowed[rows] & (targets >= 0)
+            ends, at_end = learned.terminal_costs(), borrowed[rows] & (targets >= 0)
             if ends.size:
-                costs[at_end] += search._rules.discount * ends[targets[at_end]]
+                costs[at_end] += learned.rules.discount * ends[targets[at_end]]
             targets[:] = -1
         after = np.unique(targets[targets >= 0])
         reached = np.where(targets < 0, -1, np.searchsorted(after, targets))
-        leaves, values = _leaves(search, h, layers[-1], owners)
+        leaves, values = _leaves(learned, h, layers[-1], owners)
         none = np.zeros(leaves.size, np.int64)
         steps.append([
             np.concatenate(columns)
@@ -122,10 +141,10 @@ def learned_table(search: LearnedSearch) -> LearnedTable:
             )
         ])  # fmt: skip
         layers.append(after)
-    return _table(search, layers, steps)
+    return _table(learned, layers, steps)
 
 
-def _table(search: LearnedSearch, layers: list[Ints], steps: list[list[Any]]) -> LearnedTable:
+def _table(learned: Learned, layers: list[Ints], steps: list[list[Any]]) -> LearnedTable:
     """Return the table of those states after which something is known; ``steps`` are the columns of each step."""
     places = np.full(layers[-1].size, -1)  # of each state of the next step in the table, -1 for none
     used, columns = 0, []
@@ -138,7 +157,7 @@ def _table(search: LearnedSearch, layers: list[Ints], steps: list[list[Any]]) ->
         states = np.unique(owners[kept])
         places = np.full(layers[h].size, -1)
         places[states] = used + np.arange(states.size)
-        index |= {(search._step + h, int(layers[h][k])): int(places[k]) for k in states.tolist()}
+        index |= {(learned.step + h, int(layers[h][k])): int(places[k]) for k in states.tolist()}
         used += states.size
         parts = (places[owners], actions, after, costs, counts, done, seen)
         columns.append([part[kept] for part in parts])
@@ -150,16 +169,18 @@ def _table(search: LearnedSearch, layers: list[Ints], steps: list[list[Any]]) ->
     )
     first = np.flatnonzero(np.append(True, (np.diff(states) != 0) | (np.diff(actions) != 0)))
     sizes = np.diff(np.append(first, states.size))
-    is_cost, model = search.model.sense == "cost", search.model
+    is_cost, model = learned.model.sense == "cost", learned.model
     paid = {"costs": costs} if is_cost else {"costs": None, "rewards": 0.0 - costs}
     mdp = TabularMDP.from_outcomes(
         states, actions, np.where(done, states, after), counts / np.repeat(np.add.reduceat(counts, first), sizes),
         **paid, done=done, num_states=used, horizon=len(steps), discount=float(model.discount), name="learned",
     )  # fmt: skip
-    return LearnedTable(mdp, {key: used - 1 - place for key, place in index.items()}, counts, seen)
+    return LearnedTable(
+        mdp, {key: used - 1 - place for key, place in index.items()}, counts, seen, model, learned.binding
+    )
 
 
-def _tried(known: Any, layer: Ints, h: int, horizon: int) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
+def _tried(known: TransitionCounts, layer: Ints, h: int, horizon: int) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
     """Return pair, place in the layer, action, and whether other steps lend their draws, of every action tried.
 
     The last step's costs hold the end's, so that it is counted by itself; more draws of other steps serve instead.
@@ -176,7 +197,7 @@ def _tried(known: Any, layer: Ints, h: int, horizon: int) -> tuple[Ints, Ints, I
     return pairs[tried], owners[tried], actions[tried], borrowed[tried]
 
 
-def _found(known: Any, places: Ints) -> tuple[Ints, Ints]:
+def _found(known: TransitionCounts, places: Ints) -> tuple[Ints, Ints]:
     """Return first pair and number of actions at ``places``; 0 where a state was not met."""
     inside = np.minimum(places, known.first.size - 1)
     met = places < known.first.size
@@ -187,16 +208,17 @@ def _found(known: Any, places: Ints) -> tuple[Ints, Ints]:
 
 def _step_losses(model: Any, handles: Ints, actions: Ints, h: int) -> Floats:
     """Return what a table's costs per step add."""
-    if isinstance(model, TabularMDP) and model.step_losses.size:
-        return np.asarray(model.step_losses[h, model.action_offsets[handles] + actions])
+    added: Floats = getattr(model, "step_losses", np.empty(0))
+    if added.size:
+        return np.asarray(added[h, model.action_offsets[handles] + actions])
     return np.zeros(handles.size)
 
 
-def _leaves(search: LearnedSearch, h: int, layer: Ints, owners: Ints) -> tuple[Ints, Floats]:
+def _leaves(learned: Learned, h: int, layer: Ints, owners: Ints) -> tuple[Ints, Floats]:
     """Return the states of a layer that were valued as leaves and nothing more, and their values."""
-    if not search._rules.leaves and not search._is_tree():
+    if not learned.rules.leaves and not learned.is_tree:
         return np.empty(0, np.int64), np.empty(0)
-    bare, nodes = np.setdiff1d(np.arange(layer.size), owners), search._nodes
+    bare, nodes = np.setdiff1d(np.arange(layer.size), owners), learned.nodes
     found = np.array([find_node(nodes, h, handle) for handle in layer[bare].tolist()], np.int64)
     known = (found > 0) & np.isfinite(nodes.values[found])
     return bare[known], nodes.values[found[known]]

@@ -12,7 +12,7 @@ the discounted total of the path. What the leaf was valued at comes in as ``tail
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Backup:
     action_statistics: ClassVar[dict[str, float]] = {}
     is_sampled: ClassVar[bool] = False
 
-    def compiled(self, slots: Slots) -> Any:
+    def compiled(self, slots: Slots) -> NamedTuple:
         """Return what the kernel reads: a NamedTuple whose class was given to :func:`register_backup`."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the kernel reads: give it compiled()")
 

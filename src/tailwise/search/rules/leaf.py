@@ -8,7 +8,7 @@ of the state needs no rule: give the search ``leaf_value``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tailwise._jit import ChosenByKind, Kernel
 from tailwise._validate import integer
@@ -19,7 +19,7 @@ from tailwise.risk.accumulator import push_value
 class Leaf:
     """Base class of leaf rules; derive a frozen, keyword-only dataclass from it."""
 
-    def compiled(self) -> Any:
+    def compiled(self) -> NamedTuple:
         """Return what the kernel reads: a NamedTuple whose class was given to :func:`register_leaf`."""
         raise NotImplementedError(f"{type(self).__name__} does not say what the kernel reads: give it compiled()")
 
