@@ -8,6 +8,7 @@ of its own, for the environment and for the planner.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,63 +105,64 @@ def evaluate(
     workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
-    limits = (iterations, seconds)
-    totals, decisions, notes = play_episodes(
-        model, planner_or_policy, range(count), root, limits, reuse=reuse, threads=workers, progress=progress,
-        partial=partial,
-    )  # fmt: skip
+    played = Episodes(model, planner_or_policy, root, (iterations, seconds), reuse)
+    totals, decisions, notes = played.play(range(count), threads=workers, progress=progress, partial=partial)
     if totals.size < count:
         notes.append(f"interrupted: {totals.size} of {count} episodes were played")
         decisions = None if decisions is None else decisions[: totals.size]
     return Returns(totals, model.sense, name, world_name(root, model), decisions, tuple(notes))
 
 
-def play_episodes(
-    model: Any,
-    planner_or_policy: Any,
-    episodes: range,
-    root: np.random.SeedSequence,
-    limits: tuple[int | None, float | None],
-    *,
-    reuse: bool = True,
-    threads: int = 1,
-    progress: Progress = None,
-    partial: bool = False,
-) -> tuple[NDArray[np.float64], NDArray[np.int32] | None, list[str]]:
-    """Play some of the episodes of a sample: each has streams of its own, whichever others are played.
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """The episodes of a sample: each has streams of its own, whichever others are played.
 
-    ``root`` is the seed of the whole sample, ``limits`` are iterations and seconds of each decision. Return totals,
-    decisions (see :class:`Returns`) and notes.
+    ``root`` is the seed of the whole sample, ``limits`` are iterations and seconds of each decision.
     """
-    notes: list[str] = []
-    options: dict[str, Any] = {"progress": progress, "partial": partial}
-    decisions: NDArray[np.int32] | None = None
-    player: Player | PolicyPlayer
-    table = model if isinstance(model, TabularMDP) else None
-    if hasattr(planner_or_policy, "fixed_policy"):
-        checked_limits(*limits)
-        planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
-    if isinstance(planner_or_policy, Planner):
-        player, why = Player(model, planner_or_policy, checked_limits(*limits), reuse=reuse), "a model in plain Python"
-        is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
-        if table is not None:
-            decisions = np.full((len(episodes), table.horizon, 2), -1, dtype=np.int32)
-    elif limits != (None, None):
-        raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-    elif table is not None and not minds_the_past(planner_or_policy):
-        rows = policy_rows(table, planner_or_policy)
-        return _follow_rows(table, rows, episodes, root, threads, options), None, notes
-    else:
-        player, why, is_safe = PolicyPlayer(model, planner_or_policy), "a policy that is a function", False
-    if threads > 1 and not is_safe:
-        notes.append(f"played in one thread, not {threads}: {why} keeps to one")
-        threads = 1
 
-    def one(k: int) -> float:
-        return play(player, root, episodes[k], None if decisions is None else decisions[k])
+    model: Any
+    planner_or_policy: Any
+    root: np.random.SeedSequence
+    limits: tuple[int | None, float | None] = (None, None)
+    reuse: bool = True
 
-    totals = in_threads(one, len(episodes), threads, stop=player.is_stopped.set, **options)
-    return np.array(totals), decisions, notes
+    def play(
+        self, episodes: range, *, threads: int = 1, progress: Progress = None, partial: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None, list[str]]:
+        """Play some of them; return totals, decisions (see :class:`Returns`) and notes."""
+        model, planner_or_policy, root, limits = self.model, self.planner_or_policy, self.root, self.limits
+        notes: list[str] = []
+        options: dict[str, Any] = {"progress": progress, "partial": partial}
+        decisions: NDArray[np.int32] | None = None
+        player: Player | PolicyPlayer
+        table = model if isinstance(model, TabularMDP) else None
+        if hasattr(planner_or_policy, "fixed_policy"):
+            checked_limits(*limits)
+            planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
+        if isinstance(planner_or_policy, Planner):
+            player, why = (
+                Player(model, planner_or_policy, checked_limits(*limits), reuse=self.reuse),
+                "a model in plain Python",
+            )
+            is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
+            if table is not None:
+                decisions = np.full((len(episodes), table.horizon, 2), -1, dtype=np.int32)
+        elif limits != (None, None):
+            raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
+        elif table is not None and not minds_the_past(planner_or_policy):
+            rows = policy_rows(table, planner_or_policy)
+            return _follow_rows(table, rows, episodes, root, threads, options), None, notes
+        else:
+            player, why, is_safe = PolicyPlayer(model, planner_or_policy), "a policy that is a function", False
+        if threads > 1 and not is_safe:
+            notes.append(f"played in one thread, not {threads}: {why} keeps to one")
+            threads = 1
+
+        def one(k: int) -> float:
+            return play(player, root, episodes[k], None if decisions is None else decisions[k])
+
+        totals = in_threads(one, len(episodes), threads, stop=player.is_stopped.set, **options)
+        return np.array(totals), decisions, notes
 
 
 def _follow_rows(
@@ -178,8 +180,7 @@ def _follow_rows(
 
     def block(index: int) -> float:
         part = totals[index * _BLOCK : (index + 1) * _BLOCK]
-        words = np.empty(4, np.uint64)
-        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, episodes.start + index * _BLOCK, words, part)
+        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, episodes.start + index * _BLOCK, part)
         if failed >= 0:
             h, state = divmod(int(failed), mdp.num_states)
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
@@ -192,8 +193,9 @@ def _follow_rows(
 
 
 @kernel
-def _follow(table, rows, start, discount, key, first_episode, words, totals):  # type: ignore[no-untyped-def]
+def _follow(table, rows, start, discount, key, first_episode, totals):  # type: ignore[no-untyped-def]
     """Fill ``totals`` with the costs of consecutive episodes; return -1, or h * S + state of a failure."""
+    words = np.empty(4, np.uint64)
     for k in range(totals.size):
         start_stream(key, first_episode + k, words)
         state, total, factor = start, 0.0, 1.0

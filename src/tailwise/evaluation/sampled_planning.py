@@ -150,22 +150,17 @@ def sampled_planning(
     if budget is not None and not (isinstance(budget.objective, Expectation) and isinstance(budget.risk, (ERM, CVaR))):
         raise OptionError(f"a budget is for the mean, within an ERM or a CVaR; not for: {budget.words}")
     learned, count = integer(iterations, "iterations", low=1), integer(episodes, "episodes", low=20)
-    attempts = _ATTEMPTS if budget is not None else 0
+    attempts = 0 if budget is None else _ATTEMPTS
     with followed(progress, "sampling", learned + (attempts + 1) * count) as tick:
-        return _planned(model, wanted, budget, learned, count, attempts, seed, tick)
+        return _planned(model, wanted, learned, count, seed, tick)
 
 
 def _planned(
-    model: Any,
-    wanted: Objective,
-    budget: Budgeted | None,
-    iterations: int,
-    count: int,
-    attempts: int,
-    seed: Seed,
-    tick: Callable[[float], None] | None,
+    model: Any, wanted: Objective, iterations: int, count: int, seed: Seed, tick: Callable[[float], None] | None
 ) -> SampledPlan:
     """Learn, solve, correct and judge; the arguments are checked, ``count`` are the fresh episodes each time."""
+    budget = wanted if isinstance(wanted, Budgeted) else None
+    attempts = 0 if budget is None else _ATTEMPTS
 
     def told(before: int) -> Callable[[float, object], None] | None:
         return None if tick is None else lambda done, _: tick(before + done)

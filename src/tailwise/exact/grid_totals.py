@@ -57,6 +57,18 @@ class Layer(NamedTuple):
     place: Ints  # (S,): index of a state in ``states``
 
 
+class Moves(NamedTuple):
+    """A table's arrays, with each outcome's shift on the grid at a step."""
+
+    action_offsets: Ints
+    outcome_offsets: Ints
+    probabilities: Floats
+    next_states: NDArray[np.int32]
+    whole: Ints  # points
+    part: Floats  # of a point, beyond
+    done: NDArray[np.bool_]
+
+
 class Upward(list[NDArray[np.int32]]):
     """Choices that are read at the point above what was paid, not at the nearest."""
 
@@ -173,7 +185,7 @@ class GridTotals:
             here = self.layers[h]
             rows = np.empty(here.first[-1], np.int32)
             table = self._table(h, is_upward=is_upward)
-            values = sweep_back(*table, here, self.layers[h + 1], worth, self.ends[0], values, rows)
+            values = sweep_back(table, here, self.layers[h + 1], worth, self.ends[0], values, rows)
             chosen.append(rows)
         return float(values[0]), chosen[::-1]
 
@@ -181,7 +193,7 @@ class GridTotals:
         """Return totals (increasing) and probabilities under the choices of :meth:`minimise`."""
         ended, mass = np.zeros(self.ends[1] - self.ends[0] + 1), np.ones(1)
         for h, rows in enumerate(chosen):
-            mass = send_forward(*self._table(h), self.layers[h], self.layers[h + 1], rows, mass, self.ends[0], ended)
+            mass = send_forward(self._table(h), self.layers[h], self.layers[h + 1], rows, mass, self.ends[0], ended)
         held = np.flatnonzero(mass)
         position = self._final()[held] / self.spacing - self.ends[0]
         below = np.clip(np.floor(position).astype(np.int64), 0, max(0, ended.size - 2))
@@ -224,15 +236,13 @@ class GridTotals:
     def _moves(self) -> list[tuple[Ints, Floats]]:
         return [_moved(self.mdp, h, self.spacing) for h in range(self.mdp.horizon)]
 
-    def _table(
-        self, h: int, *, is_upward: bool = False
-    ) -> tuple[Ints, Ints, Floats, NDArray[np.int32], Ints, Floats, NDArray[np.bool_]]:
-        """Return the table's arrays, with each outcome's shift on the grid: whole points, and the part beyond."""
+    def _table(self, h: int, *, is_upward: bool = False) -> Moves:
+        """Return the table at a step."""
         mdp = self.mdp
         whole, part = self._moves[h]
         if is_upward:
             whole, part = whole + (part > _EQUAL), np.zeros_like(part)
-        return mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done
+        return Moves(mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done)
 
 
 def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:
@@ -251,35 +261,21 @@ def _outcomes(mdp: TabularMDP) -> Ints:
 
 
 @kernel
-def sweep_back(
-    action_offsets: Ints,
-    outcome_offsets: Ints,
-    probabilities: Floats,
-    next_states: NDArray[np.int32],
-    whole: Ints,
-    part: Floats,
-    done: NDArray[np.bool_],
-    here: Layer,
-    after: Layer,
-    worth: Floats,
-    bottom: int,
-    values: Floats,
-    chosen: NDArray[np.int32],
-) -> Floats:
+def sweep_back(table, here, after, worth, bottom, values, chosen):  # type: ignore[no-untyped-def]
     """One step back: return the least mean over the actions at each point; ``chosen`` becomes its row."""
     before = np.full(here.first[-1], np.inf)
     for i in range(here.states.size):
         state, start = here.states[i], here.first[i]
         width = here.first[i + 1] - start
         mean = np.empty(width)
-        for row in range(action_offsets[state], action_offsets[state + 1]):
+        for row in range(table.action_offsets[state], table.action_offsets[state + 1]):
             mean[:] = 0.0
-            for j in range(outcome_offsets[row], outcome_offsets[row + 1]):
-                source, shift = worth, here.low[i] + whole[j] - bottom
-                if not done[j]:
-                    k = after.place[next_states[j]]
-                    source, shift = values, here.low[i] + whole[j] - after.low[k] + after.first[k]
-                near, far = probabilities[j] * (1.0 - part[j]), probabilities[j] * part[j]
+            for j in range(table.outcome_offsets[row], table.outcome_offsets[row + 1]):
+                source, shift = worth, here.low[i] + table.whole[j] - bottom
+                if not table.done[j]:
+                    k = after.place[table.next_states[j]]
+                    source, shift = values, here.low[i] + table.whole[j] - after.low[k] + after.first[k]
+                near, far = table.probabilities[j] * (1.0 - table.part[j]), table.probabilities[j] * table.part[j]
                 for k in range(width):
                     mean[k] += near * source[shift + k] + far * source[shift + k + 1]
             for k in range(width):
@@ -291,21 +287,7 @@ def sweep_back(
 
 
 @kernel
-def send_forward(
-    action_offsets: Ints,
-    outcome_offsets: Ints,
-    probabilities: Floats,
-    next_states: NDArray[np.int32],
-    whole: Ints,
-    part: Floats,
-    done: NDArray[np.bool_],
-    here: Layer,
-    after: Layer,
-    chosen: NDArray[np.int32],
-    mass: Floats,
-    bottom: int,
-    ended: Floats,
-) -> Floats:
+def send_forward(table, here, after, chosen, mass, bottom, ended):  # type: ignore[no-untyped-def]
     """One step forward: the mass of each point goes to its row's outcomes; ``ended`` takes what is done."""
     reached = np.zeros(after.first[-1])
     for i in range(here.states.size):
@@ -313,15 +295,15 @@ def send_forward(
             if mass[place] == 0.0:
                 continue
             row, point = chosen[place], here.low[i] + place - here.first[i]
-            for j in range(outcome_offsets[row], outcome_offsets[row + 1]):
-                sent = mass[place] * probabilities[j]
-                if done[j]:
-                    index = point + whole[j] - bottom
-                    ended[index] += sent * (1.0 - part[j])
-                    ended[index + 1] += sent * part[j]
+            for j in range(table.outcome_offsets[row], table.outcome_offsets[row + 1]):
+                sent = mass[place] * table.probabilities[j]
+                if table.done[j]:
+                    index = point + table.whole[j] - bottom
+                    ended[index] += sent * (1.0 - table.part[j])
+                    ended[index + 1] += sent * table.part[j]
                 else:
-                    k = after.place[next_states[j]]
-                    index = point + whole[j] - after.low[k] + after.first[k]
-                    reached[index] += sent * (1.0 - part[j])
-                    reached[index + 1] += sent * part[j]
+                    k = after.place[table.next_states[j]]
+                    index = point + table.whole[j] - after.low[k] + after.first[k]
+                    reached[index] += sent * (1.0 - table.part[j])
+                    reached[index + 1] += sent * table.part[j]
     return reached

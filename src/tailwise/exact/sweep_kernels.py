@@ -141,30 +141,34 @@ def _fill_risks(rows, future, beta, discount, base, out):  # type: ignore[no-unt
             out[k] = _row_erm(offsets[k], offsets[k + 1], rows, future.values, discount, beta)
 
 
+class Step(NamedTuple):
+    """What a sweep of one step is told beside the future."""
+
+    losses: NDArray[np.float64]  # (R,) of this step, or empty
+    sizes: NDArray[np.float64]  # (S,) of V_{h+1}; empty where no losses cancel
+    beta: float  # beta_h
+    discount: float
+    tolerance: float  # relative to its size, within which a Q ties with the best
+
+
+class Swept(NamedTuple):
+    """What a sweep fills in."""
+
+    q: NDArray[np.float64]  # (R,) or empty
+    values: NDArray[np.float64]  # (S,)
+    sizes: NDArray[np.float64]  # (S,), or empty as those of the step
+    policy: NDArray[np.int32]  # (S,) the first action id that ties with the best, -1 if none is allowed
+
+
 @kernel
-def sweep(  # type: ignore[no-untyped-def]
-    rows,
-    future,
-    sizes,
-    step_loss,
-    beta,
-    discount,
-    tolerance,
-    first_state,
-    last_state,
-    q_out,
-    v_out,
-    size_out,
-    policy_out,
-):
+def sweep(rows, future, step, out, first_state, last_state):  # type: ignore[no-untyped-def]
     """One step of backward induction over the states ``first_state`` to ``last_state``.
 
-    ``step_loss`` (R,) or empty; ``beta`` is beta_h. Writes ``q_out`` (R,) unless it is empty, ``v_out`` (S,), unless
-    ``sizes`` is empty ``size_out`` (S,), and ``policy_out`` (S,): the first action id whose Q is within ``tolerance``
-    of the best, relative to its size, -1 if none is allowed.
     The rows of some states are done together: loops that do one thing each run faster.
     """
-    rows, future = borrowed(rows), borrowed(future)
+    rows, future, step, out = borrowed(rows), borrowed(future), borrowed(step), borrowed(out)
+    step_loss, sizes, q_out = step.losses, step.sizes, out.q
+    v_out, size_out, policy_out = out.values, out.sizes, out.policy
     room = np.empty(8 * _BLOCK)
     for block in range(first_state, last_state, _BLOCK):
         block_end = min(block + _BLOCK, last_state)
@@ -172,7 +176,7 @@ def sweep(  # type: ignore[no-untyped-def]
         if end - base > room.size:
             room = np.empty(2 * (end - base))
         risks = room[: end - base]
-        _fill_risks(rows, future, beta, discount, base, risks)
+        _fill_risks(rows, future, step.beta, step.discount, base, risks)
         if step_loss.size:
             risks += step_loss[base:end]
         if q_out.size:
@@ -190,11 +194,11 @@ def sweep(  # type: ignore[no-untyped-def]
             if sizes.size and best < math.inf:
                 added = 0.0 if step_loss.size == 0 else abs(step_loss[base + at])
                 for k in range(rows.outcome_offsets[base + at], rows.outcome_offsets[base + at + 1]):
-                    later = 0.0 if rows.done[k] else discount * sizes[rows.next_states[k]]
+                    later = 0.0 if rows.done[k] else step.discount * sizes[rows.next_states[k]]
                     added += rows.probabilities[k] * (abs(rows.losses[k]) + later)
                 size = max(size, added)
                 size_out[s] = size
-            limit = best + tolerance * size
+            limit = best + step.tolerance * size
             chosen = last
             for k in range(last - 1, first - 1, -1):  # no branch to predict
                 chosen = k if risks[k] <= limit else chosen

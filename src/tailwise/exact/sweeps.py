@@ -42,18 +42,17 @@ class Sweeps:
         step_loss = mdp.step_losses[h] if mdp.step_losses.size else mdp.step_losses.reshape(-1)
         future = sweep_kernels.future_of(values, self._transformed, level)
         sizes = np.empty(self._sizes.size)
+        step = sweep_kernels.Step(step_loss, self._sizes, beta, mdp.discount, TIE_TOLERANCE)
+        out = sweep_kernels.Swept(q_out, v_out, sizes, policy_out)
 
         def transform(part: tuple[int, int]) -> None:
             sweep_kernels.transform(future, level, *part)
 
         def sweep(part: tuple[int, int]) -> None:
-            sweep_kernels.sweep(
-                rows, future, self._sizes, step_loss, beta, mdp.discount, TIE_TOLERANCE, *part, q_out, v_out, sizes,
-                policy_out,
-            )  # fmt: skip
+            sweep_kernels.sweep(rows, future, step, out, *part)
 
-        for step in (transform, sweep):
-            list(self._map(step, self._parts))
+        for work in (transform, sweep):
+            list(self._map(work, self._parts))
         self._sizes = sizes
 
 

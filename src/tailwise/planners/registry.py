@@ -42,7 +42,8 @@ class PlannerKind:
         ``build(model, objective, *, seed, ...)`` returns a :class:`tailwise.Planner`; or where it is found,
         ``package.module:name``. One whose objectives are ``ERM`` and ``Expectation`` is given the number beta.
     options : tuple of str or None
-        Names of its other keywords; None where it takes any.
+        Names of its other keywords; None where it takes any. Those of a ``build`` that is given itself are read from
+        its signature.
     models : "any" or "outcomes"
         What it works on: any model, or one that lists its outcomes (a table, or a simulator that has ``outcomes``).
     objectives : tuple of type
@@ -61,6 +62,10 @@ class PlannerKind:
     objectives: tuple[type[Objective], ...] = _BY_BETA
     bonus: Callable[..., Bonus] | str | None = None
     saves: bool = False
+
+    def __post_init__(self) -> None:
+        if self.options is None and callable(self.build):
+            object.__setattr__(self, "options", _options_of(self.build))
 
     def pursues(self, objective: Objective) -> bool:
         """Return whether it plans for such an objective."""
@@ -86,24 +91,9 @@ class PlannerKind:
 _KINDS: dict[str, PlannerKind] = {}
 
 
-def register_planner(
-    name: str,
-    build: Callable[..., Planner] | str,
-    *,
-    summary: str,
-    options: tuple[str, ...] | None = None,
-    models: Literal["any", "outcomes"] = "any",
-    objectives: tuple[type[Objective], ...] = _BY_BETA,
-    bonus: Callable[..., Bonus] | str | None = None,
-    saves: bool = False,
-) -> None:
-    """Give a kind of planner a name; see :class:`PlannerKind` for the parameters.
-
-    The options of a ``build`` that is given itself are read from its signature.
-    """
-    if options is None and callable(build):
-        options = _options_of(build)
-    _KINDS[name] = PlannerKind(name, summary, build, options, models, objectives, bonus, saves)
+def register_planner(kind: PlannerKind) -> None:
+    """Give a kind of planner its name, by which :func:`tailwise.make_planner` and the command line know it."""
+    _KINDS[kind.name] = kind
 
 
 def imported(place: Callable[..., Made] | str) -> Callable[..., Made]:
@@ -169,4 +159,4 @@ def _loaded(name: str, load: Callable[[], Any]) -> PlannerKind:
         return _KINDS[name]
     if not callable(build):
         raise OptionError(f"planner {name!r} is {build!r}; expected a class or a function (model, beta, *, seed=None)")
-    return PlannerKind(name, (inspect.getdoc(build) or "").partition("\n")[0], build, _options_of(build))
+    return PlannerKind(name, (inspect.getdoc(build) or "").partition("\n")[0], build)

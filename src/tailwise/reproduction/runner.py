@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import thread_count
-from tailwise.evaluation.episodes import play_episodes
+from tailwise.evaluation.episodes import Episodes
 from tailwise.exact import action_frequencies, backward_induction, policy_risk
 from tailwise.reproduction.conditional_returns import integrate_episodes
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
@@ -101,13 +101,13 @@ def play(experiment: Experiment, seed: int, episodes: range, threads: int = 1) -
     mdp, root = experiment.table(), experiment.seed_sequence(seed)
     if experiment.algorithm == ORACLE:
         policy = backward_induction(mdp, experiment.beta)
-        return Sample(play_episodes(mdp, policy, episodes, root, (None, None))[0], None, None)
+        return Sample(Episodes(mdp, policy, root).play(episodes)[0], None, None)
     planner = variant_planner(mdp, experiment.beta, experiment.algorithm, experiment.variant)
     if experiment.is_conditional:
         mixture, totals = integrate_episodes(mdp, planner, episodes, root, experiment.iterations, threads=threads)
         return Sample(totals, None, mixture)
     limits = (experiment.iterations, None)
-    totals, decisions, _ = play_episodes(mdp, planner, episodes, root, limits, threads=threads)
+    totals, decisions, _ = Episodes(mdp, planner, root, limits).play(episodes, threads=threads)
     return Sample(totals, decisions, None)
 
 

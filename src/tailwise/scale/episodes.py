@@ -6,9 +6,9 @@ for bit, whoever played it. :func:`run_blocks` hands out whatever is made of ind
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from tailwise._validate import integer
 from tailwise.errors import WorkersLostError
 from tailwise.evaluation import Returns
 from tailwise.evaluation.closed_loop import checked_limits
-from tailwise.evaluation.episodes import play_episodes
+from tailwise.evaluation.episodes import Episodes
 from tailwise.evaluation.streams import world_name
 from tailwise.models.check import require_model
 from tailwise.planners import Planner
@@ -73,7 +73,7 @@ def evaluate(
     if isinstance(planner_or_policy, Planner) and not hasattr(planner_or_policy, "fixed_policy"):
         limits = checked_limits(iterations, seconds)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
-    play = functools.partial(play_episodes, model, planner_or_policy, root=root, limits=limits, reuse=reuse)
+    play = Episodes(model, planner_or_policy, root, limits, reuse).play
 
     def returns(found: Gathered) -> Returns | None:
         known = 0
@@ -91,28 +91,39 @@ def evaluate(
 
     with connected(address, workers) as size:
         blocks = blocks_of(count, _BLOCKS * size)
-        found = run_blocks(
-            play, [(block,) for block in blocks], [len(block) for block in blocks], workers=size, restarts=restarts,
-            progress=progress, verb="playing", model=model, model_path=model_path, rescued=returns,
-        )  # fmt: skip
+        work = Blocks(play, [(block,) for block in blocks], [len(block) for block in blocks], "playing")
+        try:
+            found = run_blocks(
+                work, workers=size, restarts=restarts, progress=progress, model=model, model_path=model_path
+            )
+        except WorkersLostError as error:
+            error.gathered = returns(error.gathered)
+            raise
     sample = returns(found)
     if sample is None or (sample.episodes < count and not partial):
         raise KeyboardInterrupt
     return sample
 
 
-class _Blocks:
-    """Task k is a call of ``function`` with the k-th arguments."""
+@dataclass(frozen=True)
+class Blocks:
+    """Independent pieces of work: task k is a call of ``function`` with the k-th ``arguments``.
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], work: Sequence[float]) -> None:
-        self._function, self._arguments, self._work = function, arguments, work
+    ``work`` says how much each is, and ``done`` what was done before: the progress, called ``verb``, counts both.
+    """
+
+    function: Callable[..., Any]
+    arguments: Sequence[Any]
+    work: Sequence[float]
+    verb: str
+    done: float = 0.0
 
     def begin(self) -> None:
         """Nothing has to be got ready."""
 
     def run(self, task: int, seconds: float) -> Report:
         """Do a block, to its end."""
-        return Report(task, self._function(*self._arguments[task]), self._work[task], True)
+        return Report(task, self.function(*self.arguments[task]), self.work[task], True)
 
 
 def blocks_of(episodes: int, blocks: int) -> list[range]:
@@ -122,30 +133,17 @@ def blocks_of(episodes: int, blocks: int) -> list[range]:
 
 
 def run_blocks(
-    function: Callable[..., Any],
-    arguments: Sequence[Any],
-    work: Sequence[float],
+    blocks: Blocks,
     *,
     workers: int,
     restarts: int,
     progress: Progress,
-    verb: str,
-    done: float = 0.0,
     model: Any = None,
     model_path: str | None = None,
     keep: Callable[[Report], None] | None = None,
-    rescued: Callable[[Gathered], Any] = lambda found: found,
 ) -> Gathered:
-    """Call ``function`` with each of ``arguments`` on a cluster that is connected.
-
-    ``work`` says how much each is, and ``done`` what was done before: the progress counts both. ``keep`` is told each
-    report, once, as it comes. Of what was gathered when all workers are lost, the error takes ``rescued``.
-    """
-    job = packed(_Blocks(function, arguments, work), model, model_path)
-    with WorkerPool(job, min(workers, len(work))) as pool, followed(progress, verb, done + sum(work)) as tick:
+    """Do blocks on a cluster that is connected; ``keep`` is told each report, once, as it comes."""
+    job, size, done = packed(blocks, model, model_path), len(blocks.work), blocks.done
+    with WorkerPool(job, min(workers, size)) as pool, followed(progress, blocks.verb, done + sum(blocks.work)) as tick:
         follow = None if tick is None else lambda found, used: tick(done + found.work)
-        try:
-            return Scheduler(pool, len(work), restarts=restarts, progress=follow, keep=keep).run()
-        except WorkersLostError as error:
-            error.gathered = rescued(error.gathered)
-            raise
+        return Scheduler(pool, size, restarts=restarts, progress=follow, keep=keep).run()

@@ -25,7 +25,7 @@ from tailwise.reproduction.experiments import Experiment, list_experiments
 from tailwise.reproduction.runner import Sample, keep, opened, play
 from tailwise.reproduction.storage import RunFolder
 from tailwise.scale.cluster import Report, connected
-from tailwise.scale.episodes import blocks_of, run_blocks
+from tailwise.scale.episodes import Blocks, blocks_of, run_blocks
 from tailwise.search import StopReason
 
 _BLOCKS = 2  # of each experiment, for each worker
@@ -79,10 +79,9 @@ def reproduce(
                 keep(folder, experiment, [parts[start] for start in wanted[experiment]])
                 del samples[experiment]
 
-        found = run_blocks(
-            play, blocks, [one.work * len(part) / one.episodes for one, _, part in blocks], workers=size,
-            restarts=restarts, progress=progress, verb="reproducing", done=float(done), keep=note,
-        )  # fmt: skip
+        work = [one.work * len(part) / one.episodes for one, _, part in blocks]
+        job = Blocks(play, blocks, work, "reproducing", float(done))
+        found = run_blocks(job, workers=size, restarts=restarts, progress=progress, keep=note)
     if found.stopped is StopReason.INTERRUPTED:
         raise KeyboardInterrupt
     return folder
@@ -123,9 +122,8 @@ def convergence_study(
     runs = [(setting,) for setting in study_settings(names, betas, seed)]
     study = functools.partial(study_rows, constant=constant, pulls=pulls, replications=replications)
     with connected(address, workers) as size:
-        found = run_blocks(
-            study, runs, [1.0] * len(runs), workers=size, restarts=restarts, progress=progress, verb="pulling"
-        )
+        job = Blocks(study, runs, [1.0] * len(runs), "pulling")
+        found = run_blocks(job, workers=size, restarts=restarts, progress=progress)
     if found.stopped is StopReason.INTERRUPTED:
         raise KeyboardInterrupt
     return tuple(row for task in range(len(runs)) for row in found.reports[task].content)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import oce_utility, weighted_erm
 from tailwise.risk.intervals import Interval
 
-_UNBOUNDED = Interval(-math.inf, math.inf)
+UNBOUNDED = Interval(-math.inf, math.inf)
 
 
 class Numbers(Result):
@@ -114,62 +115,48 @@ class ActionRow(Numbers):
         return self.erm if self.certainty_equivalent is None else self.certainty_equivalent
 
 
-def make_rows(
-    actions: list[Any],
-    labels: list[str],
-    visits: NDArray[np.int64],
-    erms: NDArray[np.float64],
-    beta: float,
-    counts: NDArray[np.int64],
-    moments: NDArray[np.float64],
-    samples: list[NDArray[np.float64]],
-    sense: Sense,
-    *,
-    is_sampled: bool = True,
-) -> tuple[ActionRow, ...]:
-    """Return the rows of a plan, in the model's sense, from inner costs; A is the number of actions at the root.
+class Findings(NamedTuple):
+    """What is known of the actions at a root, as inner costs; A is their number."""
 
-    Parameters
-    ----------
-    actions, labels : list, of length A
-        The actions as the model names them, and their names.
-    visits : ndarray of int64, shape (A,)
-        How often each was taken.
-    erms : ndarray of float64, shape (A,)
-        ERM of the costs-to-go sampled so often.
-    beta : float
-        Risk level at the root.
-    counts : ndarray of int64, shape (A,)
-        Totals sampled since the last re-root.
-    moments : ndarray of float64, shape (A, 4)
-        Their mean, sum of squared deviations, minimum and maximum.
-    samples : list of ndarray
-        The latest of them, of each action.
-    sense : "cost" or "reward"
-        What the user speaks of.
-    is_sampled : bool, default True
-        Whether ``erms`` are those of the totals as sampled; if not, intervals reach to these.
-    """
-    total = max(1, int(visits.sum()))
-    rows = []
-    columns = (visits.tolist(), erms.tolist(), counts.tolist(), moments.tolist())
+    actions: Sequence[Any]
+    labels: Sequence[str]
+    visits: NDArray[np.int64]  # (A,)
+    values: NDArray[np.float64]  # (A,)
+    known: NDArray[np.bool_]  # (A,) where a value means something
+    counts: NDArray[np.int64]  # (A,) totals sampled since the last re-root
+    moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
+    intervals: Sequence[Interval]
+    sense: Sense  # of the rows
+
+
+def make_rows(found: Findings, further: Sequence[dict[str, Any]] | None = None) -> tuple[ActionRow, ...]:
+    """Return the rows of a plan, in the model's sense, with ``further`` fields of each."""
+    total, rows = max(1, int(found.visits.sum())), []
+    columns = (found.visits.tolist(), found.values.tolist(), found.counts.tolist(), found.moments.tolist())
     for k, (seen, erm, count, (mean, spread, low, high)) in enumerate(zip(*columns, strict=True)):
-        interval = _interval(erm, seen, beta, samples[k], is_sampled) if seen else _UNBOUNDED
-        if sense == "reward":
+        interval = found.intervals[k]
+        if found.sense == "reward":
             erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
             interval = Interval(0.0 - interval.high, 0.0 - interval.low)
-        if not seen:
+        if not found.known[k]:
             erm = math.nan
         if not count:
             mean = low = high = math.nan
         std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
-        rows.append(ActionRow(actions[k], labels[k], seen, seen / total, erm, mean, std, low, high, interval))
+        more = further[k] if further else {}
+        row = ActionRow(
+            found.actions[k], found.labels[k], seen, seen / total, erm, mean, std, low, high, interval, **more
+        )
+        rows.append(row)
     return tuple(rows)
 
 
-def _interval(erm: float, visits: int, beta: float, samples: NDArray[np.float64], is_sampled: bool) -> Interval:
-    if samples.size < 2:
-        return _UNBOUNDED
+def sampled_interval(
+    erm: float, visits: int, beta: float, samples: NDArray[np.float64], *, is_sampled: bool
+) -> Interval:
+    """Return the interval of an ERM of costs-to-go; it reaches to that of ``samples`` where it is none of them."""
+    if not visits or samples.size < 2:
+        return UNBOUNDED
     error = float(np.std(oce_utility(samples - erm, beta), ddof=1)) / math.sqrt(max(visits, samples.size))
     width = 1.6448536269514722 * error  # the normal 95 % quantile: a two-sided 90 % interval
     other = erm if is_sampled else weighted_erm(samples, beta, np.full(samples.size, 1.0 / samples.size))

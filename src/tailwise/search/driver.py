@@ -28,7 +28,7 @@ from tailwise.bindings import BudgetSpentError, bind, kernel_model
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
-from tailwise.search.action_rows import make_rows
+from tailwise.search.action_rows import Findings, make_rows, sampled_interval
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.merge import RootStatistics, merged
@@ -338,8 +338,12 @@ class TreeSearch(AnytimeSearch[Plan]):
         widened = self.options.widening is not None
         sampled = [row[:0] for row in samples] if widened else list(samples)
         is_sampled = self.options.backup.is_sampled
+        intervals = [
+            sampled_interval(float(erm), int(seen), beta, totals, is_sampled=is_sampled)
+            for erm, seen, totals in zip(erms, visits, sampled, strict=True)
+        ]
         rows = make_rows(
-            actions, labels, visits, erms, beta, found.counts, found.moments, sampled, sense, is_sampled=is_sampled
+            Findings(actions, labels, visits, erms, visits > 0, found.counts, found.moments, intervals, sense)
         )
         tried = np.flatnonzero(visits)
         value = weighted_erm(erms[tried], beta, visits[tried] / total) if tried.size > 1 else float(erms[tried[0]])

@@ -283,22 +283,33 @@ def count_outcome(known, pair, target, cost):  # type: ignore[no-untyped-def]
     return True
 
 
+class Draws(NamedTuple):
+    """Outcomes that were drawn one by one, in their order."""
+
+    steps: NDArray[np.int64]
+    handles: NDArray[np.int64]
+    arity: NDArray[np.int64]  # of the state
+    positions: NDArray[np.int64]  # of the action
+    targets: NDArray[np.int64]  # handle of the next state, -1 where the episode ended
+    costs: NDArray[np.float64]
+
+
 @kernel
-def note_draws(known, horizon, steps, handles, arity, positions, targets, costs, begin):  # type: ignore[no-untyped-def]
+def note_draws(known, horizon, draws, begin):  # type: ignore[no-untyped-def]
     """Count outcomes from ``begin`` on; return how far it came, and what there is no room for (0: it is done)."""
-    for k in range(begin, steps.size):
-        place = place_of(known, horizon, handles[k], steps[k])
+    for k in range(begin, draws.steps.size):
+        place = place_of(known, horizon, draws.handles[k], draws.steps[k])
         if place >= known.first.size:
             return k, SHORT_OF_STATES
         if known.used[OUTCOMES] == known.costs.size:
             return k, SHORT_OF_OUTCOMES
-        if known.first[place] == 0 and not add_state(known, place, arity[k]):
+        if known.first[place] == 0 and not add_state(known, place, draws.arity[k]):
             return k, SHORT_OF_PAIRS
-        pair = known.first[place] + positions[k]
+        pair = known.first[place] + draws.positions[k]
         known.draws[pair] += 1
         known.visits[pair] += 1
-        count_outcome(known, pair, targets[k], costs[k])
-    return steps.size, 0
+        count_outcome(known, pair, draws.targets[k], draws.costs[k])
+    return draws.steps.size, 0
 
 
 @kernel

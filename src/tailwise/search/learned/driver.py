@@ -21,6 +21,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models import AccruedView
 from tailwise.models.simulator import own_method
 from tailwise.models.table_data import TableData
+from tailwise.search.action_rows import Findings, make_rows
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.learned import answer, counts, kernels, steps
@@ -32,8 +33,7 @@ from tailwise.search.learned.rows import (
     SAMPLED,
     TIE,
     UNEXPLORED,
-    Findings,
-    make_rows,
+    Judged,
     sampling_errors,
 )
 from tailwise.search.learned.table import Learned, LearnedTable, learned_table
@@ -159,11 +159,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._binding.make_room()
 
     def _note(self, draws: list[tuple[int, int, int, int, int, float]]) -> None:
-        columns = [np.array(column) for column in zip(*draws, strict=True)]
+        columns = counts.Draws(*(np.array(column) for column in zip(*draws, strict=True)))
         work, begin = self._scratch.work, 0
         while begin < len(draws):
-            begin, short = counts.note_draws(self._known, self._horizon, *columns, begin)
-            work[counts.SHORT], work[counts.PLACES] = short, self._known.step_kinds * (int(columns[1].max()) + 1)
+            begin, short = counts.note_draws(self._known, self._horizon, columns, begin)
+            work[counts.SHORT], work[counts.PLACES] = short, self._known.step_kinds * (int(columns.handles.max()) + 1)
             if short and self._grow() is not None:
                 break
         work[counts.STEPS] += len(draws)
@@ -368,22 +368,14 @@ class LearnedSearch(AnytimeSearch[Plan]):
         (old,) = before
         tree = self._is_tree()
         actions = self._binding.actions(self._handle)
-        found = Findings(
-            actions=actions,
-            labels=[self._binding.action_name(action, self._handle) for action in actions],
-            visits=taken,
-            draws=self._known.draws[pair : pair + values.size],
-            values=values,
-            unexplored=unexplored,
-            possible=possible,
-            sure=np.isfinite(values) & ((scratch.sampled >= 2) | (not tree)),
-            counts=scratch.sampled,
-            moments=scratch.moments,
-            worst=float(self._nodes.highs[root]),
-            beta=beta,
-            sign=sign,
-        )
-        rows = make_rows(found)
+        labels, known = [self._binding.action_name(action, self._handle) for action in actions], np.isfinite(values)
+        judged = Judged(
+            values, self._known.draws[pair : pair + values.size], unexplored, possible,
+            known & ((scratch.sampled >= 2) | (not tree)), float(self._nodes.highs[root]), beta, sign,
+        )  # fmt: skip
+        moments, intervals = scratch.moments, judged.intervals()
+        found = Findings(actions, labels, taken, 0.0 + values, known, scratch.sampled, moments, intervals, sense)
+        rows = make_rows(found, judged.further())
         chosen = rows[self._recommended(values, taken)]
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return Plan(

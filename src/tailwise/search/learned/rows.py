@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.intervals import Interval
-from tailwise.search.action_rows import ActionRow
 
 TIE = 1e-9  # of a value: estimates that close count as equal
 BOOTSTRAP = (
@@ -49,52 +47,39 @@ def sampling_errors(
     return np.where(judged, np.sqrt(squares / (fair - 1) / np.maximum(taken, fair)), math.inf)
 
 
-class Findings(NamedTuple):
-    """What is known at the root, as inner costs; A is the number of actions."""
+class Judged(NamedTuple):
+    """What the samples say of the actions at the root beside their values, as inner costs; A is their number."""
 
-    actions: Sequence[Any]
-    labels: Sequence[str]
-    visits: NDArray[np.int64]  # (A,)
-    draws: NDArray[np.int64]  # (A,)
     values: NDArray[np.float64]  # (A,) inf where nothing is known
+    draws: NDArray[np.int64]  # (A,)
     unexplored: NDArray[np.float64]  # (A,)
     possible: NDArray[np.float64]  # (B, A) values that the samples leave possible; none where none were worked out
     sure: NDArray[np.bool_]  # (A,) where there are intervals
-    counts: NDArray[np.int64]  # (A,) totals sampled since the last re-root
-    moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
     worst: float  # the greatest total seen
     beta: float
     sign: float  # -1 for a model with rewards
 
+    def intervals(self) -> list[Interval]:
+        """Return the 90 % interval of each value."""
+        low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
+        if self.possible.size:
+            low[self.sure], high[self.sure] = np.quantile(self.possible[:, self.sure], [0.05, 0.95], axis=0)
+        return [Interval(*ends) for ends in zip(low.tolist(), high.tolist(), strict=True)]
 
-def make_rows(found: Findings) -> tuple[ActionRow, ...]:
-    """Return the rows of a plan, in the model's sense."""
-    actions, labels, visits, draws, values, unexplored, possible, sure, counts, moments, worst, beta, sign = found
-    known = np.isfinite(values)
-    low, high, best = np.full(values.size, -math.inf), np.full(values.size, math.inf), np.zeros(values.size)
-    if possible.size:
-        low[sure], high[sure] = np.quantile(possible[:, sure], [0.05, 0.95], axis=0)
-        least = possible[:, known].min(axis=1)
-        limit = least + TIE * np.abs(least)
-        best = np.where(known, (possible <= limit[:, None]).mean(axis=0), 0.0)
-    chances = np.minimum(1.0, 3.0 / np.maximum(draws, 1))
-    total_visits, rows = int(visits.sum()), []
-    for k, (action, label) in enumerate(zip(actions, labels, strict=True)):
-        count, erm, chance = int(counts[k]), float(values[k]), float(chances[k])
-        mean, spread, least_seen, most_seen = (float(moment) for moment in moments[k]) if count else (math.nan,) * 4
-        std = math.sqrt(spread / (count - 1)) if count > 1 else math.nan
-        unseen = float(merge_values(erm, max(worst, erm), chance, beta)) if known[k] else math.nan
-        interval = Interval(float(low[k]), float(high[k]))
-        if sign < 0.0:
-            mean, least_seen, most_seen = 0.0 - mean, 0.0 - most_seen, 0.0 - least_seen
-            interval = Interval(0.0 - interval.high, 0.0 - interval.low)
-        rows.append(
-            ActionRow(
-                action, label, int(visits[k]), int(visits[k]) / total_visits if total_visits else 0.0,
-                0.0 + sign * erm if known[k] else math.nan, mean, std, least_seen, most_seen, interval,
-                draws=int(draws[k]), probability_best=float(best[k]) if possible.size else None,
-                unexplored=float(unexplored[k]) if known[k] else math.nan,
-                unseen_probability=chance, unseen_erm=0.0 + sign * unseen,
-            )
-        )  # fmt: skip
-    return tuple(rows)
+    def further(self) -> list[dict[str, Any]]:
+        """Return what a row of a learned model has beside those of a tree."""
+        known, best = np.isfinite(self.values), None
+        if self.possible.size:
+            least = self.possible[:, known].min(axis=1)
+            limit = least + TIE * np.abs(least)
+            best = np.where(known, (self.possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
+        chances = np.minimum(1.0, 3.0 / np.maximum(self.draws, 1)).tolist()
+        found = []
+        for k, (erm, chance) in enumerate(zip(self.values.tolist(), chances, strict=True)):
+            unseen = float(merge_values(erm, max(self.worst, erm), chance, self.beta)) if known[k] else math.nan
+            found.append({
+                "draws": int(self.draws[k]), "probability_best": None if best is None else best[k],
+                "unexplored": float(self.unexplored[k]) if known[k] else math.nan,
+                "unseen_probability": chance, "unseen_erm": 0.0 + self.sign * unseen,
+            })  # fmt: skip
+        return found
