@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 CODE = """
-import tailwise.exact.entropic, tailwise.exact.intervals, tailwise.evaluation.sampled_planning
+import tailwise.exact.induction, tailwise.exact.intervals, tailwise.evaluation.sampled_planning
 from tailwise.exact import backward_induction, policy_intervals, policy_risk
 from tailwise.evaluation import sampled_planning
 assert all(map(callable, (backward_induction, policy_intervals, policy_risk, sampled_planning)))

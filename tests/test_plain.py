@@ -7,7 +7,7 @@ import numpy as np
 
 from tailwise import ErmMcts, domains
 from tailwise._plain import Result, plain
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.search import StopReason
 
 

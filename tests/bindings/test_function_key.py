@@ -7,7 +7,8 @@ import pytest
 
 from tailwise import CompiledSimulator, ErmMcts, NluMcts, domains
 from tailwise._function_key import NoKeyError, function_key
-from tailwise.bindings import callbacks, compiled_adapters
+from tailwise.bindings import callback_model
+from tailwise.bindings import compiled as compiled_models
 
 RATE = 2.0
 SETTINGS = types.ModuleType("settings_of_a_user")
@@ -69,9 +70,9 @@ def test_what_changed_since_has_another_key(monkeypatch):
 @pytest.mark.compiled
 def test_a_domain_made_twice_is_compiled_once_and_other_options_give_other_numbers(monkeypatch):
     compiled = []
-    compile_one = compiled_adapters._user_functions
-    monkeypatch.setattr(compiled_adapters, "_user_functions", lambda *given: compiled.append(1) or compile_one(*given))
-    monkeypatch.setattr(compiled_adapters, "_COMPILED", {})
+    compile_one = compiled_models._user_functions
+    monkeypatch.setattr(compiled_models, "_user_functions", lambda *given: compiled.append(1) or compile_one(*given))
+    monkeypatch.setattr(compiled_models, "_COMPILED", {})
 
     def plan(**options):
         return ErmMcts(domains.make("machine-maintenance", **options), 0.1, seed=0).plan(iterations=200).value
@@ -94,10 +95,10 @@ def test_a_step_that_names_a_changed_global_is_compiled_anew(monkeypatch):
 
 @pytest.mark.compiled
 def test_utilities_written_in_a_loop_are_compiled_once(monkeypatch):
-    monkeypatch.setattr(callbacks, "_COMPILED", {})
+    monkeypatch.setattr(callback_model, "_COMPILED", {})
     for _ in range(3):
         NluMcts(domains.make("mdp-4"), lambda total: total * total, seed=0)
-    assert len(callbacks._COMPILED) == 1
+    assert len(callback_model._COMPILED) == 1
 
 
 CALLS = 0

@@ -8,7 +8,7 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.evaluation import compare, evaluate
-from tailwise.evaluation.streams import child, episode_uniforms, run_key
+from tailwise.evaluation.closed_loop import child, episode_uniforms, run_key
 from tailwise.exact import backward_induction
 from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct

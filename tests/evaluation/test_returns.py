@@ -11,7 +11,7 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import OptionError
 from tailwise.evaluation import Returns, bootstrap_interval, compare, evaluate
-from tailwise.evaluation.bootstrap import statistic
+from tailwise.evaluation.intervals import statistic
 from tailwise.exact import backward_induction
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts

@@ -10,7 +10,7 @@ from tailwise import domains, make_planner
 from tailwise.cli.app import app
 from tailwise.errors import ModelError, OptionError
 from tailwise.planners import list_planners, objective_cells
-from tailwise.planners.cells import as_markdown
+from tailwise.planners.registry import as_markdown
 from tailwise.risk.objectives import (
     ERM,
     CVaR,

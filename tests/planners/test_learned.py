@@ -27,7 +27,7 @@ from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.models import tabulate
 from tailwise.models.accrued import AccruedView, ExponentialUtility
 from tailwise.search import StopReason
-from tailwise.search.learned import counts, posterior
+from tailwise.search.learned import answer, counts
 
 
 def same(first, second):
@@ -149,7 +149,7 @@ def test_intervals_are_those_of_the_chances_that_the_counts_leave_possible():
 @kernel
 def _gammas(shape, stream, out):
     for k in range(out.size):
-        out[k] = posterior.draw_gamma(shape, stream)
+        out[k] = answer.draw_gamma(shape, stream)
 
 
 @pytest.mark.parametrize("shape", [1.0, 2.5, 40.0])

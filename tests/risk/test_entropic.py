@@ -11,8 +11,7 @@ from scipy.optimize import minimize_scalar
 from tailwise import erm
 from tailwise.errors import OptionError
 from tailwise.risk import erm_interval, oce_objective, oce_utility
-from tailwise.risk.oce import inverse_utility, utility
-from tailwise.risk.rows import mixture_erms, row_erms
+from tailwise.risk.entropic import inverse_utility, mixture_erms, row_erms, utility
 
 costs_lists = st.lists(st.floats(-50, 50), min_size=1, max_size=15)
 betas = st.floats(-3, 3)

@@ -18,7 +18,7 @@ from tailwise import AccMcts, CVaR, ErmMcts, Simulator, domains, evaluate, make_
 from tailwise.cli.app import app  # noqa: E402
 from tailwise.errors import ModelError, OptionError, SimulatorError, WorkersLostError  # noqa: E402
 from tailwise.reproduction import Settings, convergence_study, reproduce  # noqa: E402
-from tailwise.scale.pickling import packed, unpacked  # noqa: E402
+from tailwise.scale.cluster import packed, unpacked  # noqa: E402
 from tailwise.search import StopReason  # noqa: E402
 
 pytestmark = pytest.mark.compiled  # workers are killed in the middle of many iterations

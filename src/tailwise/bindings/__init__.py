@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from tailwise.bindings.interface import BudgetSpentError, ModelInterface, position_of
-from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.kernel_model import BudgetSpentError, ModelInterface, position_of
+from tailwise.bindings.options import SimulationOptions, Widening
 from tailwise.bindings.table import TableInterface
-from tailwise.bindings.widening import Widening
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 

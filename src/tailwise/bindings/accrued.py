@@ -15,10 +15,11 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
-from tailwise.bindings.callbacks import Callback, call_number, compile_function
+from tailwise.bindings.callback_model import Callback, call_number, compile_function
 from tailwise.bindings.intern import (
     FULL_STORE,
     InternStore,
+    WordStates,
     bits_float,
     float_bits,
     float_word,
@@ -28,12 +29,11 @@ from tailwise.bindings.intern import (
 )
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, draw_index, register_kernel_model
 from tailwise.bindings.table import draw_step
-from tailwise.bindings.word_states import WordStates
 from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility
 from tailwise.models.check_table import fail_in_dead_end
 from tailwise.models.table_data import TableData
-from tailwise.risk.oce import utility
+from tailwise.risk.entropic import utility
 
 RAW, RESCALED, CUSTOM = 0, 1, 2
 

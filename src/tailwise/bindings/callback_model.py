@@ -13,24 +13,133 @@ kernel interns; a Python one interns for itself and answers with the handle.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import ctypes
+import math
+import warnings
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numba import cfunc, config, float64, njit, types
+from numba.core.errors import NumbaWarning
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from tailwise._function_key import NoKeyError, function_key
 from tailwise._jit import inlined
 from tailwise._random import next_double
-from tailwise.bindings.callbacks import call_words
-from tailwise.bindings.intern import InternStore, intern
-from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, register_kernel_model
-from tailwise.bindings.widening import (
+from tailwise.bindings.intern import InternStore, intern, recalled_store, store_memory
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, ModelInterface, register_kernel_model
+from tailwise.bindings.options import (
+    SimulationOptions,
     Widened,
     begin_step,
+    enlarged,
     find_record,
+    new_widened,
     note_visit,
+    pruned,
     store_outcome,
     takes_again,
+    undo,
 )
+from tailwise.models.simulator import state_label
+
+if config.DISABLE_JIT:  # the "address" of a function is the function itself
+
+    def call_number(function: Any, value: float) -> float:
+        """Call a function of a number; see the compiled form."""
+        return float(function(float(value)))
+
+    def call_words(function: Any, context: Any, state: Any, action: Any, h: Any) -> int:
+        """Call a function of four ints; see the compiled form."""
+        return int(function(int(context), int(state), int(action), int(h)))
+
+else:
+
+    def _call(target: Any, builder: Any, signature: Any, args: Any) -> Any:
+        from llvmlite import ir
+
+        result, *kinds = (target.get_value_type(kind) for kind in (signature.return_type, *signature.args[1:]))
+        pointer = builder.inttoptr(args[0], ir.PointerType(ir.FunctionType(result, kinds)))
+        return builder.call(pointer, args[1:])
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def call_number(typing_context, function, value):  # type: ignore[no-untyped-def]
+        """Call the C function double(double) at the address ``function``.
+
+        An address, not a first-class function: with one of those among its arguments a kernel takes a
+        millisecond to be dispatched, more than 1000 iterations of a small problem.
+        """
+        return types.float64(types.int64, types.float64), _call
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def call_words(typing_context, function, context, state, action, h):  # type: ignore[no-untyped-def]
+        """Call the C function at the address ``function`` with four int64; returns its int64."""
+        return types.int64(*[types.int64] * 5), _call
+
+
+class Callback:
+    """A Python function that compiled code can call; its first exception is kept."""
+
+    def __init__(self, function: Callable[[float], float]) -> None:
+        self.function = function
+        self.error: BaseException | None = None
+        self._pointer = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(self)
+
+    @property
+    def address(self) -> int:
+        """Address of the C function; valid while this object lives."""
+        return ctypes.cast(self._pointer, ctypes.c_void_p).value or 0
+
+    def __call__(self, total: float) -> float:
+        """Call the function; NaN if it raises."""
+        try:
+            return float(self.function(total))
+        except BaseException as error:  # whatever it is must not cross the compiled frames
+            self.error = self.error or error
+            return math.nan
+
+
+class CompiledFunction(Protocol):
+    """What numba makes of a function float -> float."""
+
+    address: int
+
+
+_COMPILED: dict[tuple[Any, ...], CompiledFunction | None] = {}
+
+
+def compile_function(function: Callable[[float], float]) -> CompiledFunction | None:
+    """Compile ``function``, or None where numba cannot; remembered by what it computes.
+
+    An exception cannot pass through the kernel, so it becomes NaN, which the kernel reports.
+    """
+    plain = getattr(function, "py_func", function)
+    if not isinstance(plain, FunctionType):
+        return None  # np.exp, a partial, an object with __call__
+    try:
+        key = function_key(plain, arrays=False)
+    except NoKeyError:
+        return None  # an array, list or dict may change between two calls
+    if key not in _COMPILED:
+        inner = njit(plain)
+
+        def guarded(total):  # type: ignore[no-untyped-def]
+            try:
+                return inner(total)
+            except Exception:
+                return math.nan
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", NumbaWarning)  # a cast that numba doubts is not compiled
+                _COMPILED[key] = cfunc(float64(float64))(guarded)
+        except Exception:  # numba raises its own errors for most functions, and any other for some
+            _COMPILED[key] = None
+    return _COMPILED[key]
+
 
 # Entries of ``integers``.
 STATUS, NEXT, STEPS, HORIZON = 0, 1, 2, 3
@@ -122,3 +231,80 @@ def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-un
 
 
 register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _roll_out)
+
+
+class SimulatorInterface(ModelInterface):
+    """A simulator whose states are kept as integer handles; the functions that the kernel calls come from a subclass.
+
+    Parameters
+    ----------
+    model : simulator
+        The model.
+    rng : Generator
+        The search's own stream: the model draws from it too, so it must live as long as the interface.
+    options : SimulationOptions
+        Widening, rollout policy and leaf value.
+    width : int
+        Words of a state that the kernel interns; 0 where the interface interns for itself.
+    """
+
+    draws = True
+    forgets = True
+
+    def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions, width: int) -> None:
+        self.model = model
+        self._rng = rng
+        self._options = options
+        self._integers = np.zeros(INTEGERS_SIZE, np.int64)
+        self._integers[HORIZON] = int(model.horizon)
+        self._numbers = np.zeros(NUMBERS_SIZE)
+        self._numbers[DISCOUNT] = float(model.discount)
+        self._scratch = np.zeros(width, np.int64)
+
+    def _connect(self, functions: list[Any], store: InternStore) -> None:
+        """Make what the kernel reads, from what it calls to count actions, to step and to roll out."""
+        count, step, roll = functions
+        self.data = CallbackModel(
+            count,
+            step,
+            roll,
+            self._integers.ctypes.data,
+            self._integers,
+            self._numbers,
+            self._scratch,
+            store,
+            new_widened(self._options.widening, int(self.model.horizon)),
+        )
+
+    def state_name(self, state: Any) -> str:
+        """Return the simulator's own name for a state, or its text."""
+        return state_label(self.model, state)
+
+    def make_room(self) -> bool:
+        """Enlarge the memory of outcomes, if it is what ran out; the iteration will be done again."""
+        undo(self.data.widened)
+        larger = enlarged(self.data.widened)
+        if larger is not None:
+            self._spend(larger.num_bytes - self.data.widened.num_bytes)
+            self.data = self.data._replace(widened=larger)
+        return larger is not None
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of states and outcomes."""
+        return int(self.data.widened.num_bytes + self.data.store.num_bytes)
+
+    def _forget_outcomes(self, kept: NDArray[np.int64], fresh: NDArray[np.int64]) -> None:
+        """Keep the outcomes whose states are all among the handles ``kept``, now called ``fresh``."""
+        self.data = self.data._replace(widened=pruned(self.data.widened, kept, fresh))
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the outcomes remembered."""
+        widened = self.data.widened
+        own = {name: array.copy() for name, array in widened._asdict().items() if name not in ("limits", "pairs")}
+        return {"pairs": store_memory(widened.pairs), "widened": own}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember the outcomes that another binding remembered."""
+        own = {"pairs": recalled_store(state["pairs"]), **state["widened"]}
+        self.data = self.data._replace(widened=self.data.widened._replace(**own))

@@ -1,25 +1,182 @@
-"""Compiled simulators bound to the kernel: states as words in an intern store."""
+"""Compiled simulators bound to the kernel: states as words in an intern store.
+
+The functions of a user are compiled first and by themselves, so that a failure names the line; then their adapters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import linecache
+import re
+import types as python_types
+from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 import numpy as np
+from numba import njit, types
+from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
+from tailwise._function_key import NoKeyError, function_key, names
 from tailwise._random import generator, stream_words
 from tailwise.bindings import adapters as faults
 from tailwise.bindings import callback_model as shared
 from tailwise.bindings import native
-from tailwise.bindings.compiled_adapters import compile_adapters
-from tailwise.bindings.intern import InternStore, float_word, new_store, word_float
+from tailwise.bindings.adapters import Adapters, UserFunctions, make_adapters
+from tailwise.bindings.callback_model import SimulatorInterface
+from tailwise.bindings.intern import InternStore, WordStates, float_word, new_store, word_float
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator import SimulatorInterface
-from tailwise.bindings.word_states import WordStates
-from tailwise.errors import SimulatorError
+from tailwise.errors import ModelError, SimulatorError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.simulator import cost_fault, listed_actions, model_name, outcome_fault, short
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
+    """Compile a simulator for the kernel, or return what was compiled before.
+
+    Raises
+    ------
+    ModelError
+        If a function cannot be compiled: names the function, the line and the reason.
+    """
+    mine = (options.leaf_value, options.rollout_policy)
+    if mine not in model.adapters:
+        key = _content(model, options)
+        if key is None or key not in _COMPILED:
+            made = make_adapters(model, _user_functions(model, options))
+            if key is not None:
+                _COMPILED[key] = made
+        model.adapters[mine] = made if key is None else _COMPILED[key]
+    found: Adapters = model.adapters[mine]
+    return found
+
+
+_COMPILED: dict[Any, Adapters] = {}
+
+
+def _content(model: CompiledSimulator, options: SimulationOptions) -> Any:
+    """Key of all that the adapters depend on; None where a function depends on what may change unseen."""
+    functions = [getattr(model, name, None) for name in ("step", "terminal_cost", "rollout")]
+    functions += [model.actions if model.num_actions is None else None, options.leaf_value, options.rollout_policy]
+    try:
+        keys = tuple(None if function is None else function_key(function) for function in functions)
+    except NoKeyError:
+        return None
+    return keys, model.fields, model.is_tuple, model.sense, model.num_actions
+
+
+def _user_functions(model: CompiledSimulator, options: SimulationOptions) -> UserFunctions:
+    """Compile each of the user's functions by itself; check what it returns."""
+    fields = [types.int64 if kind is int else types.float64 for kind in model.fields]
+    state: Any = types.Tuple(fields) if model.is_tuple else fields[0]
+    whole, rng = types.int64, types.npy_rng
+    done: dict[str, Any] = dict.fromkeys(UserFunctions._fields)
+    done["step"], returned = _compiled(model, "step", model.step, (state, whole, rng))
+    _check_step(model, returned, fields)
+    number = (types.Integer, types.Boolean, types.Float)
+    wanted = {
+        "actions": (model.actions if model.num_actions is None else None, (state,), (types.Integer,)),
+        "terminal_cost": (getattr(model, "terminal_cost", None), (state,), number),
+        "rollout": (getattr(model, "rollout", None), (state, whole, rng), number),
+        "leaf_value": (options.leaf_value, (state, whole), number),
+        "rollout_policy": (options.rollout_policy, (state, whole, rng), (types.Integer,)),
+    }
+    for name, (function, arguments, kinds) in wanted.items():
+        if function is None:
+            continue
+        done[name], returned = _compiled(model, name, function, arguments)
+        if not isinstance(returned, kinds):
+            expected = "an int" if kinds == (types.Integer,) else "a number"
+            raise ModelError(f"{name} of {model_name(model)} returns {returned}; expected {expected}")
+    return UserFunctions(**done)
+
+
+def _compiled(
+    model: CompiledSimulator, name: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Compile ``function``; return its dispatcher and the numba type it returns."""
+    try:
+        dispatcher = function if isinstance(function, Dispatcher) else _dispatcher(function, {})
+        dispatcher.compile(arguments)
+    except ModelError:
+        raise
+    except Exception as error:  # numba raises its own errors for most functions, and others for some
+        raise ModelError(_explain(model, name, function, error)) from error
+    returned = dispatcher.overloads[arguments].signature.return_type
+    return dispatcher, returned
+
+
+def _dispatcher(function: Any, made: dict[Any, Any]) -> Any:
+    """Return ``function`` for numba, with the plain functions that it calls by name compiled too.
+
+    Indices are checked: beyond an array there is an error, as in Python, and not a number. ``made`` holds what was met
+    on the way here: functions may call each other in circles.
+    """
+    if not isinstance(function, python_types.FunctionType):
+        raise ModelError(
+            f"{function!r} cannot be compiled; expected a plain function, not a method or another callable (pass "
+            "fallback=True, or use a Simulator, to run it interpreted)"
+        )
+    scope = dict(function.__globals__)
+    cells = tuple(python_types.CellType() for _ in function.__closure__ or ())
+    copy = python_types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    made[function] = njit(boundscheck=True)(copy)
+
+    def compiled(value: object) -> object:
+        if not isinstance(value, python_types.FunctionType):
+            return value
+        return made[value] if value in made else _dispatcher(value, made)
+
+    for key in names(function.__code__) & scope.keys():
+        scope[key] = compiled(scope[key])
+    for cell, old in zip(cells, function.__closure__ or (), strict=True):
+        cell.cell_contents = compiled(old.cell_contents)
+    return made[function]
+
+
+def _explain(model: CompiledSimulator, name: str, function: Any, error: Exception) -> str:
+    """The failure in the user's terms: function, file, line, the line itself, numba's first words."""
+    lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "- ", "File "))]
+    reason = said[0] if said else type(error).__name__
+    location = getattr(error, "loc", None)
+    where = ""
+    if location is not None and location.filename:
+        where = f" at {location.filename}, line {location.line}"
+        source = linecache.getline(location.filename, location.line).strip()
+        if source:
+            where += f" ({source})"
+    if "NumPyRandomGeneratorType_integers" in reason:
+        reason = "rng.integers takes two bounds here: for one of n, write rng.integers(0, n)"
+    return (
+        f"{name} of {model_name(model)} cannot be compiled{where}: {reason}; use ints, floats, tuples and the methods "
+        "of rng, or pass fallback=True (or use a Simulator) to run it interpreted"
+    )
+
+
+def _check_step(model: CompiledSimulator, returned: Any, fields: list[Any]) -> None:
+    name = model_name(model)
+    if not isinstance(returned, types.BaseTuple) or len(returned) != 3:
+        raise ModelError(f"step of {name} returns {returned}; expected (next_state, cost, done)")
+    state, cost, done = returned
+    given = list(state) if isinstance(state, types.BaseTuple) else [state]
+    like = isinstance(state, types.BaseTuple) == model.is_tuple and len(given) == len(fields)
+    for have, want in zip(given, fields, strict=False):
+        whole = isinstance(have, (types.Integer, types.Boolean))
+        like = like and (whole or (want is types.float64 and isinstance(have, types.Float)))
+    if not like:
+        raise ModelError(
+            f"step of {name} returns a next state of type {state}, but start {model.start!r} is of type "
+            f"{types.Tuple(fields) if model.is_tuple else fields[0]}; make both alike (write 0.0 for a float)"
+        )
+    if not isinstance(cost, (types.Integer, types.Boolean, types.Float)):
+        raise ModelError(f"step of {name} returns a cost of type {cost}; expected a number")
+    if not isinstance(done, (types.Boolean, types.Integer)):
+        raise ModelError(f"step of {name} returns done of type {done}; expected a bool")
+
 
 _METHODS = {
     faults.ACTIONS: "actions",

@@ -7,7 +7,7 @@ step. Floats enter by their bits (``float_bits``), so that equal means equal to 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, types
@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tailwise._jit import Kernel, inlined, kernel
+from tailwise.bindings.kernel_model import ModelInterface
 
 FULL_STORE = -1
 _EMPTY = -1
@@ -168,3 +169,41 @@ else:
             return builder.bitcast(args[0], context.get_value_type(types.float64))
 
         return types.float64(types.int64), codegen
+
+
+class WordStates(ModelInterface):
+    """A model whose handles are rows of ``data.store``."""
+
+    forgets = True
+
+    def _replace_store(self, store: InternStore) -> None:
+        self.data = self.data._replace(store=store)
+
+    def _handle_of(self, words: list[int]) -> int:
+        if int(self.data.store.used[0]) == self.data.store.words.shape[0]:
+            self.make_room()
+        return int(intern_rows(self.data.store, np.array([words], dtype=np.int64))[0])
+
+    def make_room(self) -> bool:
+        """Double the store if it is full, and enlarge what else ran out."""
+        has_more, store = super().make_room(), self.data.store
+        if int(store.used[0]) < store.words.shape[0]:
+            return has_more
+        self._spend(store.num_bytes)  # it doubles
+        self._replace_store(grown(store))
+        return True
+
+    def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Forget all states but these; return their new handles."""
+        store, fresh = retained(self.data.store, handles)
+        self._replace_store(store)
+        return fresh
+
+    def state_dict(self) -> dict[str, object]:
+        """Return the states met so far, and what else is remembered."""
+        return {**super().state_dict(), "store": store_memory(self.data.store)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know what another interface knew."""
+        super().load_state_dict(state)
+        self._replace_store(recalled_store(state["store"]))

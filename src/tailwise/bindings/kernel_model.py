@@ -10,13 +10,23 @@ index, or a simulator's handle of an interned state. Each kind of model register
 
 ``action`` is the position 0..n-1 among the state's actions; costs are costs (never rewards);
 ``status`` is GO_ON, DONE, or an error below 0. The kernel is written once; numba compiles it
-once per kind, and caches both on disk. Uncompiled, the same functions dispatch on the type.
+once per kind, and caches both on disk. Uncompiled, the same functions dispatch on the type. What a search asks of a
+bound model beside is :class:`ModelInterface`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
 from tailwise._jit import ChosenByKind, Kernel, inlined
 from tailwise._random import next_double
+from tailwise.errors import StateError
 
 GO_ON, DONE, FAILED, FULL = 0, 1, -1, -2
 
@@ -57,3 +67,112 @@ def draw_index(stream, size):  # type: ignore[no-untyped-def]
     if size == 1:
         return 0
     return int(next_double(stream) * size)
+
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class BudgetSpentError(Exception):
+    """Raised inside the library where states or outcomes would take more memory than the search may use."""
+
+
+class ModelInterface:
+    """A model bound to the kernel. A *handle* is the integer that stands for a state in the tree.
+
+    Attributes
+    ----------
+    data : NamedTuple
+        What the kernel reads, of a class registered with :func:`tailwise.bindings.kernel_model.register_kernel_model`.
+    first_chunk : int
+        Iterations to begin with: few for models whose steps may be slow.
+    draws : bool
+        Whether the model draws from the generator that it was bound with.
+    budget : float
+        Bytes that states and outcomes may take; the search keeps it up to date.
+    forgets : bool
+        Whether :meth:`retain` has anything to do.
+    is_parallel : bool
+        Whether searches of the model can run side by side in threads: it runs no Python code.
+    """
+
+    data: Any
+    first_chunk = 64
+    draws = False
+    budget = math.inf
+    forgets = False
+    is_parallel = True
+
+    def handle(self, state: Any) -> int:
+        """Return the handle of a user's state, or raise ``StateError``."""
+        raise NotImplementedError
+
+    def state(self, handle: int) -> Hashable:
+        """Return the user's state of a handle."""
+        raise NotImplementedError
+
+    def actions(self, handle: int) -> list[object]:
+        """Return the user's actions in a state, in the kernel's order."""
+        raise NotImplementedError
+
+    def action_name(self, action: Any, handle: int) -> str:
+        """Return the name to show for an action in a state."""
+        raise NotImplementedError
+
+    def state_name(self, state: Any) -> str:
+        """Return the name to show for a state."""
+        raise NotImplementedError
+
+    def fail(self, handle: int, position: int, step: int) -> NoReturn:
+        """Raise the error behind a failed iteration; position -1: no action was involved."""
+        raise NotImplementedError
+
+    def running(self) -> AbstractContextManager[None]:
+        """Return a context manager to hold around every call of the kernel."""
+        return _NOTHING
+
+    def make_room(self) -> bool:
+        """Enlarge whatever the model's own storage ran out of; False if nothing did.
+
+        Raises
+        ------
+        BudgetSpentError
+            If that would take more than ``budget``.
+        """
+        return False
+
+    def _spend(self, more: int) -> None:
+        """Raise unless ``more`` bytes are within the budget."""
+        if self.num_bytes + more > self.budget:
+            raise BudgetSpentError
+
+    def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Forget all states but these; return their new handles. What was known before is replaced, not changed."""
+        return handles
+
+    def state_dict(self) -> dict[str, object]:
+        """Return what the search's handles mean: plain values for :mod:`tailwise._values`, and copies of arrays."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know what another interface of the same model knew, with its handles: what :meth:`state_dict` returned."""
+
+    def require_portable(self) -> None:
+        """Raise ``SimulatorError`` if a file cannot hold one of the states."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that grows with the search: of states and of outcomes."""
+        return 0
+
+
+def position_of(binding: ModelInterface, handle: int, action: Any) -> int:
+    """Return the kernel's position of a user's action, or raise ``StateError``."""
+    allowed = binding.actions(handle)
+    for position, candidate in enumerate(allowed):
+        same = np.array_equal(candidate, action) if isinstance(candidate, np.ndarray) else bool(candidate == action)
+        if same or (isinstance(action, str) and binding.action_name(candidate, handle) == action):
+            return position
+    names = ", ".join(binding.action_name(candidate, handle) for candidate in allowed)
+    raise StateError(
+        f"action {action!r} is not allowed in state {binding.state_name(binding.state(handle))}; allowed: {names}"
+    )

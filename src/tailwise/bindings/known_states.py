@@ -1,14 +1,116 @@
-"""The states of a Python simulator that a search has met: handles are their positions in a list."""
+"""The states of a Python simulator that a search has met: handles, memory, and whether a file can keep them."""
 
 from __future__ import annotations
 
 import copy
+import json
+import sys
+from collections import deque
 from collections.abc import Hashable
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Self
 
-from tailwise.bindings.interface import BudgetSpentError
-from tailwise.bindings.portable import require_portable
-from tailwise.bindings.sizes import RunningSize
+import numpy as np
+
+from tailwise._values import CannotPackError, pack, unpack
+from tailwise.bindings.kernel_model import BudgetSpentError
+from tailwise.errors import SimulatorError
+from tailwise.models.simulator import model_name, short
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_MOST_OBJECTS = 20_000
+_FIRST, _EVERY = 32, 16
+
+
+def size_of(value: Any) -> int:
+    """Return the bytes of ``value`` and of all that it holds, each object once; an estimate past 20,000 objects."""
+    total, seen, pending = 0, set[int](), [value]
+    while pending and len(seen) < _MOST_OBJECTS:
+        one = pending.pop()
+        if id(one) in seen or isinstance(one, _SHARED):
+            continue
+        seen.add(id(one))
+        total += sys.getsizeof(one, 64)
+        if isinstance(one, _PLAIN):
+            continue
+        if isinstance(one, np.ndarray):
+            total += one.nbytes if one.base is not None else 0
+        elif isinstance(one, dict):
+            pending += [*one.keys(), *one.values()]
+        elif isinstance(one, (tuple, list, set, frozenset, deque)):
+            pending += one
+        pending.append(getattr(one, "__dict__", None))
+        for kind in type(one).__mro__:
+            slots = kind.__dict__.get("__slots__", ())
+            pending += [getattr(one, name, None) for name in ((slots,) if isinstance(slots, str) else slots)]
+    return total
+
+
+class RunningSize:
+    """Bytes of a growing list of like objects: the first 32 are measured, then one of 16."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self._seen = 0
+        self._measured = 0
+        self._mean = 0.0
+
+    def add(self, value: Any) -> None:
+        """Count one more object."""
+        self._seen += 1
+        if isinstance(value, _PLAIN):
+            self.total += sys.getsizeof(value)
+            return
+        if self._seen <= _FIRST or self._seen % _EVERY == 0:
+            size = size_of(value)
+            self._measured += 1
+            self._mean += (size - self._mean) / self._measured
+            self.total += size
+        else:
+            self.total += self._mean
+
+
+def require_portable(states: list[Hashable], first: int, model: Any) -> None:
+    """Raise unless each state from ``first`` on comes back equal, with the same types and in the same order.
+
+    Raises
+    ------
+    SimulatorError
+        Naming the first state that does not, and the way out.
+    """
+    for state in states[first:]:
+        fault = _fault(state)
+        if fault:
+            raise SimulatorError(
+                f"state {short(state)} of {model_name(model)} cannot be kept in a file: {fault}. Let states be "
+                "numbers, texts, tuples, frozensets, or frozen dataclasses and named tuples of such, of a class at the "
+                "top of a module; or keep the plan alone (plan.save)"
+            )
+
+
+def _fault(state: Any) -> str:
+    try:
+        packed, arrays = _packed(state)
+        copy = unpack(json.loads(packed), arrays)
+        if _text(copy) != _text(state) or hash(copy) != hash(state) or not bool(copy == state):
+            return "it does not come back the same"
+    except CannotPackError as error:
+        return str(error)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _packed(state: Any) -> tuple[str, list[Any]]:
+    arrays: list[Any] = []
+    return json.dumps(pack(state, arrays)), arrays
+
+
+def _text(state: Any) -> str:
+    packed, arrays = _packed(state)
+    return packed + "".join(f"{array.dtype.str}{array.shape}{array.tobytes()!r}" for array in arrays)
+
 
 _RECORD = 200  # bytes of a state in the lists and the index
 

@@ -1,16 +1,217 @@
-"""What a search asks of a simulator beyond its steps: few outcomes, and how to value a leaf."""
+"""What a search asks of a simulator beyond its steps: few outcomes, and how to value a leaf.
+
+Progressive widening: of a pair (state, action) that has shown enough outcomes, one of those is taken again. What one
+iteration changes is noted in a journal, so that an iteration that is done again after more memory was found starts from
+the same counts.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tailwise._validate import integer
-from tailwise.bindings.widening import Widening
+from tailwise._jit import inlined
+from tailwise._validate import integer, real
+from tailwise.bindings.intern import InternStore, grown, intern, intern_rows, new_store
 from tailwise.errors import OptionError
+
+_RECORDS = 1024
+_PER_RECORD = ("visits", "held", "room", "first")
+
+
+@dataclass(frozen=True)
+class Widening:
+    """Progressive widening of a simulator's outcomes, for continuous or huge outcome spaces.
+
+    A chance node (a state and an action) that was visited n times keeps at most ``k n^alpha`` different draws:
+    once it holds as many, one of them, chosen evenly, is taken again instead of a new draw (double progressive
+    widening: Couetoux et al., 2011). Without it, where no outcome comes twice, a tree grows no
+    deeper than one step. Estimates are biased until n is large: each rests on a sample of ``k n^alpha`` outcomes.
+
+    Parameters
+    ----------
+    k : float, default 1.0
+        Positive factor.
+    alpha : float in (0, 1), default 0.5
+        Growth exponent.
+
+    Examples
+    --------
+    >>> from tailwise import Widening
+    >>> Widening(k=2.0, alpha=0.25).k
+    2.0
+    """
+
+    k: float = 1.0
+    alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        real(self.k, "k", low=0.0, low_open=True)
+        real(self.alpha, "alpha", low=0.0, high=1.0, low_open=True, high_open=True)
+
+
+def limits_of(widening: Widening | None) -> NDArray[np.float64]:
+    """Return k and alpha for kernels: float64, shape (2,), or (0,) where there is no widening."""
+    return np.empty(0) if widening is None else np.array([widening.k, widening.alpha])
+
+
+@inlined
+def takes_again(limits, visits, held):  # type: ignore[no-untyped-def]
+    """Whether a pair that comes for the ``visits``-th time and holds so many outcomes shows one of them again."""
+    return held > 0 and held >= math.ceil(limits[0] * visits ** limits[1])
+
+
+class Widened(NamedTuple):
+    """Outcomes seen so far, by (state, action); empty arrays while widening is off.
+
+    Record r (the handle of the pair in ``pairs``) owns ``room[r]`` slots from ``first[r]``, of which
+    ``held[r]`` are taken. A record that is full moves to twice the room at the end.
+    """
+
+    limits: NDArray[np.float64]  # (2,) k and alpha
+    pairs: InternStore
+    visits: NDArray[np.int64]  # (R,)
+    held: NDArray[np.int64]  # (R,)
+    room: NDArray[np.int64]  # (R,)
+    first: NDArray[np.int64]  # (R,)
+    targets: NDArray[np.int64]  # (O,) next state's handle, or -1 where the episode ends
+    costs: NDArray[np.float64]  # (O,)
+    used: NDArray[np.int64]  # (1,) slots given away
+    journal: NDArray[np.int64]  # (2 + H,) last step h, entries, 2 record + (1 if it grew) of this iteration
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that the outcomes take."""
+        own = (self.visits, self.held, self.room, self.first, self.targets, self.costs)
+        return sum(array.nbytes for array in (*own, *self.pairs))
+
+
+@inlined
+def find_record(widened, state, action):  # type: ignore[no-untyped-def]
+    """The record of a pair, made if need be; -1 when there is no room."""
+    pair = np.empty(2, dtype=np.int64)
+    pair[0], pair[1] = state, action
+    before = widened.pairs.used[0]
+    record = intern(widened.pairs, pair)
+    if record == before:
+        widened.visits[record] = widened.held[record] = widened.room[record] = 0
+    return record
+
+
+@inlined
+def store_outcome(widened, record, target, cost):  # type: ignore[no-untyped-def]
+    """Append an outcome to a record; False when there is no room."""
+    held = widened.held[record]
+    if held == widened.room[record]:
+        room = max(4, 2 * held)
+        start = widened.used[0]
+        if start + room > widened.targets.size:
+            return False
+        old = widened.first[record]
+        for k in range(held):
+            widened.targets[start + k] = widened.targets[old + k]
+            widened.costs[start + k] = widened.costs[old + k]
+        widened.first[record], widened.room[record] = start, room
+        widened.used[0] = start + room
+    slot = widened.first[record] + held
+    widened.targets[slot], widened.costs[slot] = target, cost
+    widened.held[record] = held + 1
+    return True
+
+
+@inlined
+def begin_step(widened, h):  # type: ignore[no-untyped-def]
+    """Begin the journal anew where another iteration has begun: it may end before it notes anything."""
+    if h <= widened.journal[0]:
+        widened.journal[1] = 0
+    widened.journal[0] = h
+
+
+@inlined
+def note_visit(widened, record, grew):  # type: ignore[no-untyped-def]
+    """Count a visit; note it in the journal."""
+    journal = widened.journal
+    journal[2 + journal[1]] = 2 * record + grew
+    journal[1] += 1
+    widened.visits[record] += 1
+
+
+def new_widened(widening: Widening | None, horizon: int) -> Widened:
+    """Return an empty memory of outcomes; of size 0 where there is no widening."""
+    if widening is None:
+        return _allocate(limits_of(None), new_store(2, 1), 0, np.zeros(2, np.int64))
+    return _allocate(limits_of(widening), new_store(2, _RECORDS), 8 * _RECORDS, np.zeros(2 + horizon, np.int64))
+
+
+def _allocate(limits: NDArray[np.float64], pairs: InternStore, slots: int, journal: NDArray[np.int64]) -> Widened:
+    visits, held, room, first = (np.zeros(pairs.words.shape[0], np.int64) for _ in _PER_RECORD)
+    targets, costs, used = np.zeros(slots, np.int64), np.zeros(slots), np.zeros(1, np.int64)
+    return Widened(limits, pairs, visits, held, room, first, targets, costs, used, journal)
+
+
+def undo(widened: Widened) -> None:
+    """Take back what the iteration noted in the journal has counted: it will be done again."""
+    for entry in widened.journal[2 : 2 + int(widened.journal[1])].tolist():
+        widened.visits[entry >> 1] -= 1
+        widened.held[entry >> 1] -= entry & 1
+    widened.journal[1] = 0
+
+
+def enlarged(widened: Widened) -> Widened | None:
+    """Return the same outcomes with more room, or None where there was room left."""
+    if not widened.limits.size:
+        return None
+    pairs, records, used, slots = widened.pairs, int(widened.pairs.used[0]), int(widened.used[0]), widened.targets.size
+    short_of_records = records == pairs.words.shape[0]
+    largest = int(widened.room[:records].max(initial=0))
+    short_of_slots = used + max(4, 2 * largest) > slots
+    if not short_of_records and not short_of_slots:
+        return None
+    pairs = grown(pairs) if short_of_records else pairs
+    slots = 2 * max(slots, used + 2 * largest) if short_of_slots else slots
+    larger = _allocate(widened.limits, pairs, slots, widened.journal)
+    for name, count in (*((name, records) for name in _PER_RECORD), ("targets", used), ("costs", used), ("used", 1)):
+        getattr(larger, name)[:count] = getattr(widened, name)[:count]
+    return larger
+
+
+def pruned(widened: Widened, kept: NDArray[np.int64], fresh: NDArray[np.int64]) -> Widened:
+    """Return the outcomes whose states are all among the handles ``kept``, now called ``fresh``.
+
+    A record that leads to a forgotten state is dropped: its pair starts afresh.
+    """
+    if not widened.limits.size:
+        return widened
+    renamed = {-1: -1, **dict(zip(kept.tolist(), fresh.tolist(), strict=True))}
+    survivors, renamed_pairs, targets = list[int](), list[tuple[int, int]](), list[list[int]]()
+    for record, (state, action) in enumerate(widened.pairs.words[: int(widened.pairs.used[0])].tolist()):
+        first = int(widened.first[record])
+        led = widened.targets[first : first + int(widened.held[record])].tolist()
+        if state in renamed and all(target in renamed for target in led):
+            survivors.append(record)
+            renamed_pairs.append((renamed[state], action))
+            targets.append([renamed[target] for target in led])
+    pairs = new_store(2, max(_RECORDS, 2 * len(survivors)))
+    if survivors:
+        intern_rows(pairs, np.array(renamed_pairs, dtype=np.int64))
+    slots = int(widened.room[survivors].sum())
+    smaller = _allocate(widened.limits, pairs, max(8 * _RECORDS, 2 * slots), widened.journal)
+    smaller.journal[1] = 0
+    for index, (record, led) in enumerate(zip(survivors, targets, strict=True)):
+        start, first = int(smaller.used[0]), int(widened.first[record])
+        for name in ("visits", "held", "room"):
+            getattr(smaller, name)[index] = getattr(widened, name)[record]
+        smaller.first[index] = start
+        smaller.targets[start : start + len(led)] = led
+        smaller.costs[start : start + len(led)] = widened.costs[first : first + len(led)]
+        smaller.used[0] = start + int(widened.room[record])
+    return smaller
+
 
 RolloutPolicy: TypeAlias = Callable[[Any, int, np.random.Generator], Any]
 LeafValue: TypeAlias = Callable[[Any, int], float]

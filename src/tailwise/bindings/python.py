@@ -23,13 +23,11 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise.bindings import callback_model as shared
-from tailwise.bindings.callback_model import COST, NEXT, STATUS, STEPS
-from tailwise.bindings.interface import BudgetSpentError
+from tailwise.bindings.callback_model import COST, NEXT, STATUS, STEPS, SimulatorInterface
 from tailwise.bindings.intern import new_store
-from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, BudgetSpentError
 from tailwise.bindings.known_states import KnownStates
 from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.simulator import SimulatorInterface
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models import TabularMDP

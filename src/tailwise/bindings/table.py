@@ -6,8 +6,7 @@ from typing import Any, NoReturn
 
 from tailwise._jit import inlined
 from tailwise._random import next_double
-from tailwise.bindings.interface import ModelInterface
-from tailwise.bindings.kernel_model import DONE, FAILED, GO_ON, draw_index, register_kernel_model
+from tailwise.bindings.kernel_model import DONE, FAILED, GO_ON, ModelInterface, draw_index, register_kernel_model
 from tailwise.errors import SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.check_table import fail_in_dead_end

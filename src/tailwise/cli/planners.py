@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     def planners(json: given.Json = False) -> None:
         """List the planners: the objectives, models and options of each."""
         from tailwise.planners import list_planners, objective_cells
-        from tailwise.planners.cells import NOBODY
+        from tailwise.planners.registry import NOBODY
 
         cells, kinds = objective_cells(), list_planners()
         models = {"any": "any", "outcomes": "lists its outcomes"}

@@ -6,13 +6,12 @@ from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
     from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
-    from tailwise.evaluation.bootstrap import bootstrap_interval
     from tailwise.evaluation.comparison import Comparison, compare
     from tailwise.evaluation.episodes import evaluate
+    from tailwise.evaluation.intervals import bootstrap_interval, sampling_interval
     from tailwise.evaluation.returns import Returns, SampleInterval, Summary
     from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
     from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
-    from tailwise.evaluation.sampling import sampling_interval
 
 __all__ = [
     "BetaChoice",

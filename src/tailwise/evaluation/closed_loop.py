@@ -1,20 +1,192 @@
-"""One episode, closed loop: plan, act, see what happens, tell the planner."""
+"""One episode, closed loop: plan, act, see what happens, tell the planner; and what an episode is played in.
+
+Random numbers: one key per run, one stream per episode. In a table the environment uses one uniform draw per step,
+whatever happens: draw h of episode e is the same number for every planner under one seed. These are *common random
+numbers*: two planners that act alike meet the same luck, so their difference is seen without it. The stream of an
+episode is SFC64, seeded by the run's key and the episode's number and stirred 12 times.
+"""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tailwise._jit import inlined, kernel
+from tailwise._random import Seed, generator, next_double, seed_sequence
 from tailwise._validate import integer, real
-from tailwise.errors import ModelError
-from tailwise.evaluation.environment import environment_of
-from tailwise.evaluation.streams import child
-from tailwise.exact.policies import as_policy
+from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.exact.fixed_policies import action_id, as_policy
 from tailwise.exact.policy import Policy
+from tailwise.models import TabularMDP
+from tailwise.models.contract import Model
+from tailwise.models.fingerprint import fingerprint
+from tailwise.models.simulator import cost_fault, model_name, outcome_fault, own_method, short
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
+
+_STIR = 12
+
+
+def run_key(root: np.random.SeedSequence) -> NDArray[np.uint64]:
+    """Return the key of a run: uint64, shape (2,)."""
+    return np.asarray(root.generate_state(2, np.uint64), dtype=np.uint64)
+
+
+def child(root: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
+    """Return a descendant of ``root`` by its path; unlike ``spawn`` it leaves ``root`` as it was."""
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, *path), pool_size=root.pool_size)
+
+
+def world_name(seed: Seed, model: Any) -> tuple[int, ...]:
+    """Return what tells the random numbers of a seed and the model that they were used in: three ints.
+
+    Two samples are pairs only if both were the same.
+    """
+    return (*(int(word) for word in run_key(seed_sequence(seed))), int.from_bytes(fingerprint(model, 8), "big"))
+
+
+@inlined
+def start_stream(key, episode, words):  # type: ignore[no-untyped-def]
+    """Set ``words`` (uint64, shape (4,)) to the beginning of an episode's stream."""
+    words[0], words[1], words[2], words[3] = key[0], key[1], np.uint64(episode), np.uint64(1)
+    for _ in range(_STIR):
+        next_double(words)
+
+
+@kernel
+def fill_uniforms(key, episode, words, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` (H,) with the uniform draws of an episode."""
+    start_stream(key, episode, words)
+    for h in range(out.size):
+        out[h] = next_double(words)
+
+
+def episode_uniforms(key: NDArray[np.uint64], episode: int, horizon: int) -> NDArray[np.float64]:
+    """Return the draws of an episode, one per step: float64 in [0, 1), shape (H,)."""
+    out = np.empty(horizon)
+    fill_uniforms(key, episode, np.empty(4, np.uint64), out)
+    return out
+
+
+class Environment(Protocol):
+    """One model, many episodes; costs are in the model's own sense."""
+
+    def __init__(self, model: Any, root: np.random.SeedSequence) -> None: ...
+
+    @staticmethod
+    def allowed(model: Any, action: Any, state: Any, h: int) -> object:
+        """Return an action (of a table its id), or raise ``StateError`` where it is not allowed."""
+        ...
+
+    def begin(self, episode: int) -> Hashable:
+        """Start an episode; return its first state."""
+        ...
+
+    def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
+        """Return (next state, cost, done)."""
+        ...
+
+    def end_cost(self, state: Any) -> float:
+        """Return what reaching step H in ``state`` costs."""
+        ...
+
+
+class TableEnvironment:
+    """A table on common random numbers (see :mod:`tailwise.evaluation.closed_loop`)."""
+
+    def __init__(self, mdp: TabularMDP, root: np.random.SeedSequence) -> None:
+        self.mdp = mdp
+        self._key = run_key(root)
+        self._cumulative = mdp.data.cumulative
+        self._uniforms = np.empty(0)
+
+    def begin(self, episode: int) -> int:
+        """Start an episode; return its first state."""
+        self._uniforms = episode_uniforms(self._key, episode, self.mdp.horizon)
+        return self.mdp.start
+
+    def step(self, state: int, action: int, h: int) -> tuple[int, float, bool]:
+        """Return (next state, cost, done) by inverting the row's distribution at the step's draw."""
+        mdp = self.mdp
+        row = mdp.row(state, action)
+        first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
+        k = first + int(np.searchsorted(self._cumulative[first:last], self._uniforms[h], side="right"))
+        cost = float(mdp.losses[k])
+        if mdp.step_losses.size:
+            cost += float(mdp.step_losses[h, row])
+        return int(mdp.next_states[k]), float(mdp.signed(cost)), bool(mdp.done[k])
+
+    def end_cost(self, state: int) -> float:
+        """Return what reaching step H in ``state`` costs."""
+        return self.mdp.terminal_cost(state)
+
+    @staticmethod
+    def allowed(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
+        """Return the id of an action, or raise ``StateError``."""
+        return action_id(mdp, action, state, h)
+
+
+class SimulatorEnvironment:
+    """Any other model: each episode has a generator of its own, the same for every planner."""
+
+    def __init__(self, model: Model, root: np.random.SeedSequence) -> None:
+        self.model = model
+        self._root = root
+        self._rng = generator(root)
+        self._end = own_method(model, "terminal_cost")
+
+    def begin(self, episode: int) -> Hashable:
+        """Start an episode; return its first state."""
+        self._rng = generator(child(self._root, episode, 0))
+        start: Hashable = self.model.start
+        return start
+
+    def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
+        """Return (next state, cost, done); a failure names state, action and step."""
+        where = f"step({short(state)}, {short(action)}) of {model_name(self.model)} at step {h} of an evaluated episode"
+        try:
+            outcome = self.model.step(state, action, self._rng)
+        except Exception as error:
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
+        fault = outcome_fault(outcome)
+        if fault:
+            raise SimulatorError(f"{where}: {fault}")
+        target, cost, done = outcome
+        return target, float(cost), bool(done)
+
+    def end_cost(self, state: Any) -> float:
+        """Return what reaching step H in ``state`` costs."""
+        if self._end is None:
+            return 0.0
+        where = f"terminal_cost({short(state)}) of {model_name(self.model)}"
+        try:
+            cost = self._end(state)
+        except Exception as error:
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
+        fault = cost_fault(cost)
+        if fault:
+            raise SimulatorError(f"{where}: the terminal cost {fault}")
+        return float(cost)
+
+    @staticmethod
+    def allowed(model: Model, action: Any, state: Any, h: int) -> object:
+        """Return an action that is allowed, or raise ``StateError``."""
+        actions = model.actions(state)
+        choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
+        if action not in choices:
+            raise StateError(
+                f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed"
+            )
+        return action
+
+
+def environment_of(model: Any) -> type[Environment]:
+    """Return the kind of environment of a model, to be made with it and a seed."""
+    return TableEnvironment if isinstance(model, TabularMDP) else SimulatorEnvironment
 
 
 def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int | None, float | None]:

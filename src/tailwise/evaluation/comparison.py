@@ -11,9 +11,9 @@ from tailwise._random import Seed, generator
 from tailwise._shown import Shown
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.evaluation.bootstrap import objective_statistic, resampled_counts
+from tailwise.evaluation.intervals import objective_statistic, resampled_counts
 from tailwise.evaluation.returns import Returns
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Objective, as_objective
 
 

@@ -20,14 +20,22 @@ from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
 from tailwise.errors import OptionError, StateError
-from tailwise.evaluation.closed_loop import Player, PolicyPlayer, checked_limits, minds_the_past, play
+from tailwise.evaluation.closed_loop import (
+    Player,
+    PolicyPlayer,
+    checked_limits,
+    minds_the_past,
+    play,
+    run_key,
+    start_stream,
+    world_name,
+)
 from tailwise.evaluation.returns import Returns
-from tailwise.evaluation.streams import run_key, start_stream, world_name
-from tailwise.exact.policies import policy_rows
+from tailwise.exact.fixed_policies import policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.planners.protocol import Planner, is_shareable
-from tailwise.search.side_by_side import in_threads
+from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
 

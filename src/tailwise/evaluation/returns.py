@@ -14,10 +14,10 @@ from tailwise._random import Seed
 from tailwise._shown import Shown
 from tailwise._validate import integer
 from tailwise.errors import OptionError
-from tailwise.evaluation.bootstrap import bootstrap_interval, objective_statistic, statistic_interval
+from tailwise.evaluation.intervals import bootstrap_interval, objective_statistic, statistic_interval
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import Floats, Measures
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Objective, as_objective
 
 MEASURES = ("mean", "std", "cvar", "quantile")

@@ -25,8 +25,8 @@ from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
 from tailwise.exact import PolicyInterval, backward_induction, policy_intervals, return_distribution
+from tailwise.exact.induction import worst_case
 from tailwise.exact.relevant import relevant_bounds
-from tailwise.exact.stepwise import worst_case
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.planners import make_planner

@@ -26,7 +26,7 @@ from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
 from tailwise.exact import solve
 from tailwise.planners.distributional_mcts import DistributionalMcts
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import (
     ERM,
     Budgeted,

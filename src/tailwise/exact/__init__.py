@@ -6,10 +6,10 @@ from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
     from tailwise.exact.distributions import return_distribution
-    from tailwise.exact.entropic import backward_induction
+    from tailwise.exact.fixed_policies import action_frequencies, policy_risk
+    from tailwise.exact.induction import backward_induction
     from tailwise.exact.intervals import PolicyInterval, policy_intervals
     from tailwise.exact.policy import Policy
-    from tailwise.exact.policy_risk import action_frequencies, policy_risk
     from tailwise.exact.solving import register_solver, solve
     from tailwise.exact.tails import Limits
     from tailwise.exact.truncation import truncate

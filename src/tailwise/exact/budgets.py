@@ -26,8 +26,8 @@ import numpy as np
 from tailwise._progress import followed as told
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import followed
-from tailwise.exact.entropic import backward_induction
 from tailwise.exact.grid_totals import Choices, GridTotals
+from tailwise.exact.induction import backward_induction
 from tailwise.exact.policy import Policy
 from tailwise.exact.tails import Found, Graph, Limits, gap_of, least_cvar, on_totals
 from tailwise.exact.totals import Floats, reach_totals

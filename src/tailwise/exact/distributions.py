@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tailwise._csr import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
+from tailwise.exact.fixed_policies import policy_chances, policy_rows
 from tailwise.exact.grid_totals import Choices, GridTotals
-from tailwise.exact.policies import policy_chances, policy_rows
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import TabularMDP
 from tailwise.risk.distribution import Floats, ReturnDistribution

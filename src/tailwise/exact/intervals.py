@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.exact.entropic import backward_induction
+from tailwise.exact.induction import backward_induction
 from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import TIE_TOLERANCE
 from tailwise.models import TabularMDP

@@ -24,7 +24,7 @@ from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, short, state_label
 from tailwise.risk import ERM, EVaR, Expectation, NestedCVaR, Objective
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
 

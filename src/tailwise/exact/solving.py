@@ -1,8 +1,8 @@
 """One way to solve: a table, or a simulator that lists its outcomes, for any objective.
 
 =============================================  =======================================================================
-``Expectation()``, ``ERM(beta)``, a number      backward induction (:mod:`tailwise.exact.entropic`)
-``WorstCase()``, ``NestedCVaR(level)``          backward induction of another step (:mod:`tailwise.exact.stepwise`)
+``Expectation()``, ``ERM(beta)``, a number      backward induction (:mod:`tailwise.exact.induction`)
+``WorstCase()``, ``NestedCVaR(level)``          backward induction of another step (:mod:`tailwise.exact.induction`)
 ``EVaR(level)``                                 the ERM at betas of which the best is certified (:mod:`.evar`)
 ``CVaR(level)``, ``Exceedance(threshold)``      pairs of state and accrued cost (:mod:`tailwise.exact.tails`)
 ``ExpectedUtility(utility)``                    the same, where the totals are few enough to list
@@ -20,10 +20,8 @@ from tailwise._progress import Progress
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.budgets import solve_budget
-from tailwise.exact.entropic import backward_induction
-from tailwise.exact.evar import solve_evar
+from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
-from tailwise.exact.stepwise import nested_cvar, worst_case
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model

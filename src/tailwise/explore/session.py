@@ -17,7 +17,7 @@ import numpy as np
 from tailwise._validate import integer, real
 from tailwise.errors import StateError
 from tailwise.evaluation import Frontier, frontier
-from tailwise.evaluation.environment import SimulatorEnvironment, TableEnvironment
+from tailwise.evaluation.closed_loop import SimulatorEnvironment, TableEnvironment
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model

@@ -38,7 +38,7 @@ from tailwise.models.simulator import (
     validate_simulator,
 )
 from tailwise.models.tabular import TabularMDP
-from tailwise.risk.oce import inverse_utility, utility
+from tailwise.risk.entropic import inverse_utility, utility
 
 EXP_LIMIT = 709.0  # exp overflows a little above
 

@@ -3,25 +3,20 @@
 from typing import TYPE_CHECKING
 
 from tailwise._lazy import lazy
-from tailwise.planners import kinds as kinds  # it registers what this package has
 
 if TYPE_CHECKING:
     from tailwise.planners import until
     from tailwise.planners.acc_mcts import AccMcts
     from tailwise.planners.bounded_rtdp import BoundedRtdp
-    from tailwise.planners.cells import objective_cells
     from tailwise.planners.cvar_mcts import CvarMcts
     from tailwise.planners.distributional_mcts import DistributionalMcts
-    from tailwise.planners.erm_mcts import ErmMcts
     from tailwise.planners.exact import ExactPlanner
     from tailwise.planners.learned import LearnedModelSearch
-    from tailwise.planners.make import make_planner
-    from tailwise.planners.many import plan_many
-    from tailwise.planners.nlu_mcts import NluMcts
+    from tailwise.planners.make import make_planner, plan_many
     from tailwise.planners.protocol import Decision, FullPlanner, Planner
-    from tailwise.planners.registry import PlannerKind, find_planner, list_planners, register_planner
-    from tailwise.planners.uct import Uct
-    from tailwise.planners.utility_search import UtilitySearch
+    from tailwise.planners.registry import PlannerKind, find_planner, list_planners, objective_cells, register_planner
+    from tailwise.planners.tree_planners import ErmMcts, Uct
+    from tailwise.planners.utility_search import NluMcts, UtilitySearch
 
 __all__ = [
     "AccMcts",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.bindings.intern import InternStore, find, intern
-from tailwise.risk.oce import shifted_risk, shifted_term
+from tailwise.risk.entropic import shifted_risk, shifted_term
 
 # What a call of ``run_trials`` ends with; below 0 it waits for something, and then goes on where it stood.
 ENOUGH, PROVEN, FULL, NEEDS_OUTCOMES, NEEDS_TERMINAL, NEEDS_BOUNDS = 0, 1, -1, -2, -3, -4

@@ -53,7 +53,7 @@ from tailwise.planners.outcome_model import (
     ranges_from,
     ranges_of,
 )
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch

@@ -37,7 +37,7 @@ from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import ERM, Budgeted, CVaR, EVaR, ExpectedUtility, NestedCVaR, Objective, as_objective
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.anytime import Turn, one_thread

@@ -24,7 +24,7 @@ from tailwise.errors import OptionError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 from tailwise.models.simulator import action_label
 from tailwise.planners.registry import list_planners
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.search import ActionRow, StopReason
 from tailwise.search.anytime import one_thread
 from tailwise.search.plan import Plan

@@ -1,8 +1,9 @@
 """Planners by name, and what each takes: model, objective and options. What is chosen, and refused, follows from that.
 
-The kinds of this package stand in :mod:`tailwise.planners.kinds`, each with the place of its class, which is imported
-when it is built. Others are added by :func:`register_planner`, by an entry point of the group ``tailwise.planners``, or
-are named in full, as ``package.module:Class``.
+The kinds of this package stand at the end, each with the place of its class, which is imported when it is built. Others
+are added by :func:`register_planner`, by an entry point of the group ``tailwise.planners``, or are named in full, as
+``package.module:Class``. :func:`objective_cells` is the table of objectives, models and planners, which the command
+``tailwise planners`` prints and the docs show.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tailwise._registry import nearest
 from tailwise.bonuses import Bonus
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import lists_outcomes
-from tailwise.risk.objectives import ERM, Expectation, Objective
+from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
 if TYPE_CHECKING:
     from tailwise.planners.protocol import Planner
@@ -160,3 +161,120 @@ def _loaded(name: str, load: Callable[[], Any]) -> PlannerKind:
     if not callable(build):
         raise OptionError(f"planner {name!r} is {build!r}; expected a class or a function (model, beta, *, seed=None)")
     return PlannerKind(name, (inspect.getdoc(build) or "").partition("\n")[0], build)
+
+
+NOBODY = "-"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Which kinds of planners pursue an objective, in the order in which "auto" looks through them.
+
+    Attributes
+    ----------
+    objective : str
+        Name of the objective's class.
+    listing : tuple of str
+        Kinds for models that list their outcomes: tables, and simulators that have ``outcomes``.
+    sampled : tuple of str
+        Kinds for any model.
+    """
+
+    objective: str
+    listing: tuple[str, ...]
+    sampled: tuple[str, ...]
+
+
+def objective_cells(objectives: tuple[type[Objective], ...] = OBJECTIVES) -> tuple[Cell, ...]:
+    """Return the table of objectives, models and planners.
+
+    Examples
+    --------
+    >>> from tailwise.planners import objective_cells
+    >>> [cell.sampled[0] for cell in objective_cells() if cell.objective == "CVaR"]
+    ['cvar-mcts']
+    """
+    cells = []
+    for objective in objectives:
+        able = [kind for kind in list_planners() if any(issubclass(objective, one) for one in kind.objectives)]
+        listing = tuple(kind.name for kind in able if kind.models == "outcomes")
+        cells.append(Cell(objective.__name__, listing, tuple(kind.name for kind in able if kind.models == "any")))
+    return tuple(cells)
+
+
+def as_markdown(cells: tuple[Cell, ...]) -> str:
+    """Return the table in Markdown, as the docs show it."""
+    lines = ["| objective | models that list their outcomes | any model |", "|---|---|---|"]
+    for cell in cells:
+        row = (f"`{cell.objective}`", *(", ".join(map("`{}`".format, kinds)) for kinds in (cell.listing, cell.sampled)))
+        lines.append("| " + " | ".join(text or NOBODY for text in row) + " |")
+    return "\n".join(lines)
+
+
+_TREE = (
+    *("bonus", "backup", "leaf", "expansion", "untried", "recommend", "max_nodes", "max_memory", "widening"),
+    *("rollout_policy", "leaf_value"),
+)
+_LEARNED = ("exploration", "max_nodes", "max_memory", "widening", "rollout_policy", "leaf_value")
+_POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBonus"
+
+register_planner(PlannerKind(
+    "exact", build="tailwise.planners.exact:ExactPlanner",
+    summary="the exact optimum, by tailwise.solve", models="outcomes", options=("max_states", "threads"),
+    objectives=(Objective,),
+))  # fmt: skip
+register_planner(PlannerKind(
+    "exact-neutral", build="tailwise.planners.exact:neutral_planner",
+    summary="the exact risk-neutral optimum, whatever the beta", models="outcomes", options=("max_states", "threads"),
+))  # fmt: skip
+register_planner(PlannerKind(
+    "bounded", build="tailwise.planners.bounded_rtdp:BoundedRtdp",
+    summary="certified bounds on the optimal risk, and an action proven best", models="outcomes", saves=True,
+    options=("bounds", "terminal_bounds", "tolerance", "width", "max_nodes", "max_memory", "max_states"),
+))  # fmt: skip
+register_planner(PlannerKind(
+    "learned", build="tailwise.planners.learned:LearnedModelSearch",
+    summary="sampling, with every outcome kept as a learned model", options=_LEARNED, saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "tree", build="tailwise.planners.tree_planners:auto_tree",
+    summary="tree search with rules that need no constant (ErmMcts, preset='auto')", options=("preset", *_TREE),
+    saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "erm-mcts", build="tailwise.planners.tree_planners:ErmMcts",
+    summary="the paper's search for the entropic risk", options=("preset", *_TREE), bonus=_POLYNOMIAL, saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "acc-mcts", build="tailwise.planners.acc_mcts:AccMcts",
+    summary="search on accrued costs, rescaled utility", options=("form", "reference", *_TREE), bonus=_POLYNOMIAL,
+    saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "acc-mcts-raw", build="tailwise.planners.acc_mcts:raw_planner",
+    summary="search on accrued costs, the paper's utility exp(beta x)", options=_TREE, bonus=_POLYNOMIAL, saves=True,
+    objectives=(ERM,),
+))  # fmt: skip
+register_planner(PlannerKind(
+    "uct", build="tailwise.planners.tree_planners:uct_planner",
+    summary="risk-neutral search, logarithmic bonus, whatever the beta", options=_TREE, bonus=_LOG, saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "uct-polynomial", build="tailwise.planners.tree_planners:polynomial_planner",
+    summary="risk-neutral search, polynomial bonus, whatever the beta", options=_TREE, bonus=_POLYNOMIAL, saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "cvar-mcts", build="tailwise.planners.cvar_mcts:cvar_planner",
+    summary="least CVaR of the total, by search with a learned model", objectives=(CVaR,),
+    options=("threshold", *_LEARNED),
+))  # fmt: skip
+register_planner(PlannerKind(
+    "nlu-mcts", build="tailwise.planners.utility_search:utility_planner",
+    summary="best mean of a utility of the total, by search on accrued costs", objectives=(ExpectedUtility,),
+    options=_TREE, bonus=_LOG, saves=True,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "distributional", build="tailwise.planners.distributional_mcts:distributional_planner",
+    summary="distributions of the total, Thompson sampling, for any objective of the total",
+    objectives=(ERM, Expectation, CVaR, EVaR, Exceedance, ExpectedUtility), options=_LEARNED,
+))  # fmt: skip

@@ -23,18 +23,17 @@ from numpy.typing import NDArray
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real, thread_count
-from tailwise.evaluation.closed_loop import Player
+from tailwise.evaluation.closed_loop import Player, child, episode_uniforms, run_key, world_name
 from tailwise.evaluation.returns import Returns
-from tailwise.evaluation.streams import child, episode_uniforms, run_key, world_name
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.models.tabular import require_table
 from tailwise.planners import Planner
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.entropic import weighted_erm
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
+from tailwise.search.anytime import in_threads
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
-from tailwise.search.side_by_side import in_threads
 
 _CERTAIN = 1e-12
 

@@ -15,7 +15,7 @@ from tailwise.errors import RunError
 from tailwise.report.document import Block, Bullets, Document, Heading, Image, Paragraph, Table
 from tailwise.reproduction.figures import ALGORITHMS, curve_rows, draw_figures
 from tailwise.reproduction.published import ORACLE
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 
 if TYPE_CHECKING:
     from tailwise.reproduction.summary import Row, Summary

@@ -16,7 +16,7 @@ from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRu
 from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.variants import VARIANTS, Variant
 from tailwise.risk.distribution import Measures
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 
 RESAMPLES = 25_000  # the paper's
 

@@ -3,10 +3,11 @@
 from tailwise.risk.accumulator import EntropicAccumulator
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import erm, oce_objective, oce_utility
-from tailwise.risk.intervals import Interval, erm_interval
 from tailwise.risk.measures import (
+    Interval,
     conditional_value_at_risk,
     entropic_value_at_risk,
+    erm_interval,
     exceedance,
     value_at_risk,
 )

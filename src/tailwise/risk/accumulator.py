@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from tailwise._jit import inlined, kernel
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.risk.oce import FAR, NEAR, SERIES, inverse_utility, utility
+from tailwise.risk.entropic import FAR, NEAR, SERIES, inverse_utility, utility
 
 _utility, _inverse_utility = inlined(utility), inlined(inverse_utility)
 

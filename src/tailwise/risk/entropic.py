@@ -16,6 +16,10 @@ once beta is tiny. The OCE form repairs both: for *any* reference m,
 and when m is itself a good guess of the ERM, the second term is a small correction that
 ``expm1`` and ``log1p`` compute to full precision. :func:`erm` takes the mean (small beta) or the
 shifted log-sum-exp (large beta) as the guess and corrects it once.
+
+The cut-offs, where one form gives way to another, are the same for scalars, arrays and kernels, and free of units: beta
+times a cost. On either side of one, both forms agree to the last digits. The ERM of many rows at once (samples of equal
+size, or mixtures of the same atoms) is good to some 1e-15.
 """
 
 from __future__ import annotations
@@ -29,7 +33,52 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.risk.oce import NEAR, NEGLIGIBLE, inverse_utility
+
+NEGLIGIBLE = 1e-17
+"""Of ``|beta u|``: below, ``expm1(z) / z`` and ``log1p(z) / z`` are 1 to the last digit; so for denormal betas too."""
+
+SERIES = 1e-9
+"""Of ``|beta (x - ERM)|``: below, two terms of the Taylor series are exact."""
+
+FLAT = 1e-13
+"""Of ``|beta|`` times the range of the costs: below, the ERM is the mean to the last digits."""
+
+NEAR = 1.0
+"""Of ``|beta|`` times the range: below, ``expm1`` and ``log1p``; above, exponentials shifted by the worst cost."""
+
+FAR = 40.0
+"""Of ``beta (x - reference)``: above, x alone decides, and only the log domain holds it."""
+
+LOST = -0.999
+"""Of ``beta E[u]``: below, ``1 + beta E[u]`` has lost digits to cancellation."""
+
+
+def utility(gap: float, beta: float) -> float:
+    """Return ``u_beta(gap) = (exp(beta gap) - 1) / beta``, ``u_0(gap) = gap``; beta gap must not exceed 709."""
+    return gap if abs(beta * gap) < NEGLIGIBLE else math.expm1(beta * gap) / beta
+
+
+def inverse_utility(mean: float, beta: float) -> float:
+    """Return ``ln(1 + beta mean) / beta``, the sure cost whose utility is ``mean``; ``beta mean`` must exceed -1."""
+    return mean if abs(beta * mean) < NEGLIGIBLE else math.log1p(beta * mean) / beta
+
+
+def shifted_term(gap: float, beta: float, spread: float) -> float:
+    """Return what a cost ``shift + gap`` adds to the mean from which :func:`shifted_risk` finds the ERM.
+
+    ``shift`` is the worst cost, so that ``beta gap <= 0``, and ``spread`` is ``|beta|`` times the range of the costs.
+    """
+    if spread < FLAT:
+        return gap
+    return math.expm1(beta * gap) if spread < NEAR else math.exp(beta * gap)
+
+
+def shifted_risk(shift: float, mean: float, beta: float, spread: float) -> float:
+    """Return the ERM of costs from the weighted mean of their :func:`shifted_term`."""
+    if spread < FLAT:
+        return shift + mean
+    return shift + (math.log1p(mean) if spread < NEAR else math.log(mean)) / beta
+
 
 Floats = NDArray[np.float64]
 _EXACT_SUM = 100_000  # up to here sums are correctly rounded (5 ms at most); beyond, pairwise
@@ -217,3 +266,64 @@ def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats
         shares = shares / shares.max()
         total = shares.sum()
     return costs, shares / total
+
+
+def row_erms(costs: Floats, beta: float, weights: Floats | None = None) -> Floats:
+    """Return the ERM of each row of ``costs``, whose costs may differ from row to row.
+
+    Parameters
+    ----------
+    costs : ndarray of float64, shape (k, n) or (n,)
+        Finite costs; of shape (n,) all rows share them.
+    beta : float
+        Finite risk level.
+    weights : ndarray of float64, shape (k, n), optional
+        Not negative, some positive in each row; equal if not given.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+        Each row is shifted by its own worst cost or, for a small beta, its mean: nothing overflows.
+    """
+
+    def mean(terms: Floats) -> Floats:
+        if weights is None:
+            return np.asarray(terms.mean(axis=1))
+        return np.asarray((weights * terms).sum(axis=1) / weights.sum(axis=1))
+
+    spread = abs(beta) * float(np.ptp(costs))
+    if spread < FLAT:
+        return mean(costs)
+    if spread < NEAR:
+        centre = mean(costs)
+        return np.asarray(centre + np.log1p(mean(np.expm1(beta * (costs - centre[:, None])))) / beta)
+    counted = costs if weights is None else np.where(weights > 0.0, costs, -math.copysign(math.inf, beta))
+    top = (counted.max if beta > 0 else counted.min)(axis=1, keepdims=True)
+    return np.asarray(top[:, 0] + np.log(mean(np.exp(beta * (counted - top)))) / beta)
+
+
+def mixture_erms(weights: Floats, atoms: Floats, beta: float) -> Floats:
+    """Return the ERM of many distributions on the same atoms: one matrix product.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (k, n)
+        Not negative, some positive in each row; the rows need not sum to 1.
+    atoms : ndarray of float64, shape (n,)
+        Finite costs, not necessarily distinct or in order.
+    beta : float
+        Finite risk level.
+
+    Returns
+    -------
+    ndarray of float64, shape (k,)
+        A row that lacks the atoms that decide the others is done on its own (:func:`row_erms`).
+    """
+    centre = weighted_erm(atoms, beta, np.full(atoms.size, 1.0 / atoms.size))
+    means = (weights @ oce_utility(atoms - centre, beta)) / weights.sum(axis=1)
+    scaled = beta * means
+    lost, small = scaled < LOST, np.abs(scaled) < NEGLIGIBLE
+    values = np.asarray(centre + np.where(small, means, np.log1p(np.where(lost, 0.0, scaled)) / (beta or 1.0)))
+    if lost.any():
+        values[lost] = row_erms(atoms, beta, weights[lost])
+    return values

@@ -18,13 +18,11 @@ from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import WorkersLostError
 from tailwise.evaluation import Returns
-from tailwise.evaluation.closed_loop import checked_limits
+from tailwise.evaluation.closed_loop import checked_limits, world_name
 from tailwise.evaluation.episodes import Episodes
-from tailwise.evaluation.streams import world_name
 from tailwise.models.check import require_model
 from tailwise.planners import Planner
-from tailwise.scale.cluster import Report, WorkerPool, connected
-from tailwise.scale.pickling import packed
+from tailwise.scale.cluster import Report, WorkerPool, connected, packed
 from tailwise.scale.scheduler import Gathered, Scheduler
 
 _BLOCKS = 4  # for each worker

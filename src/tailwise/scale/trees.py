@@ -16,12 +16,11 @@ import numpy as np
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, WorkersLostError
-from tailwise.evaluation.streams import child
-from tailwise.scale.cluster import Report, WorkerPool, connected
-from tailwise.scale.pickling import packed
+from tailwise.evaluation.closed_loop import child
+from tailwise.scale.cluster import Report, WorkerPool, connected, packed
 from tailwise.scale.scheduler import Gathered, Scheduler
 from tailwise.search import AnytimeSearch, Plan, StopReason, TreeSearch
-from tailwise.search.merge import RootStatistics
+from tailwise.search.root_statistics import RootStatistics
 
 _SAMPLES = 4096  # of each action, from all trees together
 

@@ -7,22 +7,19 @@ from tailwise._lazy import lazy
 if TYPE_CHECKING:
     from tailwise.search.action_rows import ActionRow
     from tailwise.search.anytime_search import AnytimeSearch
+    from tailwise.search.backups import Backup, BellmanBackup, OffPolicyBackup, SampledBackup, register_backup
     from tailwise.search.driver import TreeSearch
-    from tailwise.search.options import PRESETS, SearchKeywords, SearchOptions, options_of
-    from tailwise.search.plan import Plan, StopReason, load_plan
-    from tailwise.search.rules import (
-        Backup,
-        BellmanBackup,
-        Leaf,
+    from tailwise.search.leaves import Leaf, Rollout, register_leaf
+    from tailwise.search.options import (
+        PRESETS,
         LeastValue,
         MostVisited,
-        OffPolicyBackup,
         Recommendation,
-        Rollout,
-        SampledBackup,
-        register_backup,
-        register_leaf,
+        SearchKeywords,
+        SearchOptions,
+        options_of,
     )
+    from tailwise.search.plan import Plan, StopReason, load_plan
     from tailwise.search.saving import load_search
     from tailwise.search.views import ActionView, NodeView
 

@@ -15,7 +15,7 @@ from tailwise._plain import Result, plain
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import oce_utility, weighted_erm
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 
 UNBOUNDED = Interval(-math.inf, math.inf)
 

@@ -22,11 +22,10 @@ from tailwise._validate import integer, thread_count
 from tailwise.bindings import ModelInterface, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
-from tailwise.search.anytime import Turn, one_thread, run_anytime
+from tailwise.search.anytime import SideBySide, Turn, one_thread, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 from tailwise.search.saving import Checkpoint, save_search
-from tailwise.search.side_by_side import SideBySide
 
 Found = TypeVar("Found", bound=Plan)
 

@@ -4,7 +4,7 @@ One iteration goes down from the root. At a decision node it takes an action nev
 least ``value - bonus`` (eq. mcts_action-selection). The model draws the outcome; the next state's node is found or
 added. A new leaf is valued (or, with ``expansion="path"``, the rule goes on to the horizon). The backup then changes
 the values of the actions on the path. Bonus, leaf and backup are chosen by the types of their options
-(:mod:`tailwise.bonuses`, :mod:`tailwise.search.rules`); this file knows none of them.
+(:mod:`tailwise.bonuses`, :mod:`tailwise.search.backups`, :mod:`tailwise.search.leaves`); this file knows none of them.
 
 Nothing is written to an action before the whole iteration has succeeded: a failing simulator or
 a full arena leaves every estimate as it was, and the tree without the leaf that failed. An iteration cut short
@@ -34,10 +34,10 @@ from tailwise.search.arena import (
     new_leaf,
     open_leaf,
 )
+from tailwise.search.backups import back_up
+from tailwise.search.leaves import goes_on, value_leaf
 from tailwise.search.log_mean import LANES
-from tailwise.search.root_totals import HIGH, LOW, note_total
-from tailwise.search.rules.backup import back_up
-from tailwise.search.rules.leaf import goes_on, value_leaf
+from tailwise.search.root_statistics import HIGH, LOW, note_total
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 _DEEPEST_TRIE = 64  # siblings form a trie over at most 47 bits

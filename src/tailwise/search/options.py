@@ -1,4 +1,7 @@
-"""How a search is configured: frozen, validated values, and what they become for the kernel."""
+"""How a search is configured: frozen, validated values, and what they become for the kernel.
+
+A recommendation of your own derives from :class:`Recommendation` and has one method; it runs in Python.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,61 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._validate import choice, real
 from tailwise.bindings.options import SimulationKeywords, SimulationOptions
 from tailwise.bonuses import Bonus, PolynomialBonus, RangeBonus, Slots
 from tailwise.errors import OptionError
+from tailwise.search.backups import Backup, OffPolicyBackup, SampledBackup, Settings
 from tailwise.search.kernels import Rules
-from tailwise.search.rules import (
-    Backup,
-    Leaf,
-    LeastValue,
-    MostVisited,
-    OffPolicyBackup,
-    Recommendation,
-    Rollout,
-    SampledBackup,
-    Settings,
-)
-from tailwise.search.rules.leaf import WholePath
+from tailwise.search.leaves import Leaf, Rollout, WholePath
 from tailwise.search.tree import Limits
+
+
+class Recommendation:
+    """Base class of recommendation rules; derive a frozen dataclass from it."""
+
+    def choose(self, visits: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+        """Return the position of the recommended action.
+
+        Parameters
+        ----------
+        visits : ndarray of int64, shape (A,)
+            How often each action was taken; at least one is positive.
+        values : ndarray of float64, shape (A,)
+            Its estimated ERM, as a cost; of no meaning where ``visits`` is 0.
+
+        Returns
+        -------
+        int
+            In 0..A-1, of an action with ``visits > 0``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say which action it recommends: give it choose()")
+
+
+@dataclass(frozen=True)
+class MostVisited(Recommendation):
+    """The most visited action; of equals, the one of least risk."""
+
+    def choose(self, visits: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+        """Return its position."""
+        return _least_of(visits == visits.max(), values)
+
+
+@dataclass(frozen=True)
+class LeastValue(Recommendation):
+    """The action of least estimated risk."""
+
+    def choose(self, visits: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+        """Return its position."""
+        return _least_of(visits > 0, values)
+
+
+def _least_of(candidates: NDArray[np.bool_], values: NDArray[np.float64]) -> int:
+    positions = np.flatnonzero(candidates)
+    return int(positions[np.argmin(values[positions])])
+
 
 _RECOMMENDATIONS = {"visits": MostVisited(), "value": LeastValue()}
 

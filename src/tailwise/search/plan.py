@@ -19,7 +19,7 @@ from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import ERM, Objective
 from tailwise.search.action_rows import ActionRow, Numbers
 from tailwise.search.plan_words import SaysItself
@@ -375,7 +375,7 @@ class Plan(SaysItself, Numbers):
         return np.empty(0) if found is None else found.equally_likely(_SAMPLES)
 
 
-_VERSION = 2  # of the files of plans
+_VERSION = 3  # of the files of plans
 _OWN = (Plan, ActionRow, Interval, ReturnDistribution, Objective, SaidObjective, StopReason)
 
 

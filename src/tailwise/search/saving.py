@@ -25,13 +25,13 @@ from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.models.check import require_model
 from tailwise.models.fingerprint import fingerprint
 from tailwise.models.simulator import model_name
+from tailwise.search.anytime import SideBySide
 from tailwise.search.plan import StopReason
-from tailwise.search.side_by_side import SideBySide
 
 if TYPE_CHECKING:
     from tailwise.search.anytime_search import AnytimeSearch
 
-KIND, VERSION = "search", 2
+KIND, VERSION = "search", 3
 
 _OTHERS = {
     "tailwise": "another version of tailwise", "search": "another kind", "model": "another model",

@@ -23,8 +23,30 @@ from tailwise._random import next_double
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.learned.backups import Ahead, pair_erm, value_after
 from tailwise.search.learned.counts import OUTCOMES, PAIRS, find_node, place_of
-from tailwise.search.learned.posterior import draw_gamma
 from tailwise.search.learned.steps import cost_offset
+
+
+@inlined
+def draw_normal(stream):  # type: ignore[no-untyped-def]
+    """A standard normal draw (Box and Muller)."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - next_double(stream)))
+    return radius * math.cos(2.0 * math.pi * next_double(stream))
+
+
+@inlined
+def draw_gamma(shape, stream):  # type: ignore[no-untyped-def]
+    """A Gamma draw of ``shape`` >= 1 (Marsaglia and Tsang, 2000)."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = draw_normal(stream)
+        v = 1.0 + c * x
+        if v <= 0.0:
+            continue
+        v = v * v * v
+        if math.log(1.0 - next_double(stream)) < 0.5 * x * x + d - d * v + d * math.log(v):
+            return d * v
+
 
 MOST_PAIRS = 2**24  # (step, state) pairs of an answer
 _UNSEEN = 0.5  # draws that an outcome never seen counts for, before there were any

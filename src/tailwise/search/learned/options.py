@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import real
-from tailwise.bindings.options import SimulationKeywords, SimulationOptions
-from tailwise.bindings.widening import limits_of
+from tailwise.bindings.options import SimulationKeywords, SimulationOptions, limits_of
 
 _SETTLED = 32  # an action taken more often is backed up on the path 32 to 64 times while its count doubles
 _TABLE = 16_384  # roots of counts below this are looked up

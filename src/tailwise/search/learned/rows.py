@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.entropic import oce_utility
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 
 TIE = 1e-9  # of a value: estimates that close count as equal
 BOOTSTRAP = (

@@ -1,4 +1,4 @@
-"""What several trees know of one root, merged exactly.
+"""What trees know of their root: the totals sampled through each action, and what several trees know together.
 
 An ERM with its count is a commutative monoid (:mod:`tailwise.risk.accumulator`): the ERM of all costs-to-go sampled
 through an action, by whichever tree, is the ERM of the trees' values under weights in proportion to their counts,
@@ -21,7 +21,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._jit import inlined
 from tailwise.risk.entropic import weighted_erm
+
+MEAN, SPREAD, LOW, HIGH = 0, 1, 2, 3  # columns of the moments; SPREAD is the sum of squared deviations
+
+
+@inlined
+def note_total(counts, moments, latest, action, total):  # type: ignore[no-untyped-def]
+    """Note a total sampled through ``action``; the number of latest ones is a power of 2."""
+    count = counts[action]
+    latest[action, count & (latest.shape[1] - 1)] = total
+    counts[action] = count + 1
+    gap = total - moments[action, MEAN]
+    moments[action, MEAN] += gap / (count + 1)
+    moments[action, SPREAD] += gap * (total - moments[action, MEAN])
+    moments[action, LOW] = min(moments[action, LOW], total)
+    moments[action, HIGH] = max(moments[action, HIGH], total)
 
 
 class RootStatistics(NamedTuple):
