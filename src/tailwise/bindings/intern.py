@@ -43,24 +43,26 @@ def new_store(width: int, capacity: int = 1024) -> InternStore:
     return InternStore(np.empty((capacity, width), np.int64), np.full(size, _EMPTY, np.int32), np.zeros(1, np.int64))
 
 
-def _mix(words):  # type: ignore[no-untyped-def]
+def _mix(mixed, word):  # type: ignore[no-untyped-def]
+    mixed = (mixed ^ np.uint64(word)) * _MULTIPLIER
+    return mixed ^ (mixed >> _32)
+
+
+def _mix_interpreted(mixed: int, word: int) -> np.uint64:
+    """The same in Python's unbounded integers."""
+    mixed = ((int(mixed) ^ (int(word) & _MASK)) * int(_MULTIPLIER)) & _MASK
+    return np.uint64(mixed ^ (mixed >> 32))
+
+
+mix: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)  # one more word into a hash
+
+
+@inlined
+def _hash(words):  # type: ignore[no-untyped-def]
     mixed = np.uint64(0)
     for k in range(words.size):
-        mixed = (mixed ^ np.uint64(words[k])) * _MULTIPLIER
-        mixed ^= mixed >> _32
+        mixed = mix(mixed, words[k])
     return mixed
-
-
-def _mix_interpreted(words: NDArray[np.int64]) -> np.uint64:
-    """The same in Python's unbounded integers."""
-    mixed = 0
-    for word in words.tolist():
-        mixed = ((mixed ^ (word & _MASK)) * int(_MULTIPLIER)) & _MASK
-        mixed ^= mixed >> 32
-    return np.uint64(mixed)
-
-
-_hash: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)
 
 
 @inlined

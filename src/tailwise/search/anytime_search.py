@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._progress import PlanProgress, followed_plan
-from tailwise._random import Seed
+from tailwise._random import Seed, own_words, seed_text, stream_words
 from tailwise._validate import integer, thread_count
-from tailwise.bindings import ModelInterface, position_of
+from tailwise.bindings import ModelInterface, SimulationOptions, bind, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
 from tailwise.search.anytime import SideBySide, Turn, one_thread, run_anytime
@@ -333,6 +334,18 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """Return the first ``count`` trees, made where they are missing: those that work in a call."""
         return [self]
 
+    def _bind(self, rng: np.random.Generator, options: SimulationOptions) -> None:
+        """Take the parts of :meth:`_start`, of a search that samples."""
+        self._rng, self._seed_text = rng, seed_text(rng)
+        self._binding = bind(self.model, rng, options)
+        self._stream = stream_words(rng) if self._binding.draws else own_words(rng)
+        self._turn, self._others = Turn(), []
+
+    def refuse(self, stopped: StopReason) -> NoReturn:
+        """Say that a bound leaves no room to begin."""
+        bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
+        raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
+
     def _start(self, seed: Seed) -> None:
         """Take a turn, a random stream and a model interface of its own, and no other trees."""
         raise NotImplementedError
@@ -367,6 +380,13 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
 
     def _run(self, iterations: int) -> StopReason | None:
         """Run one chunk; return a reason to stop, if there is one."""
+        try:
+            return self._grow_by(iterations)
+        finally:
+            self._binding.budget = math.inf  # a state that the search is rooted at is known whatever it takes
+
+    def _grow_by(self, iterations: int) -> StopReason | None:
+        """Run so many iterations; grow what ran out of room; return a reason to stop, if there is one."""
         raise NotImplementedError
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Found:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 import time
 import weakref
 from collections.abc import Hashable
@@ -22,14 +21,13 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
-from tailwise._random import Seed, generator, own_words, seed_sequence, seed_text, stream_words
+from tailwise._random import Seed, generator, seed_sequence
 from tailwise._values import leaves, refilled
-from tailwise.bindings import BudgetSpentError, bind, kernel_model
-from tailwise.errors import OptionError
+from tailwise.bindings import BudgetSpentError, kernel_model
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
 from tailwise.search.action_rows import Findings, make_rows, sampled_interval
-from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import SAMPLING_INTERVAL, Plan, StopReason
@@ -83,12 +81,7 @@ class TreeSearch(AnytimeSearch[Plan]):
 
     def _start(self, seed: Seed) -> None:
         self._seed = seed_sequence(seed)
-        self._rng = generator(self._seed)
-        self._seed_text = seed_text(self._rng)
-        self._binding = bind(self.model, self._rng, self.options)
-        self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
-        self._turn = Turn()
-        self._others = []
+        self._bind(generator(self._seed), self.options)
         self._readers: list[weakref.ref[TreeReader]] = []  # of plans that show the tree as it is now
 
     # -------------------------------------------------------------------- root
@@ -274,15 +267,7 @@ class TreeSearch(AnytimeSearch[Plan]):
             self._binding.data, self._tree.arena, self._settings, self._rules, self._trace, self._stream, iterations
         )
 
-    def _run(self, iterations: int) -> StopReason | None:
-        """Run one chunk; return a reason to stop, if there is one."""
-        try:
-            return self._grow_tree(iterations)
-        finally:
-            self._binding.budget = math.inf  # a state that the search is rooted at is known whatever it takes
-
-    def _grow_tree(self, iterations: int) -> StopReason | None:
-        """Run so many iterations; grow what ran out of room; return a reason to stop, if there is one."""
+    def _grow_by(self, iterations: int) -> StopReason | None:
         target = int(self._trace.totals[0]) + iterations
         while (left := target - int(self._trace.totals[0])) > 0:
             if self._tree.limits.max_memory is not None:
@@ -331,8 +316,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         visits, erms, samples = found.visits, found.values, found.samples
         total = int(visits.sum())
         if total == 0:
-            bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
-            raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
+            self.refuse(stopped)
         actions = binding.actions(self._handle)
         labels = [binding.action_name(action, self._handle) for action in actions]
         widened = self.options.widening is not None

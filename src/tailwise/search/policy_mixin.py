@@ -59,7 +59,7 @@ class PolicyMixin:
         iterations: int | None = None,
         seconds: float | None = None,
         accrued: float | None = None,
-    ) -> Any:
+    ) -> object:
         """Return the recommended action of one decision: the planner as a policy.
 
         Where the root stands elsewhere it is reset; in a running episode ``plan`` and ``advance`` keep what was found.
@@ -90,7 +90,8 @@ class PolicyMixin:
             self.reset(state, step, **past)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
-        return self.plan(iterations, seconds).action
+        action: object = self.plan(iterations, seconds).action
+        return action
 
     def save(self, path: str | Path) -> Path:
         """Write the planner to a file: not this kind.

@@ -26,7 +26,7 @@ from tailwise.models.check import require_model
 from tailwise.models.fingerprint import fingerprint
 from tailwise.models.simulator import model_name
 from tailwise.search.anytime import SideBySide
-from tailwise.search.plan import StopReason
+from tailwise.search.plan import Plan, StopReason
 
 if TYPE_CHECKING:
     from tailwise.search.anytime_search import AnytimeSearch
@@ -83,7 +83,7 @@ def _split(search: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return {name: value for name, value in params.items() if name not in functions}, functions
 
 
-def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -> AnytimeSearch[Any]:
+def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -> AnytimeSearch[Plan]:
     """Read a search that its ``save`` wrote, or a checkpoint; it goes on as if it had never stopped.
 
     Parameters
@@ -132,7 +132,7 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
         inner = {name: functions[name] for name in functions.keys() & vars(whole).keys()}
         options["options"] = dataclasses.replace(whole, **inner)
         functions = {name: function for name, function in functions.items() if name not in inner}
-    search: AnytimeSearch[Any] = kind(model, **options, **functions, seed=0)
+    search: AnytimeSearch[Plan] = kind(model, **options, **functions, seed=0)
     checked(source, KIND, lambda: _load(search, record))
     return search
 

@@ -21,7 +21,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import Kernel, inlined, kernel
-from tailwise.bindings.intern import float_bits
+from tailwise.bindings.intern import float_bits, mix
 
 # Entries of TransitionCounts.used and of Nodes.used.
 PAIRS, OUTCOMES, CHANGES = 0, 1, 2
@@ -143,17 +143,10 @@ def num_bytes(*parts: TransitionCounts | Nodes | Scratch) -> int:
     return sum(item.nbytes for part in parts for item in part if isinstance(item, np.ndarray))
 
 
-def _mix(first, second):  # type: ignore[no-untyped-def]
-    mixed = (np.uint64(first) * _MULTIPLIER) ^ np.uint64(second)
-    mixed = (mixed ^ (mixed >> _32)) * _MULTIPLIER
-    return mixed ^ (mixed >> _32)
-
-
-def _mix_interpreted(first: int, second: int) -> np.uint64:
-    """The same in Python's unbounded integers."""
-    mixed = ((int(first) & _MASK) * int(_MULTIPLIER) & _MASK) ^ (int(second) & _MASK)
-    mixed = (mixed ^ (mixed >> 32)) * int(_MULTIPLIER) & _MASK
-    return np.uint64(mixed ^ (mixed >> 32))
+@inlined
+def outcome_slot(pair, target, cost, mask):  # type: ignore[no-untyped-def]
+    """Where an outcome is looked for first."""
+    return np.int64(mix(mix(mix(np.uint64(0), pair), target), float_bits(cost + 0.0)) & np.uint64(mask))
 
 
 def _slot_of(state, step, mask):  # type: ignore[no-untyped-def]
@@ -165,7 +158,6 @@ def _slot_of_interpreted(state: int, step: int, mask: int) -> int:
     return (((int(state) * int(_MULTIPLIER) + int(step) * int(_STEP_MULTIPLIER)) & _MASK) >> 32) & mask
 
 
-mix: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)
 slot_of: Kernel = _slot_of_interpreted if config.DISABLE_JIT else inlined(_slot_of)
 
 
@@ -263,7 +255,7 @@ def count_outcome(known, pair, target, cost):  # type: ignore[no-untyped-def]
                 return False
             outcome = known.links[outcome]
     mask = known.slots.size - 1
-    slot = np.int64(mix(mix(pair, target), float_bits(cost + 0.0)) & np.uint64(mask))
+    slot = outcome_slot(pair, target, cost, mask)
     while True:
         outcome = known.slots[slot]
         if outcome == 0:
@@ -369,8 +361,7 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
     """Fill the empty ``slots`` from the outcomes."""
     mask = known.slots.size - 1
     for outcome in range(1, known.used[OUTCOMES]):
-        mixed = mix(mix(known.pairs[outcome], known.targets[outcome]), float_bits(known.costs[outcome] + 0.0))
-        slot = np.int64(mixed & np.uint64(mask))
+        slot = outcome_slot(known.pairs[outcome], known.targets[outcome], known.costs[outcome], mask)
         while known.slots[slot] != 0:
             slot = (slot + 1) & mask
         known.slots[slot] = outcome

@@ -7,22 +7,22 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel_for
-from tailwise._random import Seed, generator, own_words, seed_text, stream_words
+from tailwise._random import Seed, generator, own_words
 from tailwise._values import leaves, refilled
-from tailwise.bindings import BudgetSpentError, bind, kernel_model
-from tailwise.errors import ModelError, OptionError
+from tailwise.bindings import BudgetSpentError, kernel_model
+from tailwise.errors import ModelError
 from tailwise.models import AccruedView
 from tailwise.models.simulator import own_method
 from tailwise.models.table_data import TableData
 from tailwise.search.action_rows import Findings, make_rows
-from tailwise.search.anytime import Turn, compile_notice
+from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.learned import answer, counts, kernels, steps
 from tailwise.search.learned.backups import BLOCK, Ahead
@@ -83,12 +83,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._root_at(self._binding.handle(model.start), 0)
 
     def _start(self, seed: Seed) -> None:
-        self._rng = generator(seed)
-        self._seed_text = seed_text(self._rng)
-        self._binding = bind(self.model, self._rng, self.options.without_widening())
-        self._stream = stream_words(self._rng) if self._binding.draws else own_words(self._rng)
-        self._turn = Turn()
-        self._others = []
+        self._bind(generator(seed), self.options.without_widening())
         kind: Any = type(self._binding.data)
         self._search = kernel_for(kernels.learned_chunk, kind, counts.Nodes, Ahead)
         self._step_kernel = kernel_for(steps.play_step, kind)
@@ -198,7 +193,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers)
         self._scratch.root[0] = self._root_node(num_actions)
         if self._num_bytes() > (self.options.max_memory or _UNLIMITED):
-            self._refuse(StopReason.MAX_MEMORY)
+            self.refuse(StopReason.MAX_MEMORY)
 
     def _root_node(self, num_actions: int) -> int:
         """Return the node of the root, made if need be."""
@@ -207,12 +202,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         while (node := int(counts.plant(self._known, self._nodes, *parts))) < 0:
             work[counts.SHORT] = -node
             if self._grow() is not None:
-                self._refuse(StopReason.MAX_MEMORY)
+                self.refuse(StopReason.MAX_MEMORY)
         return node
-
-    def _refuse(self, stopped: StopReason) -> NoReturn:
-        bound = f"{stopped.value}={getattr(self.options, stopped.value)}"
-        raise OptionError(f"{bound} leaves no room for a first iteration; raise it")
 
     def _found(self) -> dict[str, Any]:
         kept = {name: getattr(self._scratch, name).copy() for name in _KEPT}
@@ -249,15 +240,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _first_chunk(self) -> int:
         return min(_FIRST_CHUNK, super()._first_chunk())  # an iteration is longer than a tree's
 
-    def _run(self, iterations: int) -> StopReason | None:
-        """Run one chunk; return a reason to stop, if there is one."""
-        try:
-            return self._learn(iterations)
-        finally:
-            self._binding.budget = math.inf  # a state that the search is rooted at is known whatever it takes
-
-    def _learn(self, iterations: int) -> StopReason | None:
-        """Run so many iterations; grow what ran out of room; return a reason to stop, if there is one."""
+    def _grow_by(self, iterations: int) -> StopReason | None:
         work = self._scratch.work
         target = int(work[counts.ITERATIONS]) + iterations
         while (left := target - int(work[counts.ITERATIONS])) > 0:
@@ -360,7 +343,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
         (values, unexplored), possible = self._answers()
         if not np.isfinite(values).any():
-            self._refuse(stopped)
+            self.refuse(stopped)
         scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
         sign, beta = -1.0 if sense == "reward" else 1.0, float(self._rules.betas[self._step])
         first, pair = int(self._nodes.first_q[root]), int(self._nodes.first_pair[root])
