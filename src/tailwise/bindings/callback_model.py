@@ -236,16 +236,8 @@ register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _rol
 class SimulatorInterface(ModelInterface):
     """A simulator whose states are kept as integer handles; the functions that the kernel calls come from a subclass.
 
-    Parameters
-    ----------
-    model : simulator
-        The model.
-    rng : Generator
-        The search's own stream: the model draws from it too, so it must live as long as the interface.
-    options : SimulationOptions
-        Widening, rollout policy and leaf value.
-    width : int
-        Words of a state that the kernel interns; 0 where the interface interns for itself.
+    The model draws from ``rng``, the search's own stream, too. ``width`` is the number of words of a state that the
+    kernel interns; 0 where the interface interns for itself.
     """
 
     draws = True

@@ -33,13 +33,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Adapters:
-    """Compile a simulator for the kernel, or return what was compiled before.
-
-    Raises
-    ------
-    ModelError
-        If a function cannot be compiled: names the function, the line and the reason.
-    """
+    """Compile a simulator for the kernel, or return what was compiled before; an error names function and line."""
     mine = (options.leaf_value, options.rollout_policy)
     if mine not in model.adapters:
         key = _content(model, options)
@@ -108,10 +102,9 @@ def _compiled(
 
 
 def _dispatcher(function: Any, made: dict[Any, Any]) -> Any:
-    """Return ``function`` for numba, with the plain functions that it calls by name compiled too.
+    """Return ``function`` for numba, with the functions that it calls by name compiled too: ``made`` has those met.
 
-    Indices are checked: beyond an array there is an error, as in Python, and not a number. ``made`` holds what was met
-    on the way here: functions may call each other in circles.
+    Indices are checked: beyond an array there is an error, as in Python, and not a number.
     """
     if not isinstance(function, python_types.FunctionType):
         raise ModelError(

@@ -72,13 +72,7 @@ class RunningSize:
 
 
 def require_portable(states: list[Hashable], first: int, model: Any) -> None:
-    """Raise unless each state from ``first`` on comes back equal, with the same types and in the same order.
-
-    Raises
-    ------
-    SimulatorError
-        Naming the first state that does not, and the way out.
-    """
+    """Raise ``SimulatorError`` unless each state from ``first`` on comes back from a file as it was."""
     for state in states[first:]:
         fault = _fault(state)
         if fault:
@@ -118,16 +112,7 @@ _RECORD = 200  # bytes of a state in the lists and the index
 class KnownStates:
     """States by handle, with what is looked up often. It grows; to forget is to make another, so that old views last.
 
-    Attributes
-    ----------
-    states : list of object
-        Each as the simulator gave it first.
-    hashes : list of int
-        Theirs, by which a state that was changed in place is found out.
-    actions : list
-        The actions allowed in each; None where nobody has asked yet.
-    index : dict of object to int
-        The handle of each state.
+    ``hashes`` tell a state that was changed in place; ``actions`` are None where nobody has asked yet.
     """
 
     def __init__(self) -> None:
@@ -144,13 +129,7 @@ class KnownStates:
         return int(self._size.total) + _RECORD * len(self.states)
 
     def add(self, state: Hashable, budget: float) -> int:
-        """Return the handle of a new state.
-
-        Raises
-        ------
-        BudgetSpentError
-            If all known states would then take more than ``budget`` bytes; nothing has changed but estimates of sizes.
-        """
+        """Return the handle of a new state; ``BudgetSpentError`` where all would take more than ``budget`` bytes."""
         before = self._size.total
         self._size.add(state)
         if self.num_bytes > budget:

@@ -116,13 +116,7 @@ def _draw_at(words):  # type: ignore[no-untyped-def]
 
 @functools.cache
 def verify_layout() -> None:
-    """Check that numba keeps a Generator as :func:`generator_at` builds it.
-
-    Raises
-    ------
-    VersionError
-        If a draw through it is not the generator's own.
-    """
+    """Check that numba keeps a Generator as :func:`generator_at` builds it, or raise ``VersionError``."""
     rng, twin = generator(7), generator(7)
     try:
         drawn = _draw_at(np.array(generator_words(rng), dtype=np.int64))

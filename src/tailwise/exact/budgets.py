@@ -50,11 +50,9 @@ class _Dual:
 
 
 def solve_budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
-    """Return a policy of least mean whose CVaR, or ERM at a beta > 0, keeps to a budget.
+    """Return a policy of least mean whose CVaR, or ERM at a beta > 0, keeps to a budget, also as it is followed.
 
-    On a grid the budget is to hold for the policy as it is followed, too, where that can be listed: if it is missed by
-    a little, the policy for a budget that is smaller is taken. If that does not help it is an error: a policy is never
-    returned that breaks its budget as it is followed.
+    On a grid, if the budget is missed by a little, the policy for a smaller one is taken; else it is an error.
     """
     risk: Any = objective.risk
     most = float(mdp.signed(objective.bound))

@@ -124,8 +124,7 @@ def distribution_of(mdp: TabularMDP, totals: Floats, masses: Floats, tolerance: 
 def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple[Floats, Floats]:
     """Return total losses, increasing, and probabilities; ``OptionError`` beyond ``limit`` pairs at a step.
 
-    ``choose`` takes step, states and accrued costs of the pairs, and returns the pair, the table's row and the chance
-    of each row that is taken.
+    ``choose(step, states, accrued costs)`` returns the pair, the table's row and the chance of each row that is taken.
     """
     states, accrued, weights, factor = np.array([mdp.start]), np.zeros(1), np.ones(1), 1.0
     ended: list[tuple[Floats, Floats]] = []

@@ -36,19 +36,8 @@ def as_policy(policy: object) -> object:
 def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
     """Return the table's row that a deterministic policy takes: int64, shape (H, S); -1 for none.
 
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The table.
-    policy : object with ``policy`` or ``act(state, h)``, function of (state, h), or array_like of int
-        Action ids, of shape (S,) or (H, S); -1 where no action is allowed (or none is needed).
-
-    Raises
-    ------
-    OptionError
-        If the array has another shape.
-    StateError
-        If an action is not allowed where the policy takes it.
+    ``policy`` has ``policy`` or ``act(state, h)``, or is a function of (state, h), or action ids, of shape (S,) or (H,
+    S), -1 where no action is allowed (or none is needed).
     """
     mdp.require_sound()
     shape = (mdp.horizon, mdp.num_states)
@@ -99,19 +88,8 @@ def action_id(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
 def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:
     """Return the probability of each row of the table: float64, shape (H, rows).
 
-    Parameters
-    ----------
-    mdp : TabularMDP
-        The table.
-    policy : as for :func:`policy_rows`, or array_like of float, shape (H, S, A)
-        Probabilities of the action ids; where a state's sum to 0 the actions are taken uniformly.
-
-    Raises
-    ------
-    OptionError
-        If probabilities are negative, do not sum to 1 (or 0), or have another shape.
-    StateError
-        If an action is not allowed where the policy takes it.
+    ``policy`` is as for :func:`policy_rows`, or has the probabilities of the action ids, of shape (H, S, A); where a
+    state's sum to 0 the actions are taken uniformly.
     """
     mdp.require_sound()
     given = getattr(policy, "policy", policy)

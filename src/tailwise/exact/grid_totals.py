@@ -77,16 +77,7 @@ class Upward(list[NDArray[np.int32]]):
 class GridTotals:
     """A table over (state, accrued cost), with accrued costs on a grid of whole multiples of a spacing.
 
-    Attributes
-    ----------
-    mdp : TabularMDP
-        The table.
-    spacing : float
-        Distance w of two points.
-    layers : tuple of Layer
-        What can be reached, at the steps 0 to H.
-    ends : (int, int)
-        The first and the last point of a total.
+    ``layers`` are what can be reached, at the steps 0 to H; ``ends`` the first and the last point of a total.
     """
 
     mdp: TabularMDP

@@ -56,14 +56,7 @@ class Step(NamedTuple):
 class ReachableTotals:
     """A table unfolded over (state, accrued cost), without actions that no plan needs.
 
-    Attributes
-    ----------
-    mdp : TabularMDP
-        The table.
-    steps : tuple of Step
-        One per decision.
-    final, final_sizes : ndarray of float64
-        Totals of the pairs at the horizon, and the sum of what was added, without signs.
+    ``final`` are the totals of the pairs at the horizon, ``final_sizes`` the sum of what was added, without signs.
     """
 
     mdp: TabularMDP
@@ -104,13 +97,7 @@ class ReachableTotals:
         return _ROUNDING * (self.mdp.horizon + 8)
 
     def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, tuple[Ints, ...]]:
-        """Return the least mean of a function of the total, and the table's row to take in each pair of each step.
-
-        Parameters
-        ----------
-        function : callable
-            From an array of total costs to an array of numbers.
-        """
+        """Return the least mean of a function of the total, and the table's row to take in each pair of each step."""
         worth = [function(self.final), *(function(step.ended) for step in self.steps)]
         is_signed = any((part < 0.0).any() for part in worth)  # then sums may cancel, and ties are told by their sizes
         values = worth[0]
@@ -184,10 +171,9 @@ def _smallest(sizes: Floats) -> float:
 
 
 def reach_totals(mdp: TabularMDP, *, work: float = 1.0, every_action: bool = False) -> ReachableTotals | GridTotals:
-    """List all totals, or put them on a grid where there are too many.
+    """List all totals, or put them on a grid where there are too many; ``work`` is a share of the usual work.
 
-    ``work`` is a share of the usual work, for tables that are estimates themselves. ``every_action`` keeps those that
-    no plan for a monotone objective needs.
+    ``every_action`` keeps those that no plan for a monotone objective needs.
     """
     try:
         most = max(mdp.horizon, int(work * MAX_OUTCOMES))

@@ -104,18 +104,8 @@ class AccMcts(UtilitySearch):
 def pilot_reference(model: Any, beta: float) -> float:
     """Return the reference of the rescaled utility: the ERM of random episodes, safe from overflow.
 
-    Parameters
-    ----------
-    model : TabularMDP or simulator
-        The model.
-    beta : float
-        Finite risk level.
-
-    Returns
-    -------
-    float
-        A total in the model's own sense; the same for the same model and level, whatever the planner's seed. The bounds
-        that rule out overflow are known for tables only.
+    It is the same for the same model and level, whatever the planner's seed. The bounds that rule out overflow are
+    known for tables only.
     """
     rng = generator(0)
     view = AccruedView(model, float)

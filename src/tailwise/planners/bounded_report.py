@@ -63,15 +63,8 @@ def estimate(
 ) -> NDArray[np.float64]:
     """Return the estimated risk of each of the root's actions: float64, shape (A,), NaN before the first trial.
 
-    Parameters
-    ----------
-    table, nodes, search
-        What the trials ran on; only scratch is written.
-    order : int64, shape (n,)
-        The nodes by step, from the root's on.
-    most : int
-        How many of them may be backed up: where they are more, those of the first steps, from the middle of the bounds
-        of the nodes of the step that follows.
+    ``order`` has the nodes by step, from the root's on. At most ``most`` are backed up: those of the first steps, from
+    the middle of the bounds of the nodes of the step that follows. Only scratch is written.
     """
     steps = nodes.store.words[order, 0] % (search.betas.size + 1)
     last = int(steps[-1]) if steps.size else 0

@@ -164,8 +164,8 @@ class DistributionalMcts(PolicyMixin):
     def _leading_beta(self, std: float) -> float:
         """Return the beta that is to lead the sampling, for a standard deviation of the totals from the root on.
 
-        For a level it is ``sqrt(2 L) / std`` with ``L = -ln(1 - level)``, where a normal total of this deviation has
-        its EVaR, the entropic bound on its CVaR.
+        For a level it is ``sqrt(2 L) / std``, ``L = -ln(1 - level)``, where a normal total has its EVaR, the bound on
+        its CVaR.
         """
         if isinstance(self.objective, ERM):
             return self.objective.beta

@@ -89,17 +89,8 @@ class TableOutcomes(TableInterface):
 class SimulatorOutcomes(ModelInterface):
     """The states of a simulator that were met, and the outcomes of those that were asked for.
 
-    Parameters
-    ----------
-    model : Simulator or object with its methods
-        It must define ``outcomes(state, action)``.
-    step_range, terminal_range : (float, float)
-        Costs that a step, or an end, may have (in costs, not rewards); one outside is an error.
-
-    Attributes
-    ----------
-    max_branching : (int, int)
-        Most actions of a state and most outcomes of an action, so far.
+    A cost outside ``step_range`` or ``terminal_range`` (of costs, not rewards) is an error. ``max_branching`` are the
+    most actions of a state, and the most outcomes of an action, so far.
     """
 
     def __init__(self, model: Any, step_range: Range, terminal_range: Range) -> None:
@@ -255,13 +246,7 @@ class SimulatorOutcomes(ModelInterface):
         self._arrays.terminal_losses[handle] = self._sign * value
 
     def list_ahead(self, handle: int, steps: int, max_states: int) -> bool:
-        """List all that a state can reach in so many steps; return whether anything was new.
-
-        Raises
-        ------
-        OptionError
-            If there are more than ``max_states``.
-        """
+        """List all that a state can reach in so many steps; return whether anything was new."""
         listed, level = self._outcomes, np.array([handle])
         for left in range(steps, -1, -1):
             self._ahead += [-1] * (len(self._known.states) - len(self._ahead))

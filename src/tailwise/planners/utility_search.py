@@ -38,13 +38,8 @@ _METHOD = "tree search for a utility, on accrued costs"
 def lifted(options: SearchOptions, view: AccruedView) -> SearchOptions:
     """Return options whose functions of the model's states work on those of its view.
 
-    A rollout policy sees the model's state. A leaf's value v, a cost-to-go, becomes the utility of the total that
-    ends there: ``u(accrued + discount^h v)``.
-
-    Raises
-    ------
-    OptionError
-        If they hold what only a simulator can use, and the model is a table.
+    A rollout policy sees the model's state. A leaf's value v, a cost-to-go, becomes the utility of the total that ends
+    there: ``u(accrued + discount^h v)``.
     """
     given = [name for name in ("widening", "rollout_policy", "leaf_value") if getattr(options, name) is not None]
     if not given:

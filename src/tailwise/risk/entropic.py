@@ -269,21 +269,9 @@ def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats
 
 
 def row_erms(costs: Floats, beta: float, weights: Floats | None = None) -> Floats:
-    """Return the ERM of each row of ``costs``, whose costs may differ from row to row.
+    """Return the ERM of each row of ``costs`` (k, n), or (n,) shared by all rows; with ``weights`` (k, n) if not equal.
 
-    Parameters
-    ----------
-    costs : ndarray of float64, shape (k, n) or (n,)
-        Finite costs; of shape (n,) all rows share them.
-    beta : float
-        Finite risk level.
-    weights : ndarray of float64, shape (k, n), optional
-        Not negative, some positive in each row; equal if not given.
-
-    Returns
-    -------
-    ndarray of float64, shape (k,)
-        Each row is shifted by its own worst cost or, for a small beta, its mean: nothing overflows.
+    Each row is shifted by its own worst cost or, for a small beta, its mean: nothing overflows.
     """
 
     def mean(terms: Floats) -> Floats:
@@ -303,21 +291,9 @@ def row_erms(costs: Floats, beta: float, weights: Floats | None = None) -> Float
 
 
 def mixture_erms(weights: Floats, atoms: Floats, beta: float) -> Floats:
-    """Return the ERM of many distributions on the same atoms: one matrix product.
+    """Return the ERM of distributions ``weights`` (k, n), up to a factor each, on the same ``atoms`` (n,): one product.
 
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (k, n)
-        Not negative, some positive in each row; the rows need not sum to 1.
-    atoms : ndarray of float64, shape (n,)
-        Finite costs, not necessarily distinct or in order.
-    beta : float
-        Finite risk level.
-
-    Returns
-    -------
-    ndarray of float64, shape (k,)
-        A row that lacks the atoms that decide the others is done on its own (:func:`row_erms`).
+    A row that lacks the atoms that decide the others is done on its own (:func:`row_erms`).
     """
     centre = weighted_erm(atoms, beta, np.full(atoms.size, 1.0 / atoms.size))
     means = (weights @ oce_utility(atoms - centre, beta)) / weights.sum(axis=1)

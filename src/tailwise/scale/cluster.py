@@ -134,12 +134,7 @@ class Worker:
 
 @contextmanager
 def connected(address: str, workers: int | None) -> Iterator[int]:
-    """Connect to a cluster for the time of a ``with`` block; yields the number of workers, by default one a CPU.
-
-    ``address`` is "local" for a cluster of this machine alone, which listens to this machine alone and is taken down at
-    the end; "auto" for one that runs here; or ``host:6379`` or ``ray://host:10001``. A connection that this process has
-    already is used and left.
-    """
+    """Connect to a cluster for a ``with`` block; yields the number of workers, by default one a CPU."""
     ray = require("ray", "ray", "work on a cluster")
     wanted = None if workers is None else integer(workers, "workers", low=1)
     was_connected = ray.is_initialized()

@@ -35,32 +35,12 @@ def run_anytime(
     progress: Told | None = None,
     first_chunk: int = 64,
 ) -> StopReason:
-    """Call ``run`` with numbers of iterations until a limit is reached.
+    """Call ``run(n)``, which does up to n iterations and returns a reason to stop or None, until a limit is reached.
 
-    Parameters
-    ----------
-    run : callable
-        ``run(n)`` does up to n iterations and returns a reason to stop, or None.
-    done : callable
-        Number of iterations done since this call began.
-    iterations, seconds : optional
-        Limits, at least one of the two.
-    until : callable, optional
-        Asked about every 50 ms, less often where asking takes long (a fifth of the time); a true answer ends the work.
-    progress : callable, optional
-        Called with (iterations done, seconds used) about every 50 ms.
-    first_chunk : int, default 64
-        Size of the first chunk; small where an iteration may be slow.
-
-    Returns
-    -------
-    StopReason
-        Why it ended. Ctrl-C ends it with ``INTERRUPTED`` once anything was done, and is raised on before.
-
-    Raises
-    ------
-    OptionError
-        If no limit is given, or one is not positive.
+    ``done()`` says how many were done since this call began. ``until`` is asked, and ``progress`` told (iterations
+    done, seconds used), about every 50 ms; ``until`` less often where asking takes long (a fifth of the time).
+    ``first_chunk`` is small where an iteration may be slow. Ctrl-C ends it with ``INTERRUPTED`` once anything was done,
+    and is raised on before.
     """
     if iterations is None and seconds is None and until is None:
         raise OptionError("plan needs a limit: iterations=, seconds= or until=")
@@ -147,15 +127,7 @@ T = TypeVar("T")
 
 
 class SideBySide:
-    """Runs pieces of work in step. To be used in a ``with`` block.
-
-    Parameters
-    ----------
-    runs : sequence of callable
-        ``run(n)`` does n iterations of one piece, and returns a reason to stop or None.
-    counts : sequence of callable
-        How many iterations each has done.
-    """
+    """Runs pieces of work in step, in a ``with`` block: ``run(n)`` does n iterations and may say why it stops."""
 
     def __init__(self, runs: Sequence[Callable[[int], StopReason | None]], counts: Sequence[Callable[[], int]]) -> None:
         self._runs, self.counts = runs, counts
@@ -232,20 +204,8 @@ def in_threads(
 ) -> list[T]:
     """Return ``[one(0), ..., one(count - 1)]``, computed by some threads; an error stops them all.
 
-    Parameters
-    ----------
-    one : callable
-        What to compute for an index.
-    count, threads : int
-        How many indices, and how many threads.
-    progress : bool, callable or None
-        True shows a bar; a function is told (how many are done, of how many).
-    label : str, default "playing"
-        What the bar says.
-    partial : bool, default False
-        On Ctrl-C return those that are done, in order, if there are any.
-    stop : callable, optional
-        Called before the threads are waited for: what they do may end early.
+    On Ctrl-C ``partial`` returns those that are done, in order, if there are any. ``stop`` is called before the threads
+    are waited for: what they do may end early.
     """
     values: list[T] = []
     pool = ThreadPoolExecutor(threads) if threads > 1 else None

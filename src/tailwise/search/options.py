@@ -200,14 +200,7 @@ class CompiledOptions(NamedTuple):
 
 
 def compile_options(options: SearchOptions, horizon: int, discount: float) -> CompiledOptions:
-    """Turn options into the kernel's form, for a model's horizon and discount; the search adds its risk levels.
-
-    Raises
-    ------
-    OptionError
-        If a rule has one parameter per depth and their number is not the horizon, or two rules want the same
-        statistic with different first values.
-    """
+    """Turn options into the kernel's form, for a model's horizon and discount; the search adds its risk levels."""
     bonus, backup, leaf, tries_at_random = options.bonus, options.backup, options.leaf, options.untried == "random"
     node = _merged(bonus.node_statistics, backup.node_statistics)
     action = _merged(bonus.action_statistics, backup.action_statistics)

@@ -55,20 +55,7 @@ class RootStatistics(NamedTuple):
 
 
 def merged(parts: Sequence[RootStatistics], beta: float) -> RootStatistics:
-    """Return the statistics of all trees together, at the root's risk level.
-
-    Parameters
-    ----------
-    parts : sequence of RootStatistics
-        At least one; all of the same root. The order decides the rounding, nothing else; one part alone is returned
-        as it is.
-    beta : float
-        Finite risk level of the root.
-
-    Notes
-    -----
-    O(parts * A). Merging merged parts gives the same but for rounding, in any grouping and order.
-    """
+    """Return the statistics of all trees at a root together, in O(parts * A): their order decides the rounding."""
     first = parts[0]
     if len(parts) == 1:
         return first

@@ -185,15 +185,7 @@ class Checkpoint:
     """A file that a call of ``plan`` keeps up to date, and from which the same call, made again, goes on.
 
     The file says how the search stood when the call began (a digest), so that nothing else can be taken for it.
-
-    Parameters
-    ----------
-    search : AnytimeSearch
-        The search, whose turn it is.
-    path : str or Path
-        The file.
-    every : float
-        Seconds between two writings.
+    ``every`` so many seconds it is written.
     """
 
     def __init__(self, search: Any, path: str | Path, every: float) -> None:
@@ -206,15 +198,7 @@ class Checkpoint:
         self._written = 0.0
 
     def resume(self, threads: int, iterations: int | None) -> list[NDArray[np.int64]]:
-        """Take over what the file holds of this call; return the counts of each tree when it began, none if it is new.
-
-        Raises
-        ------
-        FormatError
-            If the file holds something else, or is damaged; it stays as it is.
-        OptionError
-            If it holds another search, a call with other threads, or more iterations than are asked for.
-        """
+        """Take over what the file holds of this call; return each tree's counts when it began, none if it is new."""
         search = self._search
         now = _record_of(search, self._model)
         self._call = {"origin": _digest(now), "threads": threads}

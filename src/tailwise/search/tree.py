@@ -54,19 +54,7 @@ class Limits:
 
 
 class Tree:
-    """A search tree in an arena, rooted at a state's handle and a step.
-
-    Parameters
-    ----------
-    handle : int
-        The root's state.
-    num_actions : int
-        Actions at the root.
-    step : int
-        Step of the root.
-    limits : Limits
-        Bounds on its size.
-    """
+    """A search tree in an arena, rooted at a state's handle and a step."""
 
     __slots__ = ("arena", "limits")
 
@@ -203,13 +191,7 @@ class Tree:
 
     @classmethod
     def loaded(cls, state: dict[str, Any], limits: Limits) -> Tree:
-        """Return the tree that :meth:`state_dict` described.
-
-        Raises
-        ------
-        ValueError
-            If it describes none.
-        """
+        """Return the tree that :meth:`state_dict` described, or raise ``ValueError``."""
         counters, ints, statistics = state["counters"], state["units"], state["statistics"]
         arena = units.allocate(
             state["capacity"], int(counters[units.MAX_NODES]), limits.node_start, limits.action_start

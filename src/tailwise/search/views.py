@@ -23,17 +23,7 @@ _MOST_BYTES = 2**28  # of a tree that is copied so that a frozen view stays as i
 
 
 class TreeReader:
-    """A tree with what turns its integers into a model's states and actions.
-
-    Parameters
-    ----------
-    tree : Tree
-        The tree.
-    binding : ModelInterface
-        The bound model.
-    sense : "cost" or "reward"
-        What the numbers of the views are.
-    """
+    """A tree with what turns its integers into a model's states and actions, and the sense of its numbers."""
 
     def __init__(self, tree: Tree, binding: ModelInterface, sense: Sense) -> None:
         self._tree = tree
