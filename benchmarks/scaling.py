@@ -30,7 +30,7 @@ from tailwise import ErmMcts, backward_induction, domains, scale
 from tailwise._jit import kernel
 from tailwise.scale.cluster import Report
 from tailwise.scale.scheduler import Scheduler
-from tailwise.search.root_statistics import merged
+from tailwise.search.action_rows import merged
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from simulated_pool import SimulatedPool

@@ -14,7 +14,7 @@ from conftest import random_mdp
 from tailwise import AccMcts, BellmanBackup, CompiledSimulator, CvarMcts, ErmMcts, NluMcts, Simulator, domains, erm
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.search import StopReason
-from tailwise.search.root_statistics import RootStatistics, merged
+from tailwise.search.action_rows import RootStatistics, merged
 
 
 def numbers(plan):

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from tailwise.planners.cvar_mcts import CvarMcts
     from tailwise.planners.distributional_mcts import DistributionalMcts
     from tailwise.planners.exact import ExactPlanner
-    from tailwise.planners.learned import LearnedModelSearch
     from tailwise.planners.make import make_planner, plan_many
     from tailwise.planners.protocol import Decision, FullPlanner, Planner
     from tailwise.planners.registry import PlannerKind, find_planner, list_planners, objective_cells, register_planner
-    from tailwise.planners.tree_planners import ErmMcts, Uct
+    from tailwise.planners.searches import ErmMcts, LearnedModelSearch, Uct
     from tailwise.planners.utility_search import NluMcts, UtilitySearch
 
 __all__ = [

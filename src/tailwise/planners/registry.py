@@ -233,16 +233,16 @@ register_planner(PlannerKind(
     options=("bounds", "terminal_bounds", "tolerance", "width", "max_nodes", "max_memory", "max_states"),
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "learned", build="tailwise.planners.learned:LearnedModelSearch",
+    "learned", build="tailwise.planners.searches:LearnedModelSearch",
     summary="sampling, with every outcome kept as a learned model", options=_LEARNED, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "tree", build="tailwise.planners.tree_planners:auto_tree",
+    "tree", build="tailwise.planners.searches:auto_tree",
     summary="tree search with rules that need no constant (ErmMcts, preset='auto')", options=("preset", *_TREE),
     saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "erm-mcts", build="tailwise.planners.tree_planners:ErmMcts",
+    "erm-mcts", build="tailwise.planners.searches:ErmMcts",
     summary="the paper's search for the entropic risk", options=("preset", *_TREE), bonus=_POLYNOMIAL, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
@@ -256,11 +256,11 @@ register_planner(PlannerKind(
     objectives=(ERM,),
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "uct", build="tailwise.planners.tree_planners:uct_planner",
+    "uct", build="tailwise.planners.searches:uct_planner",
     summary="risk-neutral search, logarithmic bonus, whatever the beta", options=_TREE, bonus=_LOG, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "uct-polynomial", build="tailwise.planners.tree_planners:polynomial_planner",
+    "uct-polynomial", build="tailwise.planners.searches:polynomial_planner",
     summary="risk-neutral search, polynomial bonus, whatever the beta", options=_TREE, bonus=_POLYNOMIAL, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(

@@ -30,7 +30,7 @@ from tailwise.errors import OptionError
 from tailwise.models.accrued import AccruedView, ExponentialUtility, known_cost
 from tailwise.risk.objectives import ExpectedUtility
 from tailwise.search import Plan, SearchKeywords, SearchOptions, StopReason, TreeSearch, options_of
-from tailwise.search.root_statistics import RootStatistics
+from tailwise.search.action_rows import RootStatistics
 
 _METHOD = "tree search for a utility, on accrued costs"
 

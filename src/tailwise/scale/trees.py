@@ -20,7 +20,7 @@ from tailwise.evaluation.closed_loop import child
 from tailwise.scale.cluster import Report, WorkerPool, connected, packed
 from tailwise.scale.scheduler import Gathered, Scheduler
 from tailwise.search import AnytimeSearch, Plan, StopReason, TreeSearch
-from tailwise.search.root_statistics import RootStatistics
+from tailwise.search.action_rows import RootStatistics
 
 _SAMPLES = 4096  # of each action, from all trees together
 

@@ -4,7 +4,7 @@ The tree survives between calls of ``plan``, and ``advance`` keeps the part belo
 step that was really taken, at the right depth and so at the right risk level ``beta_h``.
 
 With ``plan(threads=)`` further trees grow beside the first (*root parallelism*): each is a search of its own, with a
-stream of its own, and a plan merges what all know of the root (:mod:`tailwise.search.root_statistics`).
+stream of its own, and a plan merges what all know of the root (:mod:`tailwise.search.action_rows`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
-from tailwise.search.action_rows import Findings, make_rows, sampled_interval
+from tailwise.search.action_rows import Findings, RootStatistics, make_rows, merged, sampled_interval
 from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import SAMPLING_INTERVAL, Plan, StopReason
-from tailwise.search.root_statistics import RootStatistics, merged
 from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 

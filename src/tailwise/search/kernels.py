@@ -23,6 +23,7 @@ from tailwise._jit import borrowed, inlined
 from tailwise._padding import apart
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, take_step
 from tailwise.bonuses import bonus_of, growth_of, observe
+from tailwise.search.action_rows import HIGH, LOW, note_total
 from tailwise.search.arena import (
     COUNT,
     DEPTH,
@@ -37,7 +38,6 @@ from tailwise.search.arena import (
 from tailwise.search.backups import back_up
 from tailwise.search.leaves import goes_on, value_leaf
 from tailwise.search.log_mean import LANES
-from tailwise.search.root_statistics import HIGH, LOW, note_total
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 _DEEPEST_TRIE = 64  # siblings form a trie over at most 47 bits

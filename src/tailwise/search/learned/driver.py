@@ -24,10 +24,8 @@ from tailwise.models.table_data import TableData
 from tailwise.search.action_rows import Findings, make_rows
 from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
-from tailwise.search.learned import answer, counts, kernels, steps
-from tailwise.search.learned.backups import BLOCK, Ahead
-from tailwise.search.learned.options import LearnedOptions, compile_rules
-from tailwise.search.learned.rows import (
+from tailwise.search.learned import answer, backups, counts, kernels
+from tailwise.search.learned.answer import (
     BOOTSTRAP,
     NO_INTERVAL,
     SAMPLED,
@@ -36,6 +34,8 @@ from tailwise.search.learned.rows import (
     Judged,
     sampling_errors,
 )
+from tailwise.search.learned.backups import BLOCK, Ahead
+from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
 
@@ -86,7 +86,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._bind(generator(seed), self.options.without_widening())
         kind: Any = type(self._binding.data)
         self._search = kernel_for(kernels.learned_chunk, kind, counts.Nodes, Ahead)
-        self._step_kernel = kernel_for(steps.play_step, kind)
+        self._step_kernel = kernel_for(backups.play_step, kind)
         self._answer = kernel_for(answer.answer, kind, counts.Nodes, Ahead)
 
     # -------------------------------------------------------------------- root

@@ -36,7 +36,8 @@ from tailwise._random import next_double
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, roll_out
 from tailwise.bindings.options import takes_again
 from tailwise.risk.accumulator import merge_values
-from tailwise.search.learned.backups import BLOCK, action_value, refresh_node, value_after
+from tailwise.search.action_rows import SPREAD, note_total
+from tailwise.search.learned.backups import BLOCK, action_value, cost_offset, draw_outcome, refresh_node, value_after
 from tailwise.search.learned.counts import (
     ACTION,
     ARRIVED,
@@ -70,9 +71,7 @@ from tailwise.search.learned.counts import (
     remove_last_node,
     short_of,
 )
-from tailwise.search.learned.steps import cost_offset, draw_outcome
 from tailwise.search.learned.sweeps import explore_unknown, refresh_novelty, sweep_if_due, wanted_draws
-from tailwise.search.root_statistics import SPREAD, note_total
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
