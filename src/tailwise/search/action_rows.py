@@ -126,7 +126,7 @@ class Numbers(Result):
         Distributions stay behind. Numbers that JSON lacks (NaN, infinities) are None, arrays are lists, results
         within are dicts.
         """
-        found = {}
+        found: dict[str, object] = {}
         for item in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = getattr(self, item.name)
             is_empty = item.default is not dataclasses.MISSING and value is None
