@@ -71,7 +71,7 @@ def test_time_is_up():
 
 def test_a_condition_ends_the_work():
     pool = SimulatedPool(2, work=100.0)
-    found = gather(pool, 2, is_enough=lambda found: sum(r.work for r in found.reports.values()) >= 10.0)
+    found = gather(pool, 2, watch=lambda found, used: sum(r.work for r in found.reports.values()) >= 10.0)
     assert found.stopped is StopReason.UNTIL
     assert 5.0 <= found.seconds < 6.0
 

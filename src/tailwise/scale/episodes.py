@@ -144,4 +144,4 @@ def run_blocks(
     job, size, done = packed(blocks, model, model_path), len(blocks.work), blocks.done
     with WorkerPool(job, min(workers, size)) as pool, followed(progress, blocks.verb, done + sum(blocks.work)) as tick:
         follow = None if tick is None else lambda found, used: tick(done + found.work)
-        return Scheduler(pool, size, restarts=restarts, progress=follow, keep=keep).run()
+        return Scheduler(pool, size, restarts=restarts, watch=follow, keep=keep).run()

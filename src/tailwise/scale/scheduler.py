@@ -65,8 +65,8 @@ class Scheduler:
 
     ``seconds`` is the time limit, ``report_every`` the seconds between the reports of a worker on one task (1 for up to
     200 workers, then so many that no more than 200 reports a second arrive), ``restarts`` how many lost workers are
-    replaced. After reports came ``progress`` is told what was gathered and the seconds used, and a true answer of
-    ``is_enough`` ends the work. ``keep`` is told each final report that counts, once, as it comes.
+    replaced. After reports came ``watch`` is told what was gathered and the seconds used; a true answer ends the work.
+    ``keep`` is told each final report that counts, once, as it comes.
     """
 
     def __init__(
@@ -77,15 +77,14 @@ class Scheduler:
         seconds: float | None = None,
         report_every: float | None = None,
         restarts: int = 10,
-        is_enough: Callable[[Gathered], bool] | None = None,
-        progress: Callable[[Gathered, float], None] | None = None,
+        watch: Callable[[Gathered, float], bool | None] | None = None,
         keep: Callable[[Report], None] | None = None,
     ) -> None:
         self._found = Gathered()
         self._pool, self._waiting, self._open = pool, deque(range(tasks)), set(range(tasks))
         self._seconds, self._restarts = math.inf if seconds is None else seconds, restarts
         self._slice = max(1.0, pool.size / _MOST_REPORTS) if report_every is None else report_every
-        self._is_enough, self._progress, self._keep = is_enough, progress, keep
+        self._watch, self._keep = watch, keep
         self._starting: set[int] = set()
         self._idle: list[int] = []
         self._busy: dict[int, tuple[int, float]] = {}  # worker: task, since
@@ -110,9 +109,7 @@ class Scheduler:
                 for event in news:
                     self._take(event)
                 self._hand_out()
-                if news and self._progress is not None:
-                    self._progress(found, self._used())
-                if news and self._is_enough is not None and found.reports and self._is_enough(found):
+                if news and self._watch is not None and self._watch(found, self._used()):
                     found.stopped = StopReason.UNTIL
                     break
         except KeyboardInterrupt:

@@ -148,11 +148,16 @@ def plan(
             return _merged(search, found, count)
 
         with WorkerPool(content, min(size, count)) as pool, follow as told:
+
+            def watch(found: Gathered, used: float) -> bool:
+                if told is not None:
+                    told(int(found.work), used)
+                return until is not None and bool(found.reports) and until(so_far(found))
+
             try:
                 found = Scheduler(
                     pool, count, seconds=limit, report_every=report_every, restarts=restarts,
-                    is_enough=None if until is None else lambda found: until(so_far(found)),
-                    progress=None if told is None else lambda found, used: told(int(found.work), used),
+                    watch=watch,
                 ).run()  # fmt: skip
             except WorkersLostError as error:
                 error.gathered = so_far(error.gathered) if error.gathered.reports else None

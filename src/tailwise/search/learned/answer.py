@@ -193,11 +193,12 @@ def draw_weights(known, stream, weights, unseen, likeness):  # type: ignore[no-u
             likeness[pair] = 1 + int(next_double(stream) * (outcomes - 1))
 
 
-def answer(model, known, nodes, rules, scratch, depth, reached, ends, stream, out):  # type: ignore[no-untyped-def]
+def answer(model, parts, depth, reached, ends, stream, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (B, 2, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
 
     Return the number of outcomes that one of them looks at.
     """
+    known, nodes, rules, scratch = parts
     weights, work = np.empty(known.used[OUTCOMES]), np.empty((4, max(known.targets.max(), reached.states[0]) + 1))
     unseen, likeness = np.zeros(known.used[PAIRS]), np.zeros(known.used[PAIRS], np.int64)
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)

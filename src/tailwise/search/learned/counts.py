@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import Kernel, inlined, kernel
 from tailwise.bindings.intern import float_bits, mix
+from tailwise.search.learned.options import LearnedRules
 
 # Entries of TransitionCounts.used and of Nodes.used.
 PAIRS, OUTCOMES, CHANGES = 0, 1, 2
@@ -96,6 +97,15 @@ class Scratch(NamedTuple):
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
     latest: NDArray[np.float64]  # (A, K) the last K of them, K a power of 2
+
+
+class Parts(NamedTuple):
+    """What kernels work on beside the model."""
+
+    known: TransitionCounts
+    nodes: Nodes
+    rules: LearnedRules
+    scratch: Scratch
 
 
 def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:

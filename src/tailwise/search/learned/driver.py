@@ -223,8 +223,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Return what has been counted so far."""
         return self._scratch.work
 
-    def _kernel_parts(self) -> tuple[Any, ...]:
-        return self._binding.data, self._known, self._nodes, self._rules, self._scratch
+    def _kernel_arguments(self) -> tuple[Any, counts.Parts]:
+        return self._binding.data, counts.Parts(self._known, self._nodes, self._rules, self._scratch)
 
     def prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels for this kind of model, before the clock starts."""
@@ -232,7 +232,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         if kind in _compiled_kinds or config.DISABLE_JIT:
             return
         with compile_notice():
-            self._search(*self._kernel_parts(), self._stream, self._step, 0)
+            self._search(*self._kernel_arguments(), self._stream, self._step, 0)
             reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
             self._induct(reached, np.empty((0, 2, 1)), np.empty(0, np.uint64))
         _compiled_kinds.add(kind)
@@ -248,7 +248,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 held = counts.num_bytes(self._known, self._nodes, self._scratch)
                 self._binding.budget = self.options.max_memory - held
             with self._binding.running():
-                _, status = self._search(*self._kernel_parts(), self._stream, self._step, left)
+                _, status = self._search(*self._kernel_arguments(), self._stream, self._step, left)
             if status == kernels.NODE_LIMIT:
                 return StopReason.MAX_NODES
             if status == kernel_model.FULL:
@@ -309,8 +309,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return now[0], drawn[:, 0]
 
     def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64]) -> int:
-        parts = self._kernel_parts()
-        return int(self._answer(*parts, self._step, reached, self._terminal_costs(), stream, out))
+        return int(self._answer(*self._kernel_arguments(), self._step, reached, self._terminal_costs(), stream, out))
 
     def _terminal_costs(self) -> Floats:
         """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""

@@ -385,8 +385,9 @@ def plant_tree(nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
             nodes.q[at + a] = cost
 
 
-def learned_chunk(model, known, nodes, rules, scratch, stream, depth, iterations):  # type: ignore[no-untyped-def]
+def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-untyped-def]
     """Run up to ``iterations`` iterations; return (number done, status)."""
+    known, nodes, rules, scratch = parts
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
     scratch, stream, work = borrowed(scratch), borrowed(stream), scratch.work
     saved = np.empty(stream.size, dtype=np.uint64)
