@@ -30,7 +30,8 @@ from tailwise.search.action_rows import Findings, RootStatistics, make_rows, mer
 from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.options import SearchOptions, compile_options
-from tailwise.search.plan import SAMPLING_INTERVAL, Plan, StopReason
+from tailwise.search.plan import Plan, StopReason
+from tailwise.search.plan_words import SAMPLING_INTERVAL
 from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 

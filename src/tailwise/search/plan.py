@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +16,14 @@ from tailwise._plain import plain
 from tailwise._shown import report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
-from tailwise.models.contract import Sense
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import ERM, Objective
-from tailwise.search.action_rows import ActionRow, Numbers
+from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan_words import SaysItself
-from tailwise.search.views import NodeView, TreeReader
+from tailwise.search.views import NodeView
 
 _SAMPLES = 1024  # equally likely totals that stand for a distribution
-Totals: TypeAlias = tuple[NDArray[np.float64], ...] | Callable[[int], NDArray[np.float64]]
-SAMPLING_INTERVAL = (
-    "the ERM of the totals as this search sampled them, exploration included, as if they were independent; "
-    "not the optimal ERM"
-)
 
 
 class StopReason(StrEnum):
@@ -127,7 +120,7 @@ class SaidObjective:
 
 
 @dataclass(frozen=True)
-class Plan(SaysItself, Numbers):
+class Plan(SaysItself):
     """The outcome of one call of ``plan``, whatever made it: an algorithm fills the fields that it can.
 
     It says itself in words (``headline``, ``how_sure``, ``work``, ``str``), as a table (``columns``) and for JSON
@@ -204,44 +197,6 @@ class Plan(SaysItself, Numbers):
     origin : Origin, optional
         The model and how it was planned; like the tree and the policy, it stays behind when a plan is copied or saved.
     """
-
-    action: Any
-    label: str
-    value: float
-    rows: tuple[ActionRow, ...]
-    state: Any
-    step: int
-    beta: float
-    root_beta: float
-    sense: Sense
-    iterations: int
-    simulator_steps: int
-    nodes: int
-    bytes: int
-    seconds: float
-    stopped: StopReason
-    planner: str = ""
-    reason: str = ""
-    interval_meaning: str = SAMPLING_INTERVAL
-    trees: int = 1
-    notes: tuple[str, ...] = ()
-    _: KW_ONLY
-    method: str = "search"
-    unit: str = "iterations"
-    objective: Objective | SaidObjective | None = field(default=None, repr=False, compare=False)
-    lower: float | None = None
-    upper: float | None = None
-    proven: bool = False
-    optimal_actions: tuple[Any, ...] = ()
-    states_recur: bool | None = None
-    accrued: float = 0.0
-    pursued: str | None = None
-    threshold: float | None = None
-    certainty_equivalent: float | None = None
-    tree: TreeReader | None = field(default=None, repr=False, compare=False)
-    policy: Any = field(default=None, repr=False, compare=False)
-    origin: Origin | None = field(default=None, repr=False, compare=False)
-    totals: Totals = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,59 +4,86 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._shown import Shown
 from tailwise._text import MISSING, listed, number, share, span
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
-from tailwise.search.action_rows import ActionRow
+from tailwise.risk.objectives import Objective
+from tailwise.search.action_rows import ActionRow, Numbers
+from tailwise.search.views import TreeReader
+
+if TYPE_CHECKING:
+    from tailwise.search.plan import Origin, SaidObjective, StopReason
 
 _MOST_ROWS = 16  # of a text; tables have all
 
 
-class SaysItself(Shown):
-    """The words of a plan, which has the attributes that are declared here."""
+Totals: TypeAlias = tuple[NDArray[np.float64], ...] | Callable[[int], NDArray[np.float64]]
+SAMPLING_INTERVAL = (
+    "the ERM of the totals as this search sampled them, exploration included, as if they were independent; "
+    "not the optimal ERM"
+)
 
-    if TYPE_CHECKING:
-        action: Any
-        label: str
-        value: float
-        rows: tuple[ActionRow, ...]
-        sense: Sense
-        root_beta: float
-        objective: Any
-        method: str
-        unit: str
-        iterations: int
-        simulator_steps: int
-        nodes: int
-        bytes: int
-        seconds: float
-        stopped: Any
-        state: Any
-        tree: Any
-        origin: Any
-        trees: int
-        interval_meaning: str
-        lower: float | None
-        upper: float | None
-        proven: bool
-        optimal_actions: tuple[Any, ...]
-        certainty_equivalent: float | None
-        states_recur: bool | None
-        pursued: str | None
-        notes: tuple[str, ...]
+
+@dataclass(frozen=True)
+class SaysItself(Shown, Numbers):
+    """What a plan holds (see :class:`tailwise.Plan`), and how it says it."""
+
+    action: Any
+    label: str
+    value: float
+    rows: tuple[ActionRow, ...]
+    state: Any
+    step: int
+    beta: float
+    root_beta: float
+    sense: Sense
+    iterations: int
+    simulator_steps: int
+    nodes: int
+    bytes: int
+    seconds: float
+    stopped: StopReason
+    planner: str = ""
+    reason: str = ""
+    interval_meaning: str = SAMPLING_INTERVAL
+    trees: int = 1
+    notes: tuple[str, ...] = ()
+    _: KW_ONLY
+    method: str = "search"
+    unit: str = "iterations"
+    objective: Objective | SaidObjective | None = field(default=None, repr=False, compare=False)
+    lower: float | None = None
+    upper: float | None = None
+    proven: bool = False
+    optimal_actions: tuple[Any, ...] = ()
+    states_recur: bool | None = None
+    accrued: float = 0.0
+    pursued: str | None = None
+    threshold: float | None = None
+    certainty_equivalent: float | None = None
+    tree: TreeReader | None = field(default=None, repr=False, compare=False)
+    policy: Any = field(default=None, repr=False, compare=False)
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    totals: Totals = field(default=(), repr=False, compare=False)
 
     @property
     def measure(self) -> str:
         """What ``value`` and the rows' ``erm`` are: ERM, CVaR, utility, ..."""
-        return str(self.objective.name)
+        aim: Any = self.objective
+        return str(aim.name)
 
     @property
     def aim(self) -> str:
         """What is wanted of the total, in words."""
-        return str(self.objective.words)
+        aim: Any = self.objective
+        return str(aim.words)
 
     @property
     def is_erm(self) -> bool:
