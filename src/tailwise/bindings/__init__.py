@@ -36,9 +36,11 @@ def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Mo
 
 @bind.register
 def _bind_table(model: TabularMDP, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
-    if options.widening or options.rollout_policy or options.leaf_value:  # asks for a simulator
-        return _bind_python(model, rng, options)
-    return TableInterface(model)
+    if not (options.widening or options.rollout_policy or options.leaf_value):
+        return TableInterface(model)
+    from tailwise.bindings.python import PythonInterface  # these ask for a simulator
+
+    return PythonInterface(model, rng, options, model.find_state)
 
 
 @bind.register

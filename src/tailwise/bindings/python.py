@@ -30,7 +30,6 @@ from tailwise.bindings.known_states import KnownStates
 from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.errors import SimulatorError, StateError
-from tailwise.models import TabularMDP
 from tailwise.models.contract import LARGEST_COST
 from tailwise.models.simulator import (
     Simulator,
@@ -56,11 +55,18 @@ class PythonInterface(SimulatorInterface):
     first_chunk = 1
     is_parallel = False
 
-    def __init__(self, model: Any, rng: np.random.Generator, options: SimulationOptions) -> None:
+    def __init__(
+        self,
+        model: Any,
+        rng: np.random.Generator,
+        options: SimulationOptions,
+        canonical: Callable[[Any], Hashable] | None = None,
+    ) -> None:
         if not getattr(model, "takes_step", False):
             validate_simulator(model)
         super().__init__(model, rng, options, width=0)
         self._known = KnownStates()
+        self._canonical = canonical or getattr(model, "canonical", None)  # from any name of a state to the one kept
         self._is_over = False
         self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
@@ -95,15 +101,10 @@ class PythonInterface(SimulatorInterface):
 
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
-        if isinstance(self.model, TabularMDP):
-            state = self.model.find_state(state)
         fault = state_fault(state)
         if fault:
             raise StateError(f"state {fault}")
-        canonical = getattr(self.model, "canonical", None)
-        if canonical is not None:
-            state = canonical(state)
-        return self._intern(state)
+        return self._intern(state if self._canonical is None else self._canonical(state))
 
     def _intern(self, state: Any) -> int:
         handle = self._known.index.get(state)

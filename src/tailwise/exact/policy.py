@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Hashable
@@ -239,10 +238,12 @@ class Policy(Shown):
         return return_distribution(self.mdp, self._policy, tolerance=None)
 
     def _on_totals(self, chosen: Choices) -> ReturnDistribution:
-        law = followed(self.graph, chosen) if isinstance(self.graph, GridTotals) else None
-        exact = law is not None or not isinstance(self.graph, GridTotals)
-        totals, masses = self.graph.law(chosen) if law is None else law  # type: ignore[union-attr]
-        return distribution_of(self.mdp, totals, masses, 0.0 if exact else self.graph.tolerance)  # type: ignore[union-attr]
+        graph: Any = self.graph
+        law, tolerance = followed(graph, chosen) if isinstance(graph, GridTotals) else None, 0.0
+        if law is None:
+            law, tolerance = graph.law(chosen), float(graph.tolerance)
+        totals, masses = law
+        return distribution_of(self.mdp, totals, masses, tolerance)
 
     def plan(self, state: Any = None, step: int = 0, *, distributions: bool = True) -> Plan:
         """Return the decision in one state: a row per action, with its exact value and distribution.
@@ -289,11 +290,11 @@ class Policy(Shown):
             value = float(self.values[step, root]) + self._over(root, step)
             tied = set(self.optimal_actions(step, at).tolist())
         else:
-            values = np.array([math.nan if law is None else self._value_of(law) for law in laws])
+            values = np.array([math.nan if law is None else law.risk(self.objective) for law in laws])
             best, value = ids.tolist().index(self._first), self.value
             tied = {self._first}
         rows = tuple(
-            self._plan_row(self._named(int(action), at), int(action), at, float(one), law)
+            self._plan_row(self._named(int(action), at), at, float(one), law)
             for action, one, law in zip(ids, values, laws, strict=True)
         )
         return Plan(
@@ -313,17 +314,19 @@ class Policy(Shown):
 
     def _over(self, root: int, step: int) -> float:
         """Return what the objective is over the policy's own values: of an EVaR at the start, what its beta costs."""
-        is_evar = (
-            isinstance(self.objective, EVaR) and 0.0 < self.beta < math.inf and (root, step) == (self.mdp.start, 0)
-        )
-        return self.value - float(self.values[0, root]) if is_evar else 0.0
+        at_start = (root, step) == (self.mdp.start, 0)
+        return self.value - float(self.values[0, root]) if self._has_beta_of_evar and at_start else 0.0
+
+    @property
+    def _has_beta_of_evar(self) -> bool:
+        return isinstance(self.objective, EVaR) and 0.0 < self.beta < math.inf
 
     def _shown_objective(self, root: int, step: int) -> Objective:
         """Return what the values of a decision are: of an EVaR after the start, the ERM that its policy keeps to."""
         factor = float(self.mdp.discount) ** step
         if isinstance(self.objective, Expectation):
             return ERM(0.0)
-        if isinstance(self.objective, EVaR) and 0.0 < self.beta < math.inf and (root, step) != (self.mdp.start, 0):
+        if self._has_beta_of_evar and (root, step) != (self.mdp.start, 0):
             return ERM(self.beta * factor)
         return self.objective.later(factor)
 
@@ -338,17 +341,11 @@ class Policy(Shown):
             return self
         steps = mdp.step_losses[step:] if mdp.step_losses.size else mdp.step_losses
         table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=steps)
-        other = copy.copy(self)
-        other.__dict__.pop("_own_law", None)
-        other.__dict__.pop("q_values", None)
         factor = float(mdp.discount) ** step
-        for name, value in {
-            "objective": self.objective.later(factor), "mdp": table, "values": self.values[step:],
-            "policy": self._policy[step:], "beta": self.beta * factor,
-            "value": float(self.values[step, state]), "model": None,
-        }.items():  # fmt: skip
-            object.__setattr__(other, name, value)
-        return other
+        return replace(
+            self, objective=self.objective.later(factor), mdp=table, values=self.values[step:],
+            policy=self._policy[step:], beta=self.beta * factor, value=float(self.values[step, state]), model=None,
+        )  # fmt: skip
 
     def _law_after(self, action: int) -> ReturnDistribution | None:
         try:
@@ -356,14 +353,22 @@ class Policy(Shown):
         except (OptionError, StateError, ModelError):  # left out; or a state without an action lies ahead
             return None
 
-    def _value_of(self, law: ReturnDistribution) -> float:
-        return self.objective.of(law.costs, law.probabilities, sense=self.mdp.sense)
+    def _label(self, action: Any, state: Any) -> str:
+        return action_label(self.mdp if self.model is None else self.model, action, state)
 
-    def _plan_row(self, named: Any, action: int, state: Any, value: float, law: ReturnDistribution | None) -> ActionRow:
-        label = self.mdp.action_name(action) if self.model is None else action_label(self.model, named, state)
+    def _plan_row(self, named: Any, state: Any, value: float, law: ReturnDistribution | None) -> ActionRow:
         moments = (math.nan,) * 4 if law is None else (law.mean, law.std, law.minimum, law.maximum)
         return ActionRow(
-            named, label, 0, 0.0, value, *moments, Interval(value, value), lower=value, upper=value, distribution=law
+            named,
+            self._label(named, state),
+            0,
+            0.0,
+            value,
+            *moments,
+            Interval(value, value),
+            lower=value,
+            upper=value,
+            distribution=law,
         )
 
     # ------------------------------------------------------------------- words
@@ -371,16 +376,11 @@ class Policy(Shown):
     def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``: the numbers, and the first decision."""
         names = ("value", "gap", "beta", "threshold", "risk", "multiplier", "solves")
-        label = (
-            self.mdp.action_name(self.action)
-            if self.model is None
-            else action_label(self.model, self.action, self.start)
-        )
         return {
             "objective": self.objective.words,
             "sense": self.mdp.sense,
             "action": plain(self.action),
-            "label": label,
+            "label": self._label(self.action, self.start),
             **{name: plain(getattr(self, name)) for name in names},
         }
 
