@@ -20,7 +20,6 @@ from tailwise._function_key import NoKeyError, function_key, names
 from tailwise._random import generator, stream_words
 from tailwise.bindings import adapters as faults
 from tailwise.bindings import callback_model as shared
-from tailwise.bindings import native
 from tailwise.bindings.adapters import Adapters, UserFunctions, make_adapters
 from tailwise.bindings.callback_model import SimulatorInterface
 from tailwise.bindings.intern import InternStore, WordStates, float_word, new_store, word_float
@@ -185,11 +184,11 @@ class CompiledInterface(WordStates, SimulatorInterface):
     """A compiled simulator: a handle is a row of words in the store."""
 
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
-        native.verify_layout()
+        faults.verify_layout()
         adapters = compile_adapters(model, options)
         super().__init__(model, rng, options, width=len(model.fields))
         self._adapters = adapters  # their machine code must live as long as its addresses are used
-        words = native.generator_words(rng)
+        words = faults.generator_words(rng)
         self._integers[shared.GENERATOR : shared.GENERATOR + len(words)] = words
         self._integers[shared.SCRATCH] = self._scratch.ctypes.data
         self._integers[shared.NUMBERS] = self._numbers.ctypes.data

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from tailwise._jit import inlined, kernel
 from tailwise._random import Seed, generator, next_double, seed_sequence
-from tailwise._validate import integer, real
 from tailwise.errors import ModelError, SimulatorError, StateError
 from tailwise.exact.fixed_policies import action_id, as_policy
 from tailwise.exact.policy import Policy
@@ -26,6 +25,7 @@ from tailwise.models.contract import Model
 from tailwise.models.fingerprint import fingerprint
 from tailwise.models.simulator import cost_fault, model_name, outcome_fault, own_method, short
 from tailwise.planners.protocol import Planner, takes
+from tailwise.search.anytime import plan_limits
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
 _STIR = 12
@@ -193,8 +193,7 @@ def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int |
     """Return the limits of each decision, 1000 iterations if none is given, or raise ``OptionError``."""
     if iterations is None and seconds is None:
         return DEFAULT_ITERATIONS, None
-    wanted = None if iterations is None else integer(iterations, "iterations", low=1)
-    return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
+    return plan_limits(iterations, seconds, has_other=False)
 
 
 class Player:

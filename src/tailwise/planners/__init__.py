@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from tailwise.planners import until
     from tailwise.planners.acc_mcts import AccMcts
     from tailwise.planners.bounded_rtdp import BoundedRtdp
-    from tailwise.planners.cvar_mcts import CvarMcts
-    from tailwise.planners.distributional_mcts import DistributionalMcts
+    from tailwise.planners.distributional_mcts import CvarMcts, DistributionalMcts
     from tailwise.planners.exact import ExactPlanner
     from tailwise.planners.make import make_planner, plan_many
     from tailwise.planners.protocol import Decision, FullPlanner, Planner

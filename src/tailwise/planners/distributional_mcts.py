@@ -15,6 +15,9 @@ that plan. So samples go to what may be the best plan and to nothing else.
 
 The function that the first decision pursues is kept to the end of the episode, so that later decisions do not follow a
 new aim.
+
+For the CVaR, ``min over b of b + E[(X - b)+] / (1 - level)``, the best b is found with the plan. That of the first
+decision is kept: a static objective is not chosen anew half-way.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ import numpy as np
 
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import integer, real
+from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact.grid_totals import Choices
-from tailwise.exact.tails import Graph
+from tailwise.exact.tails import Graph, check_level
 from tailwise.exact.totals import Floats, reach_totals
 from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
@@ -40,7 +43,7 @@ from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import ERM, Budgeted, CVaR, EVaR, ExpectedUtility, NestedCVaR, Objective, as_objective
 from tailwise.search import ActionRow, Plan, StopReason
-from tailwise.search.anytime import Turn, one_thread
+from tailwise.search.anytime import Turn, one_thread, plan_limits
 from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -205,11 +208,7 @@ class DistributionalMcts(PolicyMixin):
         progress : callable, optional
             As for :meth:`tailwise.LearnedModelSearch.plan`.
         """
-        if iterations is None and seconds is None and until is None:
-            raise OptionError("plan needs a limit: iterations=, seconds= or until=")
-        wanted = None if iterations is None else integer(iterations, "iterations", low=1)
-        if seconds is not None:
-            seconds = real(seconds, "seconds", low=0.0, low_open=True)
+        wanted, seconds = plan_limits(iterations, seconds, until is not None)
         more = one_thread(threads, f"{type(self).__name__} keeps to one")
         with self._turn, followed_plan(progress, wanted, seconds) as watch:
             begun = time.perf_counter()
@@ -327,3 +326,71 @@ def distributional_planner(
 ) -> DistributionalMcts:
     """Return the planner for an objective of the total."""
     return DistributionalMcts(model, objective, seed=seed, **options)
+
+
+class CvarMcts(DistributionalMcts):
+    """Monte Carlo search for the least mean of the worst ``1 - level`` of the total.
+
+    A plan's ``value`` is ``threshold + mean shortfall / (1 - level)`` after the recommended action: the CVaR of the
+    whole total in a first decision.
+
+    Parameters
+    ----------
+    model : TabularMDP or simulator
+        The problem, used as a black box: it is sampled and nothing else.
+    level : float in (0, 1)
+        Share of outcomes that are not the tail: 0.95 for the worst 5 %.
+    seed : None, int, SeedSequence or Generator
+        Source of all randomness.
+    threshold : float, optional
+        The b to keep to, of an episode whose first decision was planned elsewhere.
+    **keywords
+        As for :class:`DistributionalMcts`.
+
+    Examples
+    --------
+    >>> from tailwise import CvarMcts, domains
+    >>> plan = CvarMcts(domains.make("grid-mdp"), 0.9, seed=0).plan(iterations=2000)
+    >>> plan.label, abs(plan.value - 10.86) < 2  # the optimum is 10.86
+    ('right', True)
+    >>> plan.act(13, step=1, accrued=0.62)  # the plan for later, from state, step and what was paid
+    3
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        level: float,
+        *,
+        seed: Seed = None,
+        threshold: float | None = None,
+        **keywords: Unpack[LearnedKeywords],
+    ) -> None:
+        self.level = check_level(level)
+        self._given = None if threshold is None else real(threshold, "threshold")
+        super().__init__(model, CVaR(self.level), seed=seed, **keywords)
+        self._keep_given()
+
+    def _keep_given(self) -> None:
+        self._kept = None if self._given is None else Shortfall(self._given, self._episode.sign)
+
+    @property
+    def threshold(self) -> float | None:
+        """The b of this episode; None before its first plan."""
+        return self._kept.threshold if isinstance(self._kept, Shortfall) else None
+
+    def reset(self, state: Any = None, step: int = 0, *, accrued: float = 0.0) -> None:
+        """Start a new episode, anywhere, and forget what was learned; its first plan chooses a threshold.
+
+        ``accrued`` is the discounted cost (or reward) paid before. A threshold that was given to the planner is kept.
+        """
+        super().reset(state, step, accrued=accrued)
+        self._keep_given()
+
+    def __repr__(self) -> str:
+        return f"CvarMcts(level={self.level:g}, threshold={self.threshold})"
+
+
+def cvar_planner(model: Any, objective: CVaR, *, seed: Seed = None, **options: Any) -> CvarMcts:
+    """Return the planner for an objective."""
+    return CvarMcts(model, objective.level, seed=seed, **options)

@@ -11,14 +11,14 @@ from typing import Any, Self
 
 from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, generator, seed_text
-from tailwise._validate import integer, real, thread_count
+from tailwise._validate import integer, thread_count
 from tailwise.errors import OptionError, StateError
 from tailwise.exact import Policy, solve
 from tailwise.exact.policy import find_index
 from tailwise.exact.solving import tabulated
 from tailwise.models import TabularMDP
 from tailwise.risk import ERM, Expectation, Objective, as_objective
-from tailwise.search.anytime import Turn
+from tailwise.search.anytime import Turn, plan_limits
 from tailwise.search.plan import Plan
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -165,10 +165,7 @@ class ExactPlanner(PolicyMixin):
         -------
         Plan
         """
-        if iterations is not None:
-            integer(iterations, "iterations", low=1)
-        if seconds is not None:
-            real(seconds, "seconds", low=0.0, low_open=True)
+        plan_limits(iterations, seconds, has_other=True)
         self._limits["threads"] = max(self._limits["threads"], thread_count(threads))
         with self._turn, followed_plan(progress, 1, None) as told:
             begun = time.perf_counter()

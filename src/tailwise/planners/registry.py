@@ -264,7 +264,7 @@ register_planner(PlannerKind(
     summary="risk-neutral search, polynomial bonus, whatever the beta", options=_TREE, bonus=_POLYNOMIAL, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "cvar-mcts", build="tailwise.planners.cvar_mcts:cvar_planner",
+    "cvar-mcts", build="tailwise.planners.distributional_mcts:cvar_planner",
     summary="least CVaR of the total, by search with a learned model", objectives=(CVaR,),
     options=("threshold", *_LEARNED),
 ))  # fmt: skip

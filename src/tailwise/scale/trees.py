@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from tailwise._progress import PlanProgress, followed_plan
-from tailwise._validate import integer, real
+from tailwise._validate import integer
 from tailwise.errors import OptionError, WorkersLostError
 from tailwise.evaluation.closed_loop import child
 from tailwise.scale.cluster import Report, WorkerPool, connected, packed
 from tailwise.scale.scheduler import Gathered, Scheduler
 from tailwise.search import AnytimeSearch, Plan, StopReason, TreeSearch
 from tailwise.search.action_rows import RootStatistics
+from tailwise.search.anytime import plan_limits
 
 _SAMPLES = 4096  # of each action, from all trees together
 
@@ -133,9 +134,7 @@ def plan(
         raise OptionError(f"{type(search).__name__} is no search of trees; use ErmMcts, AccMcts, NluMcts or Uct")
     search.require_decision()
     follow = followed_plan(progress, iterations, seconds)
-    if iterations is None and seconds is None and until is None:
-        raise OptionError("plan needs a limit: iterations=, seconds= or until=")
-    limit = None if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
+    _, limit = plan_limits(iterations, seconds, until is not None)
     with connected(address, workers) as size:
         count = size if trees is None else integer(trees, "trees", low=1)
         total = None if iterations is None else integer(iterations, "iterations", low=count, hint="one for each tree")

@@ -42,10 +42,9 @@ def run_anytime(
     ``first_chunk`` is small where an iteration may be slow. Ctrl-C ends it with ``INTERRUPTED`` once anything was done,
     and is raised on before.
     """
-    if iterations is None and seconds is None and until is None:
-        raise OptionError("plan needs a limit: iterations=, seconds= or until=")
-    wanted = 2**62 if iterations is None else integer(iterations, "iterations", low=1)
-    allowed = float("inf") if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
+    plan_limits(iterations, seconds, until is not None)
+    wanted = 2**62 if iterations is None else int(iterations)
+    allowed = float("inf") if seconds is None else float(seconds)
     begun = time.perf_counter()
     chunk, ask_at = min(first_chunk, wanted), 0.0
     try:
@@ -74,6 +73,14 @@ def run_anytime(
         if done() == 0:
             raise
         return StopReason.INTERRUPTED
+
+
+def plan_limits(iterations: int | None, seconds: float | None, has_other: bool) -> tuple[int | None, float | None]:
+    """Return the limits of a plan, or raise ``OptionError`` where one is not positive, or there is none at all."""
+    if iterations is None and seconds is None and not has_other:
+        raise OptionError("plan needs a limit: iterations=, seconds= or until=")
+    wanted = None if iterations is None else integer(iterations, "iterations", low=1)
+    return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
 
 
 def one_thread(threads: int, reason: str) -> tuple[str, ...]:
