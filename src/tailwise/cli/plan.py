@@ -58,7 +58,8 @@ def register(app: typer.Typer) -> None:
         """Find the action to take now, with the risk of each."""
         from tailwise.cli.models import build_planner, find_state
         from tailwise.errors import OptionError
-        from tailwise.planners.protocol import checkpointed, plan_in_threads
+        from tailwise.planners.make import checkpointed
+        from tailwise.planners.protocol import plan_in_threads
         from tailwise.planners.until import from_text
         from tailwise.search import Plan
 

@@ -11,7 +11,8 @@ import dataclasses
 import numbers
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict
 
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
@@ -21,7 +22,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import lists_outcomes, model_name
 from tailwise.models.tabulate import tabulated_within
-from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable
+from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable, takes
 from tailwise.planners.registry import PlannerKind, find_planner, imported, list_planners
 from tailwise.risk.objectives import Objective, as_objective
 from tailwise.search.anytime import in_threads, one_thread
@@ -264,3 +265,27 @@ def plan_many(
         return dataclasses.replace(found, notes=(*found.notes, *notes), tree=None)
 
     return tuple(in_threads(one, len(roots), workers, progress, label="planning", stop=stopped.set))
+
+
+class CheckpointKeywords(TypedDict, total=False):
+    """Keywords of a ``plan`` that keeps a checkpoint."""
+
+    checkpoint: str | Path
+    every: float
+
+
+def checkpointed(planner: Any, path: str | Path | None, every: float) -> CheckpointKeywords:
+    """Return what to give ``planner.plan`` so that it keeps a checkpoint in a file; nothing where none is wanted.
+
+    Raises
+    ------
+    OptionError
+        If the planner keeps none.
+    """
+    if path is None:
+        return {}
+    if takes(planner.plan, "checkpoint"):
+        return {"checkpoint": path, "every": every}
+    kind = getattr(planner, "kind", "") or type(planner).__name__
+    able = ", ".join(one.name for one in list_planners() if one.saves)
+    raise OptionError(f"{kind} keeps no checkpoint; leave it out, or choose a kind of planner that does: {able}")

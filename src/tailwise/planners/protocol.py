@@ -13,17 +13,14 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Hashable
-from pathlib import Path
-from typing import Any, Protocol, Self, TypedDict, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from tailwise._progress import PlanProgress
 from tailwise._random import Seed
-from tailwise.errors import OptionError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 from tailwise.models.simulator import action_label
-from tailwise.planners.registry import list_planners
 from tailwise.risk.measures import Interval
 from tailwise.search import ActionRow, StopReason
 from tailwise.search.anytime import one_thread
@@ -189,30 +186,6 @@ def is_shareable(model: Any) -> bool:
     if isinstance(model, AccruedView):
         return model.is_table
     return isinstance(model, (TabularMDP, CompiledSimulator))
-
-
-class CheckpointKeywords(TypedDict, total=False):
-    """Keywords of a ``plan`` that keeps a checkpoint."""
-
-    checkpoint: str | Path
-    every: float
-
-
-def checkpointed(planner: Any, path: str | Path | None, every: float) -> CheckpointKeywords:
-    """Return what to give ``planner.plan`` so that it keeps a checkpoint in a file; nothing where none is wanted.
-
-    Raises
-    ------
-    OptionError
-        If the planner keeps none.
-    """
-    if path is None:
-        return {}
-    if takes(planner.plan, "checkpoint"):
-        return {"checkpoint": path, "every": every}
-    kind = getattr(planner, "kind", "") or type(planner).__name__
-    able = ", ".join(one.name for one in list_planners() if one.saves)
-    raise OptionError(f"{kind} keeps no checkpoint; leave it out, or choose a kind of planner that does: {able}")
 
 
 def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Decision:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from enum import StrEnum
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,6 @@ from tailwise.risk.objectives import Objective
 from tailwise.search.action_rows import ActionRow, Numbers
 from tailwise.search.views import TreeReader
 
-if TYPE_CHECKING:
-    from tailwise.search.plan import Origin, SaidObjective, StopReason
-
 _MOST_ROWS = 16  # of a text; tables have all
 
 
@@ -29,6 +27,99 @@ SAMPLING_INTERVAL = (
     "the ERM of the totals as this search sampled them, exploration included, as if they were independent; "
     "not the optimal ERM"
 )
+
+
+class StopReason(StrEnum):
+    """Why a search stopped. All of these are outcomes, none is an error."""
+
+    ITERATIONS = "iterations"
+    SECONDS = "seconds"
+    UNTIL = "until"
+    PROVEN = "proven"
+    MAX_NODES = "max_nodes"
+    MAX_MEMORY = "max_memory"
+    MAX_VISITS = "max_visits"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def message(self) -> str:
+        """The reason in words."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    StopReason.ITERATIONS: "all iterations were run",
+    StopReason.SECONDS: "the time was used up",
+    StopReason.UNTIL: "the caller's condition was met",
+    StopReason.PROVEN: "the action is proven best",
+    StopReason.MAX_NODES: "the tree reached max_nodes",
+    StopReason.MAX_MEMORY: "the tree reached max_memory",
+    StopReason.MAX_VISITS: "the root was visited 2,147,483,647 times, the most that can be counted",
+    StopReason.INTERRUPTED: "interrupted from the keyboard",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What a plan said on the way: one row for each time it was asked, in the model's sense.
+
+    Attributes
+    ----------
+    iterations : ndarray of int64, shape (k,)
+        Done by then, increasing.
+    chosen : ndarray of int64, shape (k,)
+        Position of the recommended action among the rows.
+    erms, visits, lows, highs : ndarray of float64, shape (k, A)
+        Of each row: its ERM, its visits, and the ends of its interval.
+    """
+
+    iterations: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+    erms: NDArray[np.float64]
+    visits: NDArray[np.float64]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+
+    def of(self, rows: list[int]) -> Trajectory:
+        """Return the way of some rows, in this order."""
+        parts = (self.erms, self.visits, self.lows, self.highs)
+        return Trajectory(self.iterations, self.chosen, *(part[:, rows] for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a plan comes from, for its report.
+
+    Attributes
+    ----------
+    model : object
+        The problem.
+    settings : dict of str to object
+        The planner's options.
+    seed : str
+        The seed, in words.
+    table : TabularMDP or None
+        What an exact planner solved, if that is not the model; ``root`` is its index of the plan's state.
+    root : int
+        See ``table``.
+    trajectory : Trajectory or None
+        How the plan came about, where that was recorded (:func:`tailwise.report.recorded_plan`).
+    """
+
+    model: Any
+    settings: dict[str, Any]
+    seed: str
+    table: Any = None
+    root: int = 0
+    trajectory: Trajectory | None = None
+
+
+@dataclass(frozen=True)
+class SaidObjective:
+    """An objective by its words alone: what a plan keeps of one that is a user's function when it is copied."""
+
+    name: str
+    words: str
 
 
 @dataclass(frozen=True)
