@@ -40,7 +40,7 @@ def test_all_tasks_are_done_once_however_workers_die():
 def test_what_a_lost_worker_reported_counts_until_its_task_is_further():
     seen = []
     pool = SimulatedPool(1, work=4.0, lives=lambda worker: 2.5 if worker == 0 else math.inf)
-    found = gather(pool, 1, progress=lambda found, used: seen.append(sum(r.work for r in found.reports.values())))
+    found = gather(pool, 1, watch=lambda found, used: seen.append(sum(r.work for r in found.reports.values())))
     assert seen == sorted(seen)  # the second worker begins at 0, but what the first reported stays
     assert seen.count(1.5) > 2
     assert (found.reports[0].work, found.again, len(found.lost)) == (4.0, {0}, 1)
