@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailwise import ErmMcts, domains
-from tailwise._plain import Result, plain
+from tailwise._results import Result, plain
 from tailwise.risk.measures import Interval
 from tailwise.search import StopReason
 

@@ -1,11 +1,13 @@
-"""Packages whose names are loaded at first use, so that a command imports what it runs and no more."""
+"""Modules and names that are loaded at first use, so that a command imports what it runs; and hints at near names."""
 
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
+import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -38,3 +40,17 @@ def lazy(package: str) -> Callable[[str], object]:
         return value
 
     return get
+
+
+def import_modules(package: str) -> None:
+    """Import the modules of a package: each registers what it holds."""
+    found = importlib.import_module(package)
+    for module in pkgutil.iter_modules(found.__path__, f"{package}."):
+        importlib.import_module(module.name)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known names that ``name`` may mean, in words, or all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=3)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(known)}"

@@ -16,8 +16,8 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
+from tailwise._arrays import apart
 from tailwise._jit import Kernel, inlined, kernel
-from tailwise._padding import apart
 from tailwise.errors import OptionError, VersionError
 
 Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"

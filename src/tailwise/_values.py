@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tailwise._plain import Json
+from tailwise._results import Json
 
 _PLAIN = (type(None), bool, int, float, str)
 _LISTS = {"tuple": tuple, "list": list, "set": set, "frozenset": frozenset}

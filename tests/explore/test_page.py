@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from explore.line import Line
 from tailwise import domains
-from tailwise._text import span
+from tailwise._results import span
 from tailwise.cli.app import app
 from tailwise.errors import RunError, TailwiseError
 from tailwise.explore import Session, layout

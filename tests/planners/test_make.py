@@ -22,7 +22,7 @@ from tailwise import (
     evaluate,
     make_planner,
 )
-from tailwise._plain import plain
+from tailwise._results import plain
 from tailwise.errors import ModelError, OptionError
 from tailwise.planners import find_planner, list_planners, make, until
 from tailwise.planners.make import choose_kind

@@ -35,7 +35,7 @@ from tailwise import (
 )
 from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import FormatError, ModelError, OptionError, SimulatorError
-from tailwise.reproduction.authors import SlippedAccMcts
+from tailwise.reproduction.variants import SlippedAccMcts
 
 GRID, FOUR = domains.make("grid-mdp"), domains.make("mdp-4")
 

@@ -10,7 +10,7 @@ from tailwise.bandits.algorithms import (
     Ucb1,
     make_algorithm,
 )
-from tailwise.bandits.arms import Arm, Bandit, Drift, Outcome
+from tailwise.bandits.arms import BANDITS, Arm, Bandit, Drift, Outcome, make_bandit
 from tailwise.bandits.distributions import (
     BoundedDistribution,
     bernoulli,
@@ -20,7 +20,6 @@ from tailwise.bandits.distributions import (
     truncated_normal,
     uniform,
 )
-from tailwise.bandits.examples import BANDITS, make_bandit
 from tailwise.bandits.run import BanditRun
 from tailwise.bandits.simulate import simulate
 from tailwise.bandits.theorem_constants import bandit_constants

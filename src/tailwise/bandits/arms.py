@@ -1,4 +1,4 @@
-r"""Arms and bandits: stationary, drifting, and with random next states.
+"""Arms and bandits: stationary, drifting, and with random next states.
 
 One description covers the paper's three settings. An arm has an immediate cost c and *outcomes* (next
 states) s' with probabilities P(s'); pulling it draws an outcome and pays ``c + discount x``, with x the next
@@ -10,6 +10,10 @@ so assumption ``non-stationary-bandit-assumption`` holds for every eta >= 1 - de
 
 The limits are exact: ``mu_i = ERM_beta(c_i + discount mu_i^s')`` with ``mu_i^s'`` the ERM at beta discount of
 the outcome's limit (lemma ``non-deterministic-bandit-convergence-and-concentration``).
+
+Of the named examples, one per setting of the paper's section 3, the best arm is the same, and clearly so, for every
+beta from -1 to 3, so that runs at different risk levels can be compared; ``gamble`` is the exception: there the best
+arm changes with beta.
 """
 
 from __future__ import annotations
@@ -22,8 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import real
-from tailwise.bandits.distributions import BoundedDistribution
-from tailwise.errors import OptionError
+from tailwise.bandits.distributions import (
+    BoundedDistribution,
+    bernoulli,
+    beta_distribution,
+    discrete,
+    truncated_normal,
+    uniform,
+)
+from tailwise.errors import OptionError, UnknownNameError
 from tailwise.risk.entropic import clean, weighted_erm
 
 
@@ -182,3 +193,74 @@ class Bandit:
                 yield arm.cost + self.discount * float(getattr(outcome.distribution, end))
                 if outcome.drift is not None and outcome.drift.amplitude > 0.0:
                     yield arm.cost + self.discount * float(getattr(outcome.drift.start, end))
+
+
+def make_bandit(name: str) -> Bandit:
+    """Return the example bandit ``name``.
+
+    Parameters
+    ----------
+    name : {"stationary", "drifting", "non-deterministic", "gamble"}
+        ``stationary``: Beta, Bernoulli and uniform costs in [0, 1]. ``drifting``: three arms whose costs
+        start elsewhere and fade like t^-1/2 or faster. ``non-deterministic``: immediate costs, random next
+        states with drifting cost streams, discount 0.9. ``gamble``: a sure cost against a cheaper gamble.
+
+    Returns
+    -------
+    Bandit
+        A fresh bandit.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such bandit.
+
+    Examples
+    --------
+    >>> from tailwise.bandits import make_bandit
+    >>> bandit = make_bandit("gamble")
+    >>> [bandit.best(beta) for beta in (-1.0, 0.0, 3.0)]
+    [1, 1, 0]
+    """
+    if name not in _MAKERS:
+        raise UnknownNameError(f"no bandit is called {name!r}; there are {', '.join(BANDITS)}")
+    return _MAKERS[name]()
+
+
+def _stationary() -> Bandit:
+    sure = Arm.of(uniform(0.5, 0.9), name="uniform")
+    return Bandit((Arm.of(beta_distribution(2.0, 6.0), name="Beta"), Arm.of(bernoulli(0.7), name="Bernoulli"), sure))
+
+
+def _drifting() -> Bandit:
+    settling = Drift(bernoulli(0.5), decay=1.0, amplitude=0.5)
+    return Bandit((
+        Arm.of(beta_distribution(2.0, 6.0), drift=Drift(uniform(0.5, 1.0), decay=0.5), name="improves"),
+        Arm.of(uniform(0.5, 0.9), drift=Drift(uniform(0.0, 0.2), decay=0.75), name="worsens"),
+        Arm.of(truncated_normal(0.7, 0.2, 0.0, 1.0), drift=settling, name="settles"),
+    ))  # fmt: skip
+
+
+def _non_deterministic() -> Bandit:
+    low = Outcome(0.8, beta_distribution(2.0, 6.0), Drift(uniform(0.0, 1.0), decay=0.5))
+    even = Outcome(0.5, bernoulli(0.6), Drift(bernoulli(0.2), decay=0.75))
+    high = Outcome(0.9, truncated_normal(0.6, 0.2, 0.0, 1.0))
+    arms = (
+        Arm((low, Outcome(0.2, uniform(0.2, 0.6))), cost=0.05, name="mostly low"),
+        Arm((even, Outcome(0.5, uniform(0.5, 1.0))), cost=0.1, name="even"),
+        Arm((Outcome(0.1, discrete([0.0, 1.0])), high), cost=0.2, name="mostly high"),
+    )
+    return Bandit(arms, discount=0.9)
+
+
+def _gamble() -> Bandit:
+    return Bandit((Arm.of(uniform(0.45, 0.55), name="sure"), Arm.of(bernoulli(0.4), name="gamble")))
+
+
+_MAKERS = {
+    "stationary": _stationary,
+    "drifting": _drifting,
+    "non-deterministic": _non_deterministic,
+    "gamble": _gamble,
+}
+BANDITS = tuple(_MAKERS)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._plain import JsonObject, Result, plain
+from tailwise._results import JsonObject, Result, plain
 from tailwise._validate import choice, integer, real
 from tailwise.bandits.algorithms import BanditAlgorithm
 from tailwise.bandits.arms import Bandit

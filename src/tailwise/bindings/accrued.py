@@ -32,7 +32,7 @@ from tailwise.bindings.table import draw_step
 from tailwise.errors import SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility
 from tailwise.models.check_table import fail_in_dead_end
-from tailwise.models.table_data import TableData
+from tailwise.models.table import TableData
 from tailwise.risk.entropic import utility
 
 RAW, RESCALED, CUSTOM = 0, 1, 2

@@ -10,7 +10,7 @@ from tailwise.bindings.kernel_model import DONE, FAILED, GO_ON, ModelInterface, 
 from tailwise.errors import SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.check_table import fail_in_dead_end
-from tailwise.models.table_data import TableData
+from tailwise.models.table import TableData
 
 
 @inlined

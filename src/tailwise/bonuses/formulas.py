@@ -31,7 +31,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._padding import apart
+from tailwise._arrays import apart
 from tailwise._validate import real
 from tailwise.bonuses.bonus import (
     TABLE,

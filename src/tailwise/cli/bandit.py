@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailwise._progress import followed
-from tailwise._text import number
+from tailwise._results import number
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, show_table
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailwise._progress import followed
-from tailwise._text import MISSING, number, span
+from tailwise._results import MISSING, number, span
 from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
 from tailwise.cli.output import print_json, say, show_table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tailwise._text import number, span
+from tailwise._results import number, span
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table, sparkline
 

@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tailwise._plain import plain
-from tailwise._text import MISSING, number
+from tailwise._results import MISSING, number, plain
 
 BARS = " ▁▂▃▄▅▆▇█"
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tailwise._plain import plain
 from tailwise._progress import followed_plan
-from tailwise._text import number
+from tailwise._results import number, plain
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_plan, show_table
 

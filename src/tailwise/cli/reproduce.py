@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tailwise._progress import activity
-from tailwise._text import number
+from tailwise._results import number
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, show_table
 from tailwise.errors import OptionError, require

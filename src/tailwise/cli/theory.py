@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tailwise._text import number
+from tailwise._results import number
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailwise._registry import import_modules, nearest
+from tailwise._lazy import import_modules, nearest
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, UnknownNameError
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailwise._plain import Result
 from tailwise._random import Seed, generator
-from tailwise._shown import Shown
+from tailwise._results import Result, Shown
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, resampled_counts

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._plain import Result, plain
 from tailwise._random import Seed
-from tailwise._shown import Shown
+from tailwise._results import Result, Shown, plain
 from tailwise._validate import integer
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import bootstrap_interval, objective_statistic, statistic_interval

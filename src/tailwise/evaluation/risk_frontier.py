@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._plain import plain
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
-from tailwise._shown import Shown
-from tailwise._text import number, span
+from tailwise._results import Shown, number, plain, span
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._plain import Result
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
+from tailwise._results import Result
 from tailwise._validate import integer
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._csr import ranges
+from tailwise._arrays import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.fixed_policies import policy_chances, policy_rows

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._csr import ranges
+from tailwise._arrays import ranges
 from tailwise._jit import kernel
 from tailwise.errors import StateError
 from tailwise.exact.relevant import relevant

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._plain import plain
-from tailwise._shown import Shown
+from tailwise._results import Shown, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.grid_totals import Choices, GridTotals

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._csr import ranges
+from tailwise._arrays import ranges
 from tailwise.exact.sweeps import least_of, row_ends
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._csr import ranges
+from tailwise._arrays import ranges
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import WORK, Choices, GridTotals

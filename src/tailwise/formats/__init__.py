@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
-    from tailwise.formats.discrete_dp import from_discrete_dp
-    from tailwise.formats.loading import load
-    from tailwise.formats.mdptoolbox import from_mdptoolbox
+    from tailwise.formats.libraries import from_discrete_dp, from_mdptoolbox
+    from tailwise.formats.loading import load, save
     from tailwise.formats.registry import Format, list_formats, register_format
-    from tailwise.formats.saving import save
     from tailwise.formats.summary import Summary, summarize
 
 __all__ = [

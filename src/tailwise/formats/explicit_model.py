@@ -1,13 +1,25 @@
-"""A model as states, choices and branches: what Storm builds and explicit files hold."""
+"""Explicit models of the tools for probabilistic model checking, and the table of one: costs, goals, names, the start.
+
+A step in state s with choice c costs the state reward of s, plus the reward of the choice, plus that
+of the transition, as in Storm's cumulative rewards ``R [C<=H]``, plus what the user's rules add. Storm
+merges updates that lead to one state; no two of those differ in reward, so no risk is lost. The exception
+is JANI's rewards of single destinations, which Storm averages: they are refused, unless asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tailwise.errors import FormatError, ModelError, OptionError
+from tailwise.formats.list_options import DEFAULT_HORIZON, observed
+from tailwise.formats.storm_options import StormOptions
+from tailwise.models import TabularMDP
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -125,3 +137,145 @@ def action_ids(model: ExplicitModel) -> tuple[Ints, tuple[str, ...]]:
     position[codes[entries]] = np.arange(entries.size)
     shown = [names[actions[k]] + (f" #{rank[k] + 1}" if rank[k] else "") for k in entries.tolist()]
     return position[codes], tuple(shown)
+
+
+def table_of_model(
+    model: ExplicitModel,
+    path: Path,
+    options: StormOptions,
+    averaged: frozenset[str] = frozenset(),
+    counted_twice: frozenset[str] = frozenset(),
+) -> TabularMDP:
+    """Build the table of a model."""
+    notes = [*model.notes, *((observed(options.observe, f"{path}"),) if model.is_partial else ())]
+    used = _structure(model, path, options)
+    values = np.zeros(model.targets.size) if used is None else model.branch_rewards(used, options.accumulate)
+    values += options.step_cost
+    for label, cost in options.label_costs.items():
+        values[_carries(model, path, label)[model.targets]] += cost
+    done = np.zeros(model.targets.size, dtype=np.bool_)
+    for label in options.until:
+        done |= _carries(model, path, label)[model.targets]
+    ends = np.diff(model.choice_offsets) == 0
+    if ends.any():
+        notes.append(f"{int(ends.sum())} states have no choices: entering one ends the episode")
+        done |= ends[model.targets]
+    names, names_note = state_names(model)
+    start = _start(model, names, options.start, path)
+    terminal = None
+    if options.goal is not None:
+        terminal = _add_goal(model, path, options, start, values, done, used, notes)
+    elif used is None and not options.has_costs:
+        notes.append("no reward structure: every cost is 0; say goal=, label_costs= or step_cost=")
+    if used is not None and used in averaged:
+        if not options.average_rewards:
+            raise OptionError(
+                f"{path}: the reward {used!r} differs between destinations of an edge, and Storm would average it, "
+                "which hides risk; put it on edges or locations, or accept means with average_rewards=true"
+            )
+        notes.append(f"the reward {used!r} is averaged over the destinations of an edge: exact at beta = 0 only")
+    if used in counted_twice and not options.accumulate:
+        raise OptionError(
+            f"{path}: the reward {used!r} has an initial value that is not 0, which states have, and steps that assign "
+            "no other; JANI leaves it to a property which of them count: say accumulate=steps, exit or steps,exit"
+        )
+    if used is not None:
+        word = "costs, to be minimised" if options.sense == "cost" else "rewards, to be maximised"
+        notes.append(f"reward structure {used!r} read as {word}; say sense= for the other")
+    stuck = int(model.labels["deadlock"].sum()) if "deadlock" in model.labels else 0
+    if stuck:
+        notes.append(f"{stuck} deadlock states loop on themselves, as Storm builds them")
+    horizon = options.horizon
+    if horizon is None:
+        horizon = DEFAULT_HORIZON
+        notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
+    notes += [names_note] if names_note else []
+    actions, action_names = action_ids(model)
+    is_cost = options.sense == "cost"
+    per_choice = np.diff(model.branch_offsets)
+    try:
+        return TabularMDP.from_outcomes(
+            np.repeat(model.choice_states.astype(np.int32), per_choice),
+            np.repeat(actions.astype(np.int32), per_choice), model.targets, model.chances,
+            costs=values if is_cost else None, rewards=None if is_cost else values, done=done,
+            terminal_costs=terminal if is_cost else None, terminal_rewards=None if is_cost else terminal,
+            num_states=model.num_states, horizon=horizon,
+            discount=1.0 if options.discount is None else options.discount, start=start, state_labels=names,
+            action_labels=action_names, name=path.name, notes=notes,
+        )  # fmt: skip
+    except ModelError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _structure(model: ExplicitModel, path: Path, options: StormOptions) -> str | None:
+    """Name of the reward structure to use, or None."""
+    name, structures = options.reward, model.rewards
+    if name is None and not options.has_costs:
+        if len(structures) > 1:
+            raise OptionError(f"{path}: it has several reward structures; say reward= one of {_list(structures)}")
+        name = next(iter(structures), None)
+    if name is not None and name not in structures:
+        raise OptionError(f"{path}: it has no reward structure {name!r}; it has {_list(structures)}")
+    return name
+
+
+def _add_goal(
+    model: ExplicitModel,
+    path: Path,
+    options: StormOptions,
+    start: int,
+    values: Floats,
+    done: Bools,
+    used: str | None,
+    notes: list[str],
+) -> Floats | None:
+    """End episodes at the goal, add what reaching it costs, and return what missing it costs."""
+    label = str(options.goal).strip().strip('"')
+    goal = _carries(model, path, label, "goal= takes one here") if model.goal is None else model.goal
+    if goal[start]:
+        raise OptionError(
+            f"{path}: the start state is a goal state already (goal={options.goal!r}); say another start="
+        )
+    goal_cost, miss_cost = options.goal_cost, options.miss_cost
+    if used is None and not options.has_costs:
+        goal_cost, miss_cost = (None, 1.0) if options.sense == "cost" else (1.0, None)
+        what = "missing the goal within the horizon costs 1" if options.sense == "cost" else "reaching the goal earns 1"
+        notes.append(f"{what}: at beta = 0 the value is a probability; say goal_cost=, miss_cost= or reward=")
+    if not goal.any():
+        notes.append(f"the goal {options.goal!r} holds in none of the {model.num_states} states")
+    reached = goal[model.targets]
+    done |= reached
+    values[reached] += goal_cost or 0.0
+    return np.where(goal, 0.0, miss_cost) if miss_cost else None
+
+
+def _start(model: ExplicitModel, names: tuple[str, ...], given: int | str | None, path: Path) -> int:
+    """Return the start state: the model's own, or the one that the user names."""
+    if given is None:
+        if model.initial.size != 1:
+            shown = ", ".join(map(str, model.initial[:5].tolist())) or "none"
+            raise FormatError(f"{path}: it has {model.initial.size} initial states ({shown}); say start=")
+        return int(model.initial[0])
+    text = str(given)
+    if text in names:
+        return names.index(text)
+    if text in model.labels:
+        carriers = np.flatnonzero(model.labels[text])
+        if carriers.size == 1:
+            return int(carriers[0])
+        raise OptionError(f"{path}: start={text!r} is a label of {carriers.size} states; expected one")
+    if text.isascii() and text.isdigit() and len(text) < 18 and int(text) < model.num_states:
+        return int(text)
+    raise OptionError(f"{path}: start={text!r} is neither a state (0..{model.num_states - 1}, or its name) nor a label")
+
+
+def _carries(model: ExplicitModel, path: Path, label: str, hint: str = "") -> Bools:
+    """Which states carry a label."""
+    if label not in model.labels:
+        tail = f" ({hint})" if hint else ""
+        raise OptionError(f"{path}: no state label {label!r}; labels are {_list(model.labels)}{tail}")
+    return model.labels[label]
+
+
+def _list(names: Any) -> str:
+    return ", ".join(map(repr, sorted(names))) or "none"

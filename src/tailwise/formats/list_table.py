@@ -22,10 +22,9 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.domains_info import Info, find_info
 from tailwise.formats.list_columns import Bools, Columns, Floats, Header, Ints, Raw, check_columns
 from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
-from tailwise.formats.metadata import Metadata
+from tailwise.formats.metadata import Info, Metadata, find_info
 from tailwise.models import TabularMDP
 from tailwise.models.tabular_build import find_start
 

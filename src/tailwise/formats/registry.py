@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailwise._registry import import_modules
+from tailwise._lazy import import_modules
 from tailwise.errors import OptionError
 from tailwise.models import Simulator, TabularMDP
 

@@ -22,8 +22,8 @@ import numpy as np
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats import storm_calls
 from tailwise.formats.explicit_model import ExplicitModel
-from tailwise.formats.prism_text import division, tidy_program, undeclared_name
 from tailwise.formats.storm_options import StormOptions
+from tailwise.formats.storm_texts import division, tidy_program, undeclared_name
 from tailwise.formats.umb_archive import read_umb
 
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)

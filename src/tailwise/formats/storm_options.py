@@ -1,4 +1,4 @@
-"""What the user asks of a probabilistic model file, checked."""
+"""What the user may ask of an explicit model: of files of PRISM and Storm, and of what Storm builds."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from tailwise.models.accrued import AccruedView, ExponentialUtility
     from tailwise.models.check import check_model
     from tailwise.models.check_simulator import check_simulator
+    from tailwise.models.check_table import Report, Violation
     from tailwise.models.compiled import CompiledSimulator
     from tailwise.models.contract import Model, Outcome
-    from tailwise.models.discretized import Discretized
+    from tailwise.models.gymnasium.actions import Discretized
     from tailwise.models.gymnasium.simulator import EnvironmentState, GymnasiumSimulator
-    from tailwise.models.report import Report, Violation
     from tailwise.models.simulator import Simulator
     from tailwise.models.tabular import TabularMDP
     from tailwise.models.tabulate import tabulate

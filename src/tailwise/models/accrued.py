@@ -26,6 +26,8 @@ import numpy as np
 
 from tailwise._validate import choice, real
 from tailwise.errors import OptionError, SimulatorError, StateError
+from tailwise.models.check import check_model, require_model
+from tailwise.models.check_table import Report
 from tailwise.models.contract import LARGEST_COST, Action, Sense, State
 from tailwise.models.simulator import (
     Simulator,
@@ -180,6 +182,14 @@ class AccruedView:
         self.patience = getattr(model, "patience", Simulator.patience)
         self.powers = float(model.discount) ** np.arange(self.horizon + 1, dtype=np.float64)
         self._end = own_method(model, "terminal_cost")
+
+    def check(self) -> Report:
+        """Report everything that is wrong with the model (see :func:`tailwise.check_model`)."""
+        return check_model(self.model)
+
+    def require_sound(self) -> None:
+        """Raise ``ModelError`` for what can be seen to be wrong with the model without running it."""
+        require_model(self.model)
 
     def actions(self, state: tuple[State, float]) -> int | Sequence[Action]:
         """Return the actions that the model allows in a (state, accrued) pair."""

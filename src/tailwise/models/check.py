@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailwise.errors import ModelError
-from tailwise.models.accrued import AccruedView
-from tailwise.models.report import Report
+from tailwise.models.check_table import Report
 from tailwise.models.simulator import validate_simulator
 
 
@@ -43,8 +42,6 @@ def check_model(model: Any) -> Report:
     table: 1 violation
       error    state 0, action 0: probabilities sum to 0.9; they must sum to 1
     """
-    if isinstance(model, AccruedView):
-        model = model.model
     if hasattr(model, "require_sound"):
         return model.check()  # type: ignore[no-any-return]
     if not hasattr(model, "step") and not hasattr(model, "actions"):
@@ -59,8 +56,6 @@ def require_model(model: Any) -> None:
 
     A table is looked through, once in its life; of a simulator the methods, their arguments and the attributes.
     """
-    if isinstance(model, AccruedView):
-        model = model.model
     own = getattr(model, "require_sound", None)
     if own is not None:
         own()

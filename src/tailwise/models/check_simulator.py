@@ -15,8 +15,8 @@ import numpy as np
 
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
+from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import SUM_TOLERANCE, Action
-from tailwise.models.report import Report, Violation
 from tailwise.models.simulator import (
     MAX_ACTIONS,
     contract_faults,

@@ -10,14 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailwise._shown import Shown
+from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
-from tailwise.models.check_table import check_table
+from tailwise.models.check_table import Report, check_table
 from tailwise.models.contract import Outcome, check_discount, check_horizon
-from tailwise.models.report import Report
-from tailwise.models.table import ARRAYS, Ints, Table
-from tailwise.models.table_data import TableData
+from tailwise.models.table import ARRAYS, Ints, Table, TableData
 from tailwise.models.tabular_build import Frame, count_actions
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from tailwise._registry import nearest
+from tailwise._lazy import nearest
 from tailwise.bonuses import Bonus
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import lists_outcomes

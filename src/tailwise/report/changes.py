@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from tailwise._text import number
+from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.exact import policy_intervals
 from tailwise.models import TabularMDP

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailwise.evaluation import Frontier
-from tailwise.report.document import Chart
-from tailwise.report.page import label
+from tailwise.report.document import Chart, label
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.search.plan import Trajectory
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._text import number
+from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
-from tailwise.report.document import Chart
-from tailwise.report.page import label
+from tailwise.report.document import Chart, label
 from tailwise.report.trees import VIRIDIS
 from tailwise.risk.distribution import Floats
 

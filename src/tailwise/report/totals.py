@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tailwise._text import number, span
+from tailwise._results import number, span
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.evaluation import Summary as Evaluation
 from tailwise.report import charts

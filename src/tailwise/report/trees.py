@@ -16,8 +16,7 @@ import numpy as np
 
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
-from tailwise.report.document import Chart
-from tailwise.report.page import label
+from tailwise.report.document import Chart, label
 from tailwise.risk.distribution import Floats
 from tailwise.search import NodeView
 

@@ -1,15 +1,26 @@
-"""Numbers and names in words: what all reports share."""
+"""Numbers and names in words, which all reports share, and what a notebook shows of a result.
+
+That is a line and a small table of HTML, escaped, without scripts.
+"""
 
 from __future__ import annotations
 
+import html
 import importlib.metadata
 import platform
 from collections.abc import Iterable
+from functools import singledispatch
 from typing import Any
 
-from tailwise._text import number
-from tailwise.report.document import Heading, Paragraph, Table, literal
+import numpy as np
+
+from tailwise._results import number, span
+from tailwise.evaluation import Comparison, Frontier, Returns
+from tailwise.exact import Policy
+from tailwise.models import Report, TabularMDP
+from tailwise.report.document import Heading, Paragraph, Table, html_table, literal
 from tailwise.risk.distribution import Measures
+from tailwise.search.plan import Plan
 
 LEVEL = 0.95
 
@@ -71,3 +82,92 @@ def _version() -> str:
     from tailwise import __version__
 
     return __version__
+
+
+_MOST_ROWS = 20
+
+
+@singledispatch
+def html_of(result: Any) -> str:
+    """Return a result as HTML: its text, unless its kind has a table."""
+    return f"<pre>{html.escape(str(result))}</pre>"
+
+
+@html_of.register
+def _(plan: Plan) -> str:
+    columns, order = plan.columns, [plan.rows.index(row) for row in plan.ranked]
+    rows = [tuple(literal(cells[k]) for cells in columns.values()) for k in order]
+    return _shown(plan.headline, tuple(columns), rows, plan.work, *plan.notes)
+
+
+@html_of.register
+def _(policy: Policy) -> str:
+    plan = policy.plan(distributions=False)
+    rows: list[tuple[str, ...]] = [
+        (literal(row.label), number(row.erm, 8), "yes" if row.action in plan.optimal_actions else "")
+        for row in plan.rows
+    ]
+    line = f"Optimum of {policy.mdp.name}: {policy.objective.words}, from {plan.state_name}"
+    return _shown(line, ("action", f"{plan.measure} ({plan.sense}s)", "optimal"), rows)
+
+
+@html_of.register
+def _(returns: Returns) -> str:
+    measures = {
+        "mean": returns.mean, "std": returns.std, "median": returns.quantile(0.5), "VaR 95%": returns.var(0.95),
+        "CVaR 95%": returns.cvar(0.95), "min": returns.minimum, "max": returns.maximum,
+    }  # fmt: skip
+    line = f"{returns.label or 'totals'}: {returns.episodes:,} episodes, {returns.sense}s"
+    return _shown(line, tuple(measures), [tuple(map(number, measures.values()))], *returns.notes, text_columns=0)
+
+
+@html_of.register
+def _(found: Comparison) -> str:
+    clear = "clear" if found.is_clear else "not clear"
+    cells = (
+        number(found.difference),
+        span(*found.interval),
+        clear,
+        *map(str, (found.better, found.equal, found.worse)),
+    )
+    columns = ("difference", f"{100 * found.confidence:g} % interval", "", "better", "equal", "worse")
+    return _shown(f"{found.first} minus {found.second}: {found.measure}", columns, [cells], text_columns=0)
+
+
+@html_of.register
+def _(found: Frontier) -> str:
+    columns, (line, *notes) = found.columns, found.in_words
+    rows = [tuple(map(literal, cells)) for cells in zip(*columns.values(), strict=True)]
+    return _shown(line, tuple(columns), rows, f"Numbers are {found.sense}s.", *notes)
+
+
+@html_of.register
+def _(mdp: TabularMDP) -> str:
+    size = (
+        f"{mdp.num_states:,}",
+        f"{mdp.num_actions:,}",
+        f"{mdp.num_outcomes:,}",
+        str(mdp.horizon),
+        f"{mdp.discount:g}",
+    )
+    widths = np.diff(mdp.action_offsets)
+    start = f"starts at {mdp.state_name(mdp.start)}; {mdp.sense}s; {widths.min()} to {widths.max()} actions a state"
+    columns = ("states", "actions", "outcomes", "horizon", "discount")
+    return _shown(f"Table {mdp.name}", columns, [size], start, *mdp.notes, text_columns=0)
+
+
+@html_of.register
+def _(report: Report) -> str:
+    every = [("error", item) for item in report.violations] + [("warning", item) for item in report.warnings]
+    rows = [(kind, *map(literal, (item.where, item.problem, item.fix))) for kind, item in every]
+    verdict = "ok" if report.ok else f"{len(report.violations)} to fix"
+    return _shown(f"{report.name}: {verdict}", ("", "where", "what", "how to fix it"), rows, text_columns=4)
+
+
+def _shown(line: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *notes: str, text_columns: int = 1) -> str:
+    parts = [f"<p><b>{html.escape(line)}</b></p>"]
+    if rows:
+        parts.append(html_table(Table(columns, tuple(rows[:_MOST_ROWS]), text_columns)))
+    more = [f"{len(rows) - _MOST_ROWS:,} more rows"] if len(rows) > _MOST_ROWS else []
+    parts += [f"<p>{html.escape(note)}</p>" for note in (*more, *notes)]
+    return f"<div>{''.join(parts)}</div>"

@@ -16,9 +16,8 @@ import numpy as np
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise.bandits.algorithms import ErmUcb, make_algorithm
-from tailwise.bandits.arms import Arm, Bandit
+from tailwise.bandits.arms import BANDITS, Arm, Bandit, make_bandit
 from tailwise.bandits.distributions import bernoulli, beta_distribution
-from tailwise.bandits.examples import BANDITS, make_bandit
 from tailwise.bandits.run import ESTIMATORS, BanditRun
 from tailwise.bandits.simulate import simulate
 from tailwise.bandits.theorem_constants import bandit_constants

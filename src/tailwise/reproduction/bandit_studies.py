@@ -24,12 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailwise._plain import JsonObject, Result
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
+from tailwise._results import JsonObject, Result
 from tailwise._validate import integer
 from tailwise.bandits.algorithms import ErmUcb
-from tailwise.bandits.examples import make_bandit
+from tailwise.bandits.arms import make_bandit
 from tailwise.bandits.run import ESTIMATORS, BanditRun
 from tailwise.bandits.simulate import simulate
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailwise import domains
-from tailwise._plain import Result
+from tailwise._results import Result
 from tailwise._validate import choice, integer
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models import TabularMDP, tabulate

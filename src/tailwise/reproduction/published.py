@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tailwise._plain import Result
+from tailwise._results import Result
 
 ORACLE, ACC, ERM = "ERM-BI", "Acc-MCTS", "ERM-MCTS"
 DISTRIBUTIONAL = "Distributional"  # no entry of the paper's tables

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._plain import JsonObject, Result, plain
+from tailwise._results import JsonObject, Result, plain
 from tailwise.evaluation import Returns, sampling_interval
 from tailwise.exact import backward_induction, return_distribution
 from tailwise.reproduction.conditional_returns import ConditionalReturns

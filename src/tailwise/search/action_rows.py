@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import inlined
-from tailwise._plain import Result, plain
+from tailwise._results import Result, plain
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import oce_utility, weighted_erm

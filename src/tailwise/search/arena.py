@@ -26,8 +26,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import apart
 from tailwise._jit import inlined, kernel
-from tailwise._padding import apart
 
 UNIT_BYTES = 16
 LEFT, RIGHT, NUM_ACTIONS = 1, 2, 3  # header, after the state at 0

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import apart
 from tailwise._jit import borrowed, inlined
-from tailwise._padding import apart
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, end_cost, take_step
 from tailwise.bonuses import bonus_of, growth_of, observe
 from tailwise.search.action_rows import HIGH, LOW, note_total

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, read_record, write_record
-from tailwise._plain import plain
-from tailwise._shown import report_layer
+from tailwise._results import plain, report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
 from tailwise.risk.distribution import ReturnDistribution

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._shown import Shown
-from tailwise._text import MISSING, listed, number, share, span
+from tailwise._results import MISSING, Shown, listed, number, share, span
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
 from tailwise.risk.objectives import Objective

@@ -1,18 +1,209 @@
-"""JSON, YAML and TOML documents, and course-style text."""
+"""Models as documents: nested objects of JSON, YAML or TOML, bare ``P[s][a]`` tables, and course-style text files.
+
+Every form becomes named columns, which go the way of all transition lists, and what a list cannot say (discount, start,
+horizon). Forms: columns; records, one an outcome; ``transitions`` as either, as rows ``[s, a, s', p, r]``, or nested as
+``{s: {a: {s': p}}}`` with ``rewards`` ``{s: r}``, ``{s: {a: r}}`` or ``{s: {a: {s': r}}}``; and ``P[s][a] = [(p, s', r,
+done)]``, as in Gymnasium.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tailwise.errors import FormatError, OptionError, require
-from tailwise.formats.documents import read_course_text, read_document
+from tailwise.formats.kinds.frames import is_frame, read_frame
+from tailwise.formats.list_columns import number_of
 from tailwise.formats.list_options import ListOptions
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
+
+Rows = list[tuple[Any, ...]]  # state, action, next state, probability, reward, and perhaps done
+
+_SETTINGS = {
+    "discount": ("discount", "gamma", "discount_factor"),
+    "start": ("start", "initial", "initial_state", "start_state", "init", "initstate"),
+    "horizon": ("horizon", "steps", "num_steps"),
+    "sense": ("sense", "values"),
+}
+_TABLES = ("transitions", "transition", "T", "P", "table", "dynamics", "outcomes")
+_VALUES = {"rewards": "reward", "reward": "reward", "R": "reward", "costs": "cost", "cost": "cost"}
+_ENDS = ("terminals", "terminal_states", "terminal", "end", "end_states")
+_NAMES = ("states", "actions", "S", "A", "name", "comment", "description", "nS", "nA", "num_states", "num_actions")
+
+
+def is_nested(value: Any) -> bool:
+    """Whether ``value`` looks like ``P[s][a] = [(p, s', r, done)]``."""
+    rows = _first(_first(value))
+    return _is_list(rows) and _is_list(_first(rows)) and len(_first(rows)) in (3, 4)
+
+
+def read_document(document: Any, options: ListOptions, source: str, **more: Any) -> TabularMDP:
+    """Build the table that a document describes; options that the user gave win over what it says."""
+    settings: dict[str, Any] = {}
+    value, sense, ends = None, "reward", set()
+    table = document
+    if isinstance(document, Mapping) and any(key in document for key in _TABLES):
+        table = next(document[key] for key in _TABLES if key in document)
+        settings = {name: document[word] for name, words in _SETTINGS.items() for word in words if word in document}
+        key = next((key for key in _VALUES if key in document), None)
+        value, sense = (None, "reward") if key is None else (document[key], _VALUES[key])
+        ends = {str(end) for word in _ENDS for end in _listed(document.get(word))}
+        known = {*_TABLES, *_VALUES, *_ENDS, *_NAMES, *(word for words in _SETTINGS.values() for word in words)}
+        unknown = [key for key in document if key not in known]
+        if unknown:
+            raise FormatError(
+                f"{source}: unknown key {str(unknown[0])[:40]!r}; known keys are {', '.join(sorted(known))}"
+            )
+    sense = str(settings.pop("sense", sense))
+    if _is_list(table) and table and all(isinstance(row, Mapping) for row in table):
+        lacking = next((k for k, row in enumerate(table) if list(row) != list(table[0])), None)
+        if lacking is not None:
+            raise FormatError(f"{source}, record {lacking + 1}: its keys are not those of the first record")
+        table = {key: [row[key] for row in table] for key in table[0]}
+    if not (isinstance(table, Mapping) and table and all(_is_list(column) for column in table.values())) or is_nested(
+        table
+    ):
+        table = _columns(list(_rows(table, value, source)), sense, ends, source)
+    return read_frame(table, with_settings(options, settings), source=source, **more)
+
+
+def with_settings(options: ListOptions, settings: Mapping[str, Any]) -> ListOptions:
+    """Options with what the source itself says, where the user says nothing; discount 0 is one step."""
+    found = {name: value for name, value in settings.items() if getattr(options, name) is None}
+    if "start" in found and not isinstance(found["start"], int):
+        found["start"] = str(found["start"])
+    if found.get("discount") == 0:
+        found |= {"discount": 1.0, "horizon": 1}
+    fields = {name: getattr(options, name) for name in ListOptions.__annotations__}
+    return ListOptions(**fields | found)
+
+
+def _columns(rows: Rows, sense: str, ends: set[str], source: str) -> dict[str, list[Any]]:
+    if not rows:
+        raise FormatError(f"{source}: no transitions follow; expected at least one")
+    width = len(rows[0])
+    if width not in (5, 6) or any(len(row) != width for row in rows):
+        raise FormatError(f"{source}: each transition must have state, action, next state, probability and {sense}")
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    names = ("idstatefrom", "idaction", "idstateto", "probability", sense, "done")
+    table = dict(zip(names, columns, strict=False))
+    if ends:
+        kept = [k for k, state in enumerate(table["idstatefrom"]) if str(state) not in ends]
+        table = {name: [column[k] for k in kept] for name, column in table.items()}
+        table["done"] = [str(state) in ends for state in table["idstateto"]]
+    return table
+
+
+def _rows(table: Any, values: Any, source: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the outcomes of a nested table, or of rows ``[s, a, s', p, r]``."""
+    cell = _first(_first(table))
+    if _is_list(table) and _is_list(_first(table)) and not _is_list(cell) and not isinstance(cell, Mapping):
+        odd = next((row for row in table if not _is_list(row)), None)
+        if odd is not None:
+            raise FormatError(f"{source}: {odd!r:.60} is no transition; expected a row [s, a, s', p, r]")
+        yield from (tuple(row) for row in table)
+        return
+    for state, actions in _items(table, source):
+        for action, outcomes in _items(actions, source):
+            if isinstance(outcomes, Mapping):  # s': p, or s': (p, r)
+                for target, chance in outcomes.items():
+                    if _is_list(chance):
+                        yield state, action, target, *chance
+                    else:
+                        yield state, action, target, chance, _value(values, state, action, target)
+                continue
+            if not _is_list(outcomes) or not all(_is_list(outcome) for outcome in outcomes):
+                raise FormatError(
+                    f"{source}: state {state!r}, action {action!r}: expected outcomes, not {outcomes!r:.60}"
+                )
+            for outcome in outcomes:
+                if len(outcome) == 2:  # s', p
+                    yield state, action, *outcome, _value(values, state, action, outcome[0])
+                elif len(outcome) in (3, 4):  # p, s', r, done
+                    yield state, action, outcome[1], outcome[0], *outcome[2:]
+                else:
+                    raise FormatError(f"{source}: state {state!r}, action {action!r}: {outcome!r:.60} is no outcome")
+
+
+def _value(values: Any, *keys: Any) -> Any:
+    """Look up a reward by state, then action, then next state, as far as there are levels."""
+    for key in keys:
+        if isinstance(values, Mapping):
+            values = values.get(key, values.get(str(key), 0.0))
+        elif _is_list(values) and isinstance(key, int) and key < len(values):
+            values = values[key]
+    return 0.0 if values is None else values
+
+
+def _items(level: Any, source: str) -> list[tuple[Any, Any]]:
+    if isinstance(level, Mapping):
+        return list(level.items())
+    if _is_list(level):
+        return list(enumerate(level))
+    raise FormatError(f"{source}: expected states, then actions, then outcomes; found {level!r:.60}")
+
+
+def _first(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return next(iter(value.values()), None)
+    return value[0] if _is_list(value) and len(value) else None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if _is_list(value) else [value]
+
+
+def is_list(value: Any) -> bool:
+    """Whether ``value`` is a transition list in named columns, and no document around one."""
+    return is_frame(value) and not (
+        isinstance(value, Mapping) and (is_nested(value) or any(k in value for k in _TABLES))
+    )
+
+
+def is_frame_or_nested(value: Any) -> bool:
+    """Whether ``value`` has named columns, is a list of records, or a nested table."""
+    is_records = isinstance(value, list) and isinstance(_first(value), Mapping)
+    return is_records or is_nested(value) or is_frame(value)
+
+
+def read_course_text(text: str, options: ListOptions, source: str, **more: Any) -> TabularMDP:
+    """Read lines such as ``numStates N``, ``start s``, ``end s ...``, ``discount g`` and ``transition s a s' r p``."""
+    settings: dict[str, Any] = {}
+    ends: set[str] = set()
+    rows: Rows = []
+    lines: list[int] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        word, *fields = re.split(r"[\s,]+", line.partition("#")[0].strip())
+        word = word.lower()
+        numbers = [number_of(field) for field in fields]
+        if word == "transition":
+            if len(fields) != 5 or None in numbers[3:]:
+                raise FormatError(
+                    f"{source}, line {number}: expected 'transition s a s2 r p', not {line.strip()[:60]!r}"
+                )
+            rows.append((fields[0], fields[1], fields[2], numbers[4], numbers[3]))
+            lines.append(number)
+        elif word in ("discount", "gamma", "start") and len(fields) == 1:
+            settings["start" if word == "start" else "discount"] = fields[0] if word == "start" else numbers[0]
+        elif word == "end":
+            ends = set(fields) - {"-1"}
+        elif word and word not in ("numstates", "numactions", "mdptype", "states", "actions"):
+            raise FormatError(f"{source}, line {number}: {word[:40]!r} is no word of this format")
+    kept = [lines[k] for k, row in enumerate(rows) if row[0] not in ends]
+    table = _columns(rows, "reward", ends, f"{source}, line 1")
+    place = {"place": lambda entry: f"{source}, line {kept[entry]}"}
+    table = {name: [str(cell) for cell in column] for name, column in table.items()}
+    return read_frame(table, with_settings(options, settings), source=source, **place, **more)
+
 
 _LARGEST = 1_000_000_000
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
-from tailwise.formats.array_files import table_of_arrays
+from tailwise.formats.kinds.arrays import table_of_arrays
 from tailwise.formats.metadata import metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP

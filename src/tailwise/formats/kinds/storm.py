@@ -1,4 +1,7 @@
-"""PRISM, JANI and DRN files, which Storm parses and builds."""
+"""The files of probabilistic model checkers: what the user may ask of them, and the way to each reader.
+
+PRISM, JANI and DRN files, which Storm parses and builds; explicit files of PRISM and Storm, and UMB archives.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,47 @@ from pathlib import Path
 from typing import Any
 
 from tailwise._progress import activity
+from tailwise.errors import OptionError
 from tailwise.formats.registry import register_format
 from tailwise.formats.storm_options import StormOptions
 from tailwise.models import TabularMDP
+
+
+def read_tra(path: Path, **options: Any) -> TabularMDP:
+    """Explicit files: transitions, and labels and rewards beside them."""
+    from tailwise.formats.explicit_files import read_explicit
+    from tailwise.formats.explicit_model import table_of_model
+
+    asked = StormOptions(**options)
+    return table_of_model(read_explicit(path, asked), path, asked)
+
+
+def read_umb_file(path: Path, **options: Any) -> TabularMDP:
+    """UMB archive, of Storm or PRISM; options as for explicit files."""
+    from tailwise.formats.explicit_model import table_of_model
+    from tailwise.formats.umb_archive import read_umb
+
+    asked = StormOptions(**options)
+    if asked.constants:
+        raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
+    return table_of_model(read_umb(path), path, asked)
+
+
+register_format(
+    "tra", read_tra, extensions=(".tra", ".pexp", ".tra.gz", ".pexp.gz", ".tra.xz", ".pexp.xz"), options=StormOptions
+)
+register_format("umb", read_umb_file, extensions=(".umb",), options=StormOptions)
+
 
 _CASSANDRAS = ("horizon", "discount", "start", "observe")  # options of its files
 
 
 def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
     """Model that Storm builds (extra ``prism``)."""
-    from tailwise.formats.jani_rewards import rewards_to_ask_about
+    from tailwise.formats.explicit_model import table_of_model
     from tailwise.formats.kinds.cassandra import read_cassandra
-    from tailwise.formats.model_table import table_of_model
-    from tailwise.formats.prism_text import is_cassandra
     from tailwise.formats.storm_build import build
+    from tailwise.formats.storm_texts import is_cassandra, rewards_to_ask_about
 
     asked = StormOptions(**options)
     if kind == "prism" and is_cassandra(path):

@@ -14,9 +14,9 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
+from tailwise.models.check_table import Violation
 from tailwise.models.contract import Action, Sense, check_discount, check_horizon
-from tailwise.models.discretized import Discretized
-from tailwise.models.gymnasium.actions import FiniteActions
+from tailwise.models.gymnasium.actions import Discretized, FiniteActions
 from tailwise.models.gymnasium.choose_snapshot import choose_snapshot, find_change
 from tailwise.models.gymnasium.copying import duplicate, freeze
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
@@ -32,7 +32,6 @@ from tailwise.models.gymnasium.private_env import (
 from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save
 from tailwise.models.gymnasium.table import KNOWN_LABELS
 from tailwise.models.gymnasium.verify_snapshot import SpotCheck, verify_snapshot
-from tailwise.models.report import Violation
 from tailwise.models.simulator import Simulator, short
 
 DEFAULT_HORIZON = 100

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._jit import ChosenByKind, borrowed, inlined
 from tailwise.bindings.kernel_model import DONE, GO_ON, end_cost, take_step
 from tailwise.bindings.table import draw_outcome as draw_of_table
-from tailwise.models.table_data import TableData
+from tailwise.models.table import TableData
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.learned.counts import LEAST, Nodes, find_node
 

@@ -20,7 +20,7 @@ from tailwise.bindings import BudgetSpentError, kernel_model
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView
 from tailwise.models.simulator import own_method
-from tailwise.models.table_data import TableData
+from tailwise.models.table import TableData
 from tailwise.search.action_rows import Findings, make_rows
 from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch

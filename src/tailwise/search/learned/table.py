@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._csr import Ints, ranges
+from tailwise._arrays import Ints, ranges
 from tailwise.bindings import ModelInterface
 from tailwise.models import TabularMDP
 from tailwise.search.learned.counts import OUTCOMES, PAIRS, Nodes, TransitionCounts, find_node

@@ -12,6 +12,7 @@ import numpy as np
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_options import DEFAULT_HORIZON, check_common
+from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
 
 _ORDERS = ("SSA", "ASS", "SAS")
@@ -95,3 +96,25 @@ def _order(chances: Any, path: Path) -> str:
             f"{path}: shape {chances.shape}: {what}; say order=SSA, ASS or SAS"
         )
     return found[0]
+
+
+def read_matlab(
+    path: Path,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+    order: str | None = None,
+) -> TabularMDP:
+    """Arrays P and R of a MATLAB file, as the MDP toolbox has them."""
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(path)
+    except Exception as error:  # scipy raises many types
+        raise FormatError(f"{path}: not a readable MATLAB file: {str(error)[:200]}") from None
+    arrays = {name: value for name, value in content.items() if not name.startswith("__")}
+    return table_of_arrays(arrays, path, horizon=horizon, discount=discount, start=start, order=order)
+
+
+register_format("matlab", read_matlab, extensions=(".mat",))

@@ -1,8 +1,4 @@
-"""Small arrays that one thread writes to, away from those of others.
-
-Two threads that write to one cache line, though to different arrays in it, wait for each other at every write. NumPy
-packs small arrays closely; these have a line of their own on either side.
-"""
+"""Plain arrays: many ranges of whole numbers as one list, and small arrays that threads write to, apart from others."""
 
 from __future__ import annotations
 
@@ -10,6 +6,17 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+    """For ranges ``starts[i]..ends[i]`` return where each begins in the list of all, and (i, element) of each."""
+    lengths = ends - starts
+    begins = np.cumsum(lengths) - lengths
+    owners = np.repeat(np.arange(lengths.size), lengths)
+    return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
+
 
 Item = TypeVar("Item", bound=np.generic)
 _GUARD = 8  # items of 8 bytes: a line

@@ -1,10 +1,16 @@
-"""Results as plain values: what JSON can say."""
+"""How results say themselves: as plain values (JSON), in numbers and names as people read them, and in notebooks.
+
+The layer ``report`` stands above results, and so is found by name at first use.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
+from collections.abc import Iterable
 from enum import Enum
+from types import ModuleType
 from typing import Any, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -54,3 +60,53 @@ class Result:
 def _fields(value: Any) -> JsonObject:
     names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
     return {name: plain(getattr(value, name)) for name in names}
+
+
+def report_layer(module: str) -> ModuleType:
+    """Return a module of ``tailwise.report``, for what stands below it."""
+    return importlib.import_module(f"tailwise.report.{module}")
+
+
+class Shown:
+    """A result that a notebook shows as a small table of HTML, without scripts."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(report_layer("words").html_of(self))
+
+
+MISSING = "-"
+
+
+def number(value: float | None, digits: int = 6) -> str:
+    """Return a number, or a dash where there is none."""
+    if value is None or math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.{digits}g}" if value else "0"
+
+
+def span(low: float | None, high: float | None, digits: int = 5, *, point: bool = True) -> str:
+    """Return an interval, or a dash where an end is missing.
+
+    Of samples that do not differ it is a single point, which says nothing: ``point`` is whether it may be one.
+    """
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return MISSING
+    if low == high and not point:
+        return "no spread"
+    ends = number(low, digits), number(high, digits)
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def share(value: float | None) -> str:
+    """Return a probability in percent."""
+    return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.3g} %"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names with commas and an "and"."""
+    every = list(names)
+    return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)

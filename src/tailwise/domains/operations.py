@@ -1,0 +1,180 @@
+"""Operations: storage, stock and machines.
+
+Battery storage against price spikes.
+
+Source: the energy-storage problem of Powell and Meisel, "Tutorial on stochastic optimization in energy,
+part II: an energy storage illustration", IEEE Transactions on Power Systems 31(2), 2016: a
+battery between a grid with mean-reverting prices that jump and a load that must be served. The numbers are our own.
+
+Inventory with rare supply disruptions.
+
+Source: a periodic-review inventory whose supplier alternates between up and down as a Markov chain (Parlar and Berkin,
+"Future supply uncertainty in EOQ models", 1991; Tomlin, "On the value of mitigation and contingency
+strategies", Management Science 52(5), 2006), with lost sales. The numbers are our own.
+
+Machine maintenance.
+
+Source: the replacement problem of a deteriorating machine (Derman, "On optimal replacement rules when changes of
+state are Markovian", 1963; Howard, "Dynamic Programming and Markov Processes", 1960), with a repair
+between doing nothing and replacing. The numbers are our own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tailwise.domains.noise import from_noise, poisson_law
+from tailwise.domains.registry import register
+from tailwise.models import CompiledSimulator
+
+LEVELS = 5  # ordinary price levels; level 5 is the spike
+_STAY = 0.5
+
+
+@register("battery", "simulator")
+def battery(
+    horizon: int = 24,
+    discount: float = 1.0,
+    capacity: int = 6,
+    load: int = 1,
+    spike: float = 0.02,
+    spike_price: float = 30.0,
+    calm: float = 0.4,
+    loss: float = 0.1,
+) -> CompiledSimulator:
+    """Charge a battery while power is cheap, or keep it full against a rare price spike.
+
+    State (charge, level): 0 to ``capacity`` units stored; price level 0 to 4 (1 to 5 a unit) or 5, the spike
+    (``spike_price`` a unit). Each step ``load`` units must be served. ``discharge`` takes up to two units from the
+    battery, for the load and for sale; ``idle`` buys the load; ``charge`` buys up to two units more, of
+    which a fraction ``loss`` is paid for in vain. The cost is what is bought (negative: sold) at the price. Prices
+    drift to the middle; a spike comes with probability ``spike`` and ends with probability ``calm``.
+    """
+    laws = []
+    for level in range(LEVELS):  # noise: 0 down, 1 stay, 2 up, 3 spike
+        up = (1 - _STAY) * (LEVELS - 1 - level) / (LEVELS - 1)
+        down = (1 - _STAY) * level / (LEVELS - 1)
+        laws.append([(1 - spike) * down, (1 - spike) * _STAY, (1 - spike) * up, spike])
+    laws.append([calm, 1 - calm, 0.0, 0.0])  # in a spike: over, or not
+
+    def row_of(state: tuple[int, int]) -> int:
+        return state[1]
+
+    def move(state: tuple[int, int], action: int, noise: int) -> tuple[tuple[int, int], float, bool]:
+        charge, level = state
+        price = spike_price if level == LEVELS else level + 1.0
+        flow = min(2, capacity - charge) if action == 2 else (-min(2, charge) if action == 0 else 0)
+        bought = load + flow + (loss * flow if flow > 0 else 0.0)
+        if level == LEVELS:
+            following = LEVELS // 2 if noise == 0 else LEVELS
+        else:
+            following = LEVELS if noise == 3 else level + noise - 1
+        return (charge + flow, following), price * bought, False
+
+    step, outcomes = from_noise(laws, row_of, move)
+    return CompiledSimulator(
+        step, start=(min(2, capacity), LEVELS // 2), horizon=horizon, discount=discount, actions=3,
+        outcomes=outcomes, action_labels=("discharge", "idle", "charge"), name="battery",
+    )  # fmt: skip
+
+
+_DEMANDS = 9  # demand is 0..8
+
+
+@register("inventory", "simulator")
+def inventory(
+    horizon: int = 20,
+    discount: float = 0.98,
+    capacity: int = 12,
+    demand: float = 2.5,
+    disruption: float = 0.03,
+    recovery: float = 0.25,
+    unit_cost: float = 1.0,
+    holding: float = 0.2,
+    shortage: float = 8.0,
+) -> CompiledSimulator:
+    """Order stock from a supplier that rarely fails, and then stays down for weeks.
+
+    State (stock, down): 0 to ``capacity`` units, and whether the supplier is down. Action k orders k units (at most
+    what fits); they arrive at once, at ``unit_cost`` each, unless the supplier is down: then nothing
+    arrives and nothing is paid. Then the Poisson demand (mean ``demand``, cut at 8) takes its units; each unit
+    kept costs ``holding``, each unit of demand unmet ``shortage``. An up supplier goes down with probability
+    ``disruption`` a step, a down one recovers with probability ``recovery``. Mean-optimal policies hold
+    little; the fear of a long disruption is what makes stock worth its cost.
+    """
+    chances = np.array(poisson_law(demand, _DEMANDS - 1))
+    up_row = np.concatenate([(1 - disruption) * chances, disruption * chances])  # noise: next regime, demand
+    down_row = np.concatenate([recovery * chances, (1 - recovery) * chances])
+
+    def row_of(state: tuple[int, int]) -> int:
+        return state[1]
+
+    def move(state: tuple[int, int], action: int, noise: int) -> tuple[tuple[int, int], float, bool]:
+        stock, down = state
+        arrived = action * (1 - down)
+        wanted = noise % _DEMANDS
+        left = stock + arrived - wanted
+        unmet = max(-left, 0)
+        left = max(left, 0)
+        return (left, noise // _DEMANDS), unit_cost * arrived + holding * left + shortage * unmet, False
+
+    def actions(state: tuple[int, int]) -> int:
+        return capacity - state[0] + 1
+
+    step, outcomes = from_noise([up_row, down_row], row_of, move)
+    return CompiledSimulator(
+        step, start=(min(4, capacity), 0), horizon=horizon, discount=discount, actions=actions, outcomes=outcomes,
+        action_labels=tuple(f"order {k}" for k in range(capacity + 1)), name="inventory",
+    )  # fmt: skip
+
+
+RUN, REPAIR, REPLACE = 0, 1, 2
+
+
+@register("machine-maintenance", "simulator")
+def machine_maintenance(
+    horizon: int = 24,
+    discount: float = 0.99,
+    levels: int = 10,
+    wear: float = 0.5,
+    failure: float = 0.02,
+    breakdown: float = 40.0,
+    repair: float = 4.0,
+    replace: float = 10.0,
+) -> CompiledSimulator:
+    """Run a wearing machine, repair it, or replace it before it breaks down.
+
+    State: wear 0 (new) to ``levels`` (worn out), or ``levels`` + 1 (broken). ``run`` costs 0.3 per level of wear; the
+    machine then wears by one level with probability ``wear`` or breaks with probability ``failure`` times the
+    wear. ``repair`` costs its price and takes three levels off; ``replace`` costs its price
+    and gives a new machine. A broken machine must be replaced, at ``breakdown`` and ``replace``.
+    """
+    broken = levels + 1
+    laws = []
+    for level in range(levels + 2):
+        fails = min(1.0, failure * min(level, levels))
+        wears = (1.0 - fails) * wear
+        laws.append([1.0 - fails - wears, wears, fails])
+
+    def row_of(state: int) -> int:
+        return state
+
+    def move(state: int, action: int, noise: int) -> tuple[int, float, bool]:
+        if state == broken:
+            return 0, breakdown + replace, False
+        if action == REPLACE:
+            return 0, replace, False
+        if action == REPAIR:
+            return max(state - 3, 0), repair, False
+        if noise == 2:
+            return broken, 0.3 * state, False
+        return min(state + noise, levels), 0.3 * state, False
+
+    def actions(state: int) -> int:
+        return 1 if state == broken else 3
+
+    step, outcomes = from_noise(laws, row_of, move)
+    return CompiledSimulator(
+        step, start=0, horizon=horizon, discount=discount, actions=actions, outcomes=outcomes,
+        action_labels=("run", "repair", "replace"), name="machine-maintenance",
+    )  # fmt: skip

@@ -1,0 +1,169 @@
+"""Whatever has named columns, as a transition list.
+
+Data frames of pandas, polars and pyarrow, NumPy records, mappings; Arrow IPC and Parquet files, typed, with metadata in
+the schema; the first sheet of Excel workbooks, through openpyxl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import FormatError, require
+from tailwise.formats.list_columns import check_header, columns_of_table, digest_of
+from tailwise.formats.list_options import ListOptions
+from tailwise.formats.list_table import table_of_list
+from tailwise.formats.metadata import metadata_of, parse_metadata
+from tailwise.formats.registry import register_format
+from tailwise.models import TabularMDP
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def is_frame(value: Any) -> bool:
+    """Whether ``value`` has named columns."""
+    return _column_names(value) is not None
+
+
+def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP:
+    """Build a table from a data frame that holds a transition list."""
+    source = source or f"the {type(frame).__name__}"
+    names = _column_names(frame)
+    assert names is not None
+    header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
+    frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
+    raw = {name: _array(frame, names[position]) for name, position in header.used.items()}
+    sizes = {name: column.size for name, column in raw.items() if column.ndim == 1}
+    odd = next((name for name in raw if sizes.get(name) != sizes.get("idstatefrom")), None)
+    if odd is not None or not sizes:
+        raise FormatError(f"{source}, columns: {odd or 'idstatefrom'} is no column of the same length as the others")
+    more = {"place": lambda entry: f"{source}, row {entry + 1}", **more}
+    return table_of_list(raw, header, options, source=source, **more)
+
+
+def _column_names(frame: Any) -> list[Any] | None:
+    if isinstance(frame, Mapping):
+        return list(frame)
+    if hasattr(frame, "collect_schema"):  # a lazy frame of polars
+        return list(frame.collect_schema().names())
+    if isinstance(frame, np.ndarray):
+        return list(frame.dtype.names) if frame.dtype.names else None
+    names = getattr(frame, "column_names", None)  # pyarrow's ``columns`` are the columns themselves
+    names = getattr(frame, "columns", None) if names is None else names
+    if names is None or isinstance(names, str) or not hasattr(frame, "__getitem__"):
+        return None
+    try:
+        return list(names)
+    except TypeError:
+        return None
+
+
+def _array(frame: Any, name: Any) -> NDArray[Any]:
+    column = frame[name]
+    try:
+        array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    except (TypeError, ValueError, ImportError):  # kinds that a library cannot turn into an array whole
+        array = np.array(list(column), dtype=object)
+    if array.dtype.kind == "f" and getattr(column, "null_count", None):
+        missing = np.isnan(array)
+        array = array.astype(object)
+        array[missing] = None
+    return array
+
+
+_KEY = b"tailwise"
+
+
+def read_arrow(path: Path, **options: Any) -> TabularMDP:
+    """Transition list, Arrow IPC file or stream (extra ``arrow``).
+
+    The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the row that is wrong.
+    """
+    arrow: Any = require("pyarrow", "arrow", f"reading {path}")
+    ipc: Any = require("pyarrow.ipc", "arrow", f"reading {path}")
+    with path.open("rb") as file:
+        is_file = file.read(6) == b"ARROW1"
+
+    def read() -> pyarrow.Table:
+        with arrow.OSFile(str(path)) as source:
+            return (ipc.open_file(source) if is_file else ipc.open_stream(source)).read_all()
+
+    return _table(arrow, read, path, ListOptions(**options), "Arrow IPC")
+
+
+def read_parquet(path: Path, **options: Any) -> TabularMDP:
+    """Transition list, Parquet (extra ``arrow``); as :func:`read_arrow`."""
+    arrow: Any = require("pyarrow", "arrow", f"reading {path}")
+    parquet: Any = require("pyarrow.parquet", "arrow", f"reading {path}")
+    return _table(arrow, lambda: parquet.ParquetFile(path).read(), path, ListOptions(**options), "Parquet")
+
+
+def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -> TabularMDP:
+    try:
+        table = read()
+        table.validate(full=True)
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        raise FormatError(f"{path}, row 1: not a readable {what} file: {str(error)[:200]}") from None
+    index = [name for name in table.column_names if name.startswith("__index_level_")]  # what pandas adds
+    table = table.drop_columns(index) if index else table
+    stored = (table.schema.metadata or {}).get(_KEY)
+    metadata = None
+    if stored is not None and options.metadata != "ignore":
+        metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
+    return read_frame(table, options, source=str(path), path=path, metadata=metadata)
+
+
+def _arrow_table(mdp: TabularMDP, path: Path) -> pyarrow.Table:
+    arrow: Any = require("pyarrow", "arrow", f"writing {path}")
+    raw = columns_of_table(mdp, str(path))
+    text = metadata_of(mdp, list_sha256=digest_of(raw))
+    return arrow.table(raw).replace_schema_metadata({_KEY: text.encode()})
+
+
+def write_arrow(mdp: TabularMDP, path: Path) -> None:
+    """Write a table as an Arrow IPC file (extra ``arrow``); see :func:`tailwise.save`."""
+    table = _arrow_table(mdp, path)
+    arrow, ipc = require("pyarrow", "arrow", "writing"), require("pyarrow.ipc", "arrow", "writing")
+    with arrow.OSFile(str(path), "wb") as sink, ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_parquet(mdp: TabularMDP, path: Path) -> None:
+    """Write a table as a Parquet file (extra ``arrow``); see :func:`tailwise.save`."""
+    table = _arrow_table(mdp, path)
+    require("pyarrow.parquet", "arrow", f"writing {path}").write_table(table, str(path))
+
+
+register_format(
+    "arrow", read_arrow, extensions=(".arrow", ".ipc", ".feather", ".arrows"), write=write_arrow, options=ListOptions
+)
+register_format("parquet", read_parquet, extensions=(".parquet", ".pq"), write=write_parquet, options=ListOptions)
+
+
+def read_excel(path: Path, **options: Any) -> TabularMDP:
+    """Transition list, first sheet of an Excel workbook (openpyxl)."""
+    excel: Any = require("openpyxl", "excel", f"reading {path}")
+    try:
+        with path.open("rb") as file:
+            sheet = excel.load_workbook(file, read_only=True, data_only=True).worksheets[0]
+            rows = list(enumerate(sheet.iter_rows(values_only=True), 1))
+    except Exception as error:  # openpyxl raises many types
+        raise FormatError(f"{path}: not a readable workbook: {str(error)[:200]}") from None
+    rows = [(k, cells) for k, cells in rows if any(cell is not None for cell in cells)]
+    if not rows:
+        raise FormatError(f"{path}, row 1: the first sheet is empty")
+    names = ["" if cell is None else str(cell) for cell in rows[0][1]]
+    columns = {name: [cells[k] for _, cells in rows[1:]] for k, name in enumerate(names) if name}
+
+    def place(entry: int) -> str:
+        return f"{path}, row {rows[entry + 1][0]}"
+
+    return read_frame(columns, ListOptions(**options), source=str(path), place=place, path=path)
+
+
+register_format("excel", read_excel, extensions=(".xlsx", ".xlsm"), options=ListOptions)
