@@ -25,7 +25,7 @@ from tailwise import (
 from tailwise.errors import ModelError, SimulatorError
 from tailwise.exact import policy_risk
 from tailwise.models.contract import LARGEST_COST
-from tailwise.planners.acc_mcts import pilot_reference
+from tailwise.planners.utility_search import pilot_reference
 from tailwise.risk import erm
 
 ENTRIES = {

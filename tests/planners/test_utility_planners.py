@@ -16,7 +16,7 @@ from tailwise.exact import backward_induction
 from tailwise.models import AccruedView, ExponentialUtility, Simulator, TabularMDP
 from tailwise.models.accrued import total_bounds
 from tailwise.planners import AccMcts, ErmMcts, NluMcts, Uct
-from tailwise.planners.acc_mcts import pilot_reference
+from tailwise.planners.utility_search import pilot_reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

@@ -172,7 +172,7 @@ class AccruedView:
     takes_step = True  # ``step`` wants to know which one it is
 
     def __init__(self, model: Any, utility: Utility) -> None:
-        self.is_table = isinstance(model, TabularMDP)
+        self.is_table = self.is_shareable = isinstance(model, TabularMDP)
         if not self.is_table:
             validate_simulator(model)
         check_utility(utility, model.sense)

@@ -74,6 +74,8 @@ class CompiledSimulator(Simulator):
     100
     """
 
+    is_shareable = True  # threads may use it at a time: it keeps nothing of a step
+
     def __init__(
         self,
         step: Callable[[Any, int, np.random.Generator], tuple[Any, float, bool]],

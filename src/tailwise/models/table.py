@@ -39,6 +39,8 @@ class Table:
     The arrays are read-only and the table's own: one that can be written to, here or elsewhere, is copied.
     """
 
+    is_shareable = True  # threads may use it at a time: it keeps nothing of a step
+
     action_offsets: Ints
     action_ids: Ints
     outcome_offsets: Ints

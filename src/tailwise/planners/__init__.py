@@ -6,7 +6,6 @@ from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
     from tailwise.planners import until
-    from tailwise.planners.acc_mcts import AccMcts
     from tailwise.planners.bounded_rtdp import BoundedRtdp
     from tailwise.planners.distributional_mcts import CvarMcts, DistributionalMcts
     from tailwise.planners.exact import ExactPlanner
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from tailwise.planners.protocol import Decision, FullPlanner, Planner
     from tailwise.planners.registry import PlannerKind, find_planner, list_planners, objective_cells, register_planner
     from tailwise.planners.searches import ErmMcts, LearnedModelSearch, Uct
-    from tailwise.planners.utility_search import NluMcts, UtilitySearch
+    from tailwise.planners.utility_search import AccMcts, NluMcts, UtilitySearch
 
 __all__ = [
     "AccMcts",

@@ -19,7 +19,6 @@ import numpy as np
 
 from tailwise._progress import PlanProgress
 from tailwise._random import Seed
-from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 from tailwise.models.simulator import action_label
 from tailwise.risk.measures import Interval
 from tailwise.search import ActionRow, StopReason
@@ -183,9 +182,7 @@ def takes(method: Callable[..., Any], keyword: str) -> bool:
 
 def is_shareable(model: Any) -> bool:
     """Return whether threads may use one model at a time: tables and compiled simulators keep nothing of a step."""
-    if isinstance(model, AccruedView):
-        return model.is_table
-    return isinstance(model, (TabularMDP, CompiledSimulator))
+    return bool(getattr(model, "is_shareable", False))
 
 
 def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Decision:

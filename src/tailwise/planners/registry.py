@@ -246,12 +246,12 @@ register_planner(PlannerKind(
     summary="the paper's search for the entropic risk", options=("preset", *_TREE), bonus=_POLYNOMIAL, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "acc-mcts", build="tailwise.planners.acc_mcts:AccMcts",
+    "acc-mcts", build="tailwise.planners.utility_search:AccMcts",
     summary="search on accrued costs, rescaled utility", options=("form", "reference", *_TREE), bonus=_POLYNOMIAL,
     saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "acc-mcts-raw", build="tailwise.planners.acc_mcts:raw_planner",
+    "acc-mcts-raw", build="tailwise.planners.utility_search:raw_planner",
     summary="search on accrued costs, the paper's utility exp(beta x)", options=_TREE, bonus=_POLYNOMIAL, saves=True,
     objectives=(ERM,),
 ))  # fmt: skip

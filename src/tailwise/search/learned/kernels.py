@@ -37,7 +37,18 @@ from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_acti
 from tailwise.bindings.options import takes_again
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.action_rows import SPREAD, note_total
-from tailwise.search.learned.backups import BLOCK, action_value, cost_offset, draw_outcome, refresh_node, value_after
+from tailwise.search.learned.backups import (
+    BLOCK,
+    action_value,
+    cost_offset,
+    draw_outcome,
+    explore_unknown,
+    refresh_node,
+    refresh_novelty,
+    sweep_if_due,
+    value_after,
+    wanted_draws,
+)
 from tailwise.search.learned.counts import (
     ACTION,
     ARRIVED,
@@ -71,7 +82,6 @@ from tailwise.search.learned.counts import (
     remove_last_node,
     short_of,
 )
-from tailwise.search.learned.sweeps import explore_unknown, refresh_novelty, sweep_if_due, wanted_draws
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
