@@ -29,7 +29,7 @@ from tailwise._progress import activity, followed, followed_plan
 from tailwise.bandits import ErmUcb, make_bandit, simulate
 from tailwise.errors import OptionError
 from tailwise.models import tabulate
-from tailwise.reproduction import convergence_study
+from tailwise.reproduction import ConvergenceStudy, convergence_study
 
 
 class Terminal(io.StringIO):
@@ -80,7 +80,7 @@ WORK = {
         make_bandit("stationary"), ErmUcb(0.1), pulls=100, replications=7, seed=0, progress=told
     ),
     "pulling": lambda mdp, told: convergence_study(
-        ("stationary",), betas=(0.1, 1.0), pulls=300, replications=4, progress=told
+        ConvergenceStudy(("stationary",), betas=(0.1, 1.0), pulls=300, replications=4), progress=told
     ),
 }
 

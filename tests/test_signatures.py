@@ -20,8 +20,7 @@ ONE_SAMPLE = {  # where it is one sample that is measured, drawn again or shown,
     *("evaluation.bootstrap_interval", "evaluation.compare", "evaluation.sampling_interval", "evaluation.frontier"),
     *("evaluation.sampled_planning", "explore.Session", "explore.explore", "models.GymnasiumSimulator"),
     "models.check_simulator",
-    *("reproduction.Settings", "reproduction.convergence_study", "reproduction.runs_over_beta"),
-    "scale.convergence_study",
+    *("reproduction.Settings", "reproduction.ConvergenceStudy", "reproduction.runs_over_beta"),
 }
 
 

@@ -10,7 +10,7 @@ import math
 import pytest
 
 from tailwise.bandits import ErmUcb, make_bandit, simulate
-from tailwise.reproduction import convergence_rows, convergence_study, transient
+from tailwise.reproduction import ConvergenceStudy, convergence_rows, convergence_study, transient
 
 BETAS = (-1.0, 0.1, 1.0, 3.0)
 pytestmark = pytest.mark.compiled
@@ -31,13 +31,17 @@ def check(rows, width):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_measured_exponents(name):
-    check(convergence_study((name,), betas=BETAS, pulls=100_000, replications=100, seed=11), width=0.2)
+    check(
+        convergence_study(ConvergenceStudy((name,), betas=BETAS, pulls=100_000, replications=100, seed=11)), width=0.2
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_measured_exponents_over_a_later_decade(name):
-    rows = convergence_study((name,), betas=BETAS, pulls=1_000_000, replications=200, seed=12, threads=2)
+    rows = convergence_study(
+        ConvergenceStudy((name,), betas=BETAS, pulls=1_000_000, replications=200, seed=12), threads=2
+    )
     check(rows, width=0.15)
 
 

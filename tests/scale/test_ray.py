@@ -17,7 +17,7 @@ import small_tables  # noqa: E402
 from tailwise import AccMcts, CVaR, ErmMcts, Simulator, domains, evaluate, make_planner, scale  # noqa: E402
 from tailwise.cli.app import app  # noqa: E402
 from tailwise.errors import ModelError, OptionError, SimulatorError, WorkersLostError  # noqa: E402
-from tailwise.reproduction import Settings, convergence_study, reproduce  # noqa: E402
+from tailwise.reproduction import ConvergenceStudy, Settings, convergence_study, reproduce  # noqa: E402
 from tailwise.scale.cluster import packed, unpacked  # noqa: E402
 from tailwise.search import StopReason  # noqa: E402
 
@@ -167,8 +167,8 @@ def test_the_reproduction_is_the_same_byte_for_byte(cluster, tmp_path):
 
 
 def test_the_study_is_the_same(cluster):
-    size = {"betas": (0.1, 1.0), "pulls": 300, "replications": 4, "seed": 7}
-    assert scale.convergence_study(("stationary",), workers=2, **size) == convergence_study(("stationary",), **size)
+    study = ConvergenceStudy(("stationary",), betas=(0.1, 1.0), pulls=300, replications=4, seed=7)
+    assert scale.convergence_study(study, workers=2) == convergence_study(study)
 
 
 def test_the_command_line_takes_a_cluster(cluster, tmp_path):

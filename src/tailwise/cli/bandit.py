@@ -130,22 +130,22 @@ def rates_command(
 ) -> None:
     """Measure with which power of n both estimators approach mu*, beside the theorem's exponent."""
     from tailwise.bandits import BANDITS
-    from tailwise.reproduction import convergence_study
+    from tailwise.reproduction import ConvergenceStudy, convergence_study
     from tailwise.reproduction.bandit_studies import STUDY_BETAS
 
     cluster.check()
     rows: list[ConvergenceRow] = []
-    size: dict[str, Any] = {"constant": constant, "pulls": pulls, "replications": replications, "seed": seed}
     runs = len(STUDY_BETAS)
     with followed(True, "pulling", 3 * runs) as tick, cluster.connected():
         for done, name in enumerate(BANDITS[:3]):
-            size["progress"] = None if tick is None else lambda part, _, before=done * runs: tick(before + part)
+            told: Any = None if tick is None else lambda part, _, before=done * runs: tick(before + part)
+            study = ConvergenceStudy((name,), STUDY_BETAS, constant, pulls, replications, seed)
             if cluster.ray is None:
-                rows += convergence_study((name,), threads=threads, **size)
+                rows += convergence_study(study, threads=threads, progress=told)
             else:
                 from tailwise import scale
 
-                rows += scale.convergence_study((name,), address=cluster.ray, workers=cluster.workers, **size)
+                rows += scale.convergence_study(study, address=cluster.ray, workers=cluster.workers, progress=told)
     if json:
         content = [row.to_dict() for row in rows]
         print_json({"pulls": pulls, "replications": replications, "constant": constant, "rows": content})

@@ -2,6 +2,7 @@
 
 from tailwise.reproduction.bandit_studies import (
     ConvergenceRow,
+    ConvergenceStudy,
     convergence_rows,
     convergence_study,
     runs_over_beta,
@@ -22,6 +23,7 @@ __all__ = [
     "CodeCheck",
     "ConditionalReturns",
     "ConvergenceRow",
+    "ConvergenceStudy",
     "Experiment",
     "Row",
     "RunFolder",

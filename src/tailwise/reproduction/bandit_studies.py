@@ -171,18 +171,17 @@ def transient(algorithm: ErmUcb, gap: float, count: float) -> float:
     return float(room / (1.0 - algorithm.eta) * size / (1.0 + size))
 
 
-def convergence_study(
-    names: Sequence[str],
-    *,
-    betas: Sequence[float] = STUDY_BETAS,
-    constant: float = STUDY_CONSTANT,
-    pulls: int = 100_000,
-    replications: int = 100,
-    seed: Seed = 0,
-    threads: int = 1,
-    progress: Progress = None,
-) -> tuple[ConvergenceRow, ...]:
-    """Measure the exponents of both estimators on example bandits, over the last 1.5 decades of n.
+class StudySetting(NamedTuple):
+    """One run of a study, with its own stream."""
+
+    name: str
+    beta: float
+    seed: np.random.SeedSequence
+
+
+@dataclass(frozen=True)
+class ConvergenceStudy:
+    """The exponents of both estimators on example bandits, over the last 1.5 decades of n: what is measured.
 
     Parameters
     ----------
@@ -196,6 +195,43 @@ def convergence_study(
         Size of each run; at least two replications, which form at most 20 batches.
     seed : None, int, SeedSequence or Generator
         Every bandit gets its own child.
+    """
+
+    names: Sequence[str]
+    betas: Sequence[float] = STUDY_BETAS
+    constant: float = STUDY_CONSTANT
+    pulls: int = 100_000
+    replications: int = 100
+    seed: Seed = 0
+
+    def settings(self) -> list[StudySetting]:
+        """Return its runs, in order."""
+        children = zip(self.names, seed_sequence(self.seed).spawn(len(self.names)), strict=True)
+        return [
+            StudySetting(name, beta, one)
+            for name, child in children
+            for beta, one in zip(self.betas, child.spawn(len(self.betas)), strict=True)
+        ]
+
+    def rows(self, setting: StudySetting, threads: int = 1) -> tuple[ConvergenceRow, ...]:
+        """Return the rows of one run."""
+        batches = min(20, integer(self.replications, "replications", low=2, hint="an interval needs at least two"))
+        rule, bandit = ErmUcb(setting.beta, self.constant), make_bandit(setting.name)
+        run = simulate(
+            bandit, rule, pulls=self.pulls, replications=self.replications, seed=setting.seed, threads=threads
+        )
+        return convergence_rows(setting.name, run, start=max(1, self.pulls // 30), batches=batches)
+
+
+def convergence_study(
+    study: ConvergenceStudy, *, threads: int = 1, progress: Progress = None
+) -> tuple[ConvergenceRow, ...]:
+    """Run a study.
+
+    Parameters
+    ----------
+    study : ConvergenceStudy
+        What is measured.
     threads : int, default 1
         Does not change the result.
     progress : bool or callable, optional
@@ -206,39 +242,11 @@ def convergence_study(
     tuple of ConvergenceRow
         Four rows per bandit and beta.
     """
-    settings = study_settings(names, betas, seed)
+    settings = study.settings()
     rows: list[ConvergenceRow] = []
     with followed(progress, "pulling", len(settings)) as tick:
         for done, setting in enumerate(settings):
-            rows += study_rows(setting, constant=constant, pulls=pulls, replications=replications, threads=threads)
+            rows += study.rows(setting, threads)
             if tick is not None:
                 tick(done + 1)
     return tuple(rows)
-
-
-class StudySetting(NamedTuple):
-    """One run of a study, with its own stream."""
-
-    name: str
-    beta: float
-    seed: np.random.SeedSequence
-
-
-def study_settings(names: Sequence[str], betas: Sequence[float], seed: Seed) -> list[StudySetting]:
-    """Return the runs of :func:`convergence_study`, in order."""
-    children = zip(names, seed_sequence(seed).spawn(len(names)), strict=True)
-    return [
-        StudySetting(name, beta, one)
-        for name, child in children
-        for beta, one in zip(betas, child.spawn(len(betas)), strict=True)
-    ]
-
-
-def study_rows(
-    setting: StudySetting, *, constant: float, pulls: int, replications: int, threads: int = 1
-) -> tuple[ConvergenceRow, ...]:
-    """Return the rows of one run of :func:`convergence_study`."""
-    batches = min(20, integer(replications, "replications", low=2, hint="an interval needs at least two"))
-    rule, bandit = ErmUcb(setting.beta, constant), make_bandit(setting.name)
-    run = simulate(bandit, rule, pulls=pulls, replications=replications, seed=setting.seed, threads=threads)
-    return convergence_rows(setting.name, run, start=max(1, pulls // 30), batches=batches)

@@ -5,8 +5,7 @@ that what a task reports does not depend on which worker did it, or how often. A
 totals of episodes), and of each task one counts. See the page "How far it scales" of the documentation.
 """
 
-from tailwise.scale.episodes import evaluate
-from tailwise.scale.paper import convergence_study, reproduce
+from tailwise.scale.blocks import convergence_study, evaluate, reproduce
 from tailwise.scale.trees import plan
 
 __all__ = ["convergence_study", "evaluate", "plan", "reproduce"]

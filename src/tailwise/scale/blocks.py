@@ -1,7 +1,11 @@
-"""``scale.evaluate``: the episodes of a sample, spread over a cluster in blocks.
+"""Work in blocks, spread over a cluster: the episodes of a sample, and the paper's experiments.
 
 Each episode has streams of its own, from the seed and its number: the sample is that of :func:`tailwise.evaluate`, bit
 for bit, whoever played it. :func:`run_blocks` hands out whatever is made of independent pieces: a task is a block.
+
+The folder is the one that :func:`tailwise.reproduction.reproduce` writes, byte for byte, and resumes like it: an
+experiment is written once all of its blocks of episodes are in. Of the studies of bandits a worker does a run, and only
+its rows travel back.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +27,14 @@ from tailwise.evaluation.closed_loop import checked_limits, world_name
 from tailwise.evaluation.episodes import Episodes
 from tailwise.models.check import require_model
 from tailwise.planners import Planner
+from tailwise.reproduction import Settings
+from tailwise.reproduction.bandit_studies import ConvergenceRow, ConvergenceStudy
+from tailwise.reproduction.experiments import Experiment, list_experiments
+from tailwise.reproduction.runner import Sample, keep, opened, play
+from tailwise.reproduction.storage import RunFolder
 from tailwise.scale.cluster import Report, WorkerPool, connected, packed
 from tailwise.scale.scheduler import Gathered, Scheduler
+from tailwise.search import StopReason
 
 _BLOCKS = 4  # for each worker
 
@@ -71,7 +82,7 @@ def evaluate(
     if isinstance(planner_or_policy, Planner) and not hasattr(planner_or_policy, "fixed_policy"):
         limits = checked_limits(iterations, seconds)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
-    play = Episodes(model, planner_or_policy, root, limits, reuse).play
+    played = Episodes(model, planner_or_policy, root, limits, reuse).play
 
     def returns(found: Gathered) -> Returns | None:
         known = 0
@@ -89,7 +100,7 @@ def evaluate(
 
     with connected(address, workers) as size:
         blocks = blocks_of(count, _BLOCKS * size)
-        work = Blocks(play, [(block,) for block in blocks], [len(block) for block in blocks], "playing")
+        work = Blocks(played, [(block,) for block in blocks], [len(block) for block in blocks], "playing")
         try:
             found = run_blocks(
                 work, workers=size, restarts=restarts, progress=progress, model=model, model_path=model_path
@@ -145,3 +156,100 @@ def run_blocks(
     with WorkerPool(job, min(workers, size)) as pool, followed(progress, blocks.verb, done + sum(blocks.work)) as tick:
         follow = None if tick is None else lambda found, used: tick(done + found.work)
         return Scheduler(pool, size, restarts=restarts, watch=follow, keep=keep).run()
+
+
+_PAPER_BLOCKS = 2  # of each experiment, for each worker
+
+
+def reproduce(
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    address: str = "local",
+    workers: int | None = None,
+    resume: bool = False,
+    progress: Progress = None,
+    restarts: int = 10,
+) -> RunFolder:
+    """Run the paper's experiments on a cluster: :func:`tailwise.reproduction.reproduce` with the same files.
+
+    Parameters
+    ----------
+    out, settings, resume, progress
+        As there.
+    address, workers, restarts
+        As for :func:`tailwise.scale.plan`.
+
+    Returns
+    -------
+    RunFolder
+        The folder, complete.
+
+    Raises
+    ------
+    WorkersLostError
+        If no worker is left. Experiments that were complete are in the folder, and ``resume`` goes on with the rest.
+    """
+    folder, missing = opened(out, settings, resume=resume)
+    if not missing:
+        return folder
+    done = sum(one.work for one in list_experiments(folder.settings)) - sum(one.work for one in missing)
+    with connected(address, workers) as size:
+        blocks = [
+            (one, folder.settings.seed, part)
+            for one in missing
+            for part in blocks_of(one.episodes, _PAPER_BLOCKS * size)
+        ]
+        samples: dict[Experiment, dict[int, Sample]] = {experiment: {} for experiment in missing}
+        wanted = {experiment: [part.start for one, _, part in blocks if one == experiment] for experiment in missing}
+
+        def note(report: Report) -> None:
+            experiment, _, part = blocks[report.task]
+            parts = samples[experiment]
+            parts[part.start] = report.content
+            if len(parts) == len(wanted[experiment]):
+                keep(folder, experiment, [parts[start] for start in wanted[experiment]])
+                del samples[experiment]
+
+        work = [one.work * len(part) / one.episodes for one, _, part in blocks]
+        job = Blocks(play, blocks, work, "reproducing", float(done))
+        found = run_blocks(job, workers=size, restarts=restarts, progress=progress, keep=note)
+    if found.stopped is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return folder
+
+
+def convergence_study(
+    study: ConvergenceStudy,
+    *,
+    address: str = "local",
+    workers: int | None = None,
+    progress: Progress = None,
+    restarts: int = 10,
+) -> tuple[ConvergenceRow, ...]:
+    """Run a study of bandits on a cluster: :func:`tailwise.reproduction.convergence_study` with the same result.
+
+    Parameters
+    ----------
+    study, progress
+        As there.
+    address, workers, restarts
+        As for :func:`tailwise.scale.plan`.
+
+    Returns
+    -------
+    tuple of ConvergenceRow
+        Four rows per bandit and beta.
+
+    Raises
+    ------
+    WorkersLostError
+        If no worker is left.
+    """
+    runs = [(setting,) for setting in study.settings()]
+    with connected(address, workers) as size:
+        job = Blocks(study.rows, runs, [1.0] * len(runs), "pulling")
+        found = run_blocks(job, workers=size, restarts=restarts, progress=progress)
+    if found.stopped is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return tuple(row for task in range(len(runs)) for row in found.reports[task].content)
