@@ -158,7 +158,7 @@ def run_blocks(
         return Scheduler(pool, size, restarts=restarts, watch=follow, keep=keep).run()
 
 
-_PAPER_BLOCKS = 2  # of each experiment, for each worker
+_OF_EACH = 2  # of each experiment, for each worker
 
 
 def reproduce(
@@ -196,9 +196,7 @@ def reproduce(
     done = sum(one.work for one in list_experiments(folder.settings)) - sum(one.work for one in missing)
     with connected(address, workers) as size:
         blocks = [
-            (one, folder.settings.seed, part)
-            for one in missing
-            for part in blocks_of(one.episodes, _PAPER_BLOCKS * size)
+            (one, folder.settings.seed, part) for one in missing for part in blocks_of(one.episodes, _OF_EACH * size)
         ]
         samples: dict[Experiment, dict[int, Sample]] = {experiment: {} for experiment in missing}
         wanted = {experiment: [part.start for one, _, part in blocks if one == experiment] for experiment in missing}
