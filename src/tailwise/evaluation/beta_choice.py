@@ -152,8 +152,7 @@ def _from_level(mdp: TabularMDP, level: float, told: Progress) -> BetaChoice:
         plan.beta,
         f"least V*(beta) - ln(1 - {level:g}) / beta = {plan.value:.6g}, to within {plan.gap:.2g}",
         f"With the plan of this beta the mean of the worst {tail} is no worse than {plan.value:.6g}, the least "
-        "such bound that "
-        "the entropic risk gives.",
+        "such bound that the entropic risk gives.",
         bound=plan.value,
     )
 
@@ -203,8 +202,7 @@ def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -
         if sign > 0
         else f"smallest beta with V*(beta) - ln(1 / {share:g}) / beta >= {budget:g}",
         f"With the plan of this beta the total is {word} {budget:g} with probability at most {share:g}; less "
-        "aversion does not "
-        "promise that.",
+        "aversion does not promise that.",
         bound=budget,
     )
 
@@ -221,8 +219,7 @@ def _from_indifference(statement: tuple[float, float, float]) -> BetaChoice:
     if not 0.0 < price < cost:
         raise OptionError(
             f"a sure {price:g} can only be as good as a chance of {cost:g} if it lies between 0 and {cost:g}: no "
-            "beta values a "
-            "lottery outside its outcomes"
+            "beta values a lottery outside its outcomes"
         )
 
     def excess(scaled: float) -> float:
@@ -272,6 +269,5 @@ def _effect(mdp: TabularMDP, beta: float) -> str:
     chosen, neutral = laws["chosen"], laws["neutral"]
     return (
         f"{first}. Mean {chosen.mean:.6g} instead of {neutral.mean:.6g}, mean of the worst 5 % "
-        f"{chosen.cvar(0.95):.6g} instead of "
-        f"{neutral.cvar(0.95):.6g}."
+        f"{chosen.cvar(0.95):.6g} instead of {neutral.cvar(0.95):.6g}."
     )
