@@ -17,7 +17,6 @@ from typing import Any, TypedDict
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real, thread_count
-from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import lists_outcomes, model_name
@@ -99,8 +98,8 @@ def make_planner(
     else:
         found, reason = find_planner(kind), ""
     _require(found, model, wanted, options, reason)
-    if isinstance(options.get("bonus"), numbers.Real):
-        options["bonus"] = imported(found.bonus or PolynomialBonus)(constant=real(options["bonus"], "bonus", low=0.0))
+    if found.bonus is not None and isinstance(options.get("bonus"), numbers.Real):
+        options["bonus"] = imported(found.bonus)(constant=real(options["bonus"], "bonus", low=0.0))
     planner: Any = found.made(model, wanted, seed=seed, **options)
     if isinstance(planner, PolicyMixin):
         planner.kind, planner.reason = found.name, reason

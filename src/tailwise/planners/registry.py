@@ -16,12 +16,12 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tailwise._lazy import nearest
-from tailwise.bonuses import Bonus
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import lists_outcomes
 from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
 if TYPE_CHECKING:
+    from tailwise.bonuses import Bonus
     from tailwise.planners.protocol import Planner
 
 GROUP = "tailwise.planners"
