@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,8 @@ def episode_uniforms(key: NDArray[np.uint64], episode: int, horizon: int) -> NDA
 class Environment(Protocol):
     """One model, many episodes; costs are in the model's own sense."""
 
+    is_table: ClassVar[bool]
+
     def __init__(self, model: Any, root: np.random.SeedSequence) -> None: ...
 
     @staticmethod
@@ -97,6 +99,8 @@ class Environment(Protocol):
 
 class TableEnvironment:
     """A table on common random numbers (see :mod:`tailwise.evaluation.closed_loop`)."""
+
+    is_table: ClassVar[bool] = True
 
     def __init__(self, mdp: TabularMDP, root: np.random.SeedSequence) -> None:
         self.mdp = mdp
@@ -132,6 +136,8 @@ class TableEnvironment:
 
 class SimulatorEnvironment:
     """Any other model: each episode has a generator of its own, the same for every planner."""
+
+    is_table: ClassVar[bool] = False
 
     def __init__(self, model: Model, root: np.random.SeedSequence) -> None:
         self.model = model

@@ -24,6 +24,7 @@ from tailwise.evaluation.closed_loop import (
     Player,
     PolicyPlayer,
     checked_limits,
+    environment_of,
     minds_the_past,
     play,
     run_key,
@@ -143,7 +144,7 @@ class Episodes:
         options: dict[str, Any] = {"progress": progress, "partial": partial}
         decisions: NDArray[np.int32] | None = None
         player: Player | PolicyPlayer
-        table = model if isinstance(model, TabularMDP) else None
+        is_table = environment_of(model).is_table
         if hasattr(planner_or_policy, "fixed_policy"):
             checked_limits(*limits)
             planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
@@ -153,13 +154,13 @@ class Episodes:
                 "a model in plain Python",
             )
             is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
-            if table is not None:
-                decisions = np.full((len(episodes), table.horizon, 2), -1, dtype=np.int32)
+            if is_table:
+                decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
         elif limits != (None, None):
             raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-        elif table is not None and not minds_the_past(planner_or_policy):
-            rows = policy_rows(table, planner_or_policy)
-            return _follow_rows(table, rows, episodes, root, threads, options), None, notes
+        elif is_table and not minds_the_past(planner_or_policy):
+            rows = policy_rows(model, planner_or_policy)
+            return _follow_rows(model, rows, episodes, root, threads, options), None, notes
         else:
             player, why, is_safe = PolicyPlayer(model, planner_or_policy), "a policy that is a function", False
         if threads > 1 and not is_safe:
