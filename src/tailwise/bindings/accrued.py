@@ -151,11 +151,6 @@ class AccruedInterface(WordStates):
         )  # fmt: skip
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether the utility runs compiled (a Python callback costs about a microsecond an episode)."""
-        return self._callback is None
-
-    @property
     def is_parallel(self) -> bool:  # type: ignore[override]
         """Whether nothing runs in Python: the utility is one of the library's, or compiled."""
         return self._callback is None

@@ -89,7 +89,7 @@ class ReachableTotals:
         totals = np.concatenate([self.final, *(step.ended for step in self.steps)])
         sizes = np.concatenate([self.final_sizes, *(step.ended_sizes for step in self.steps)])
         off = np.abs(totals - total)
-        same = off <= np.maximum(1e-11 * max(abs(total), 1e-3 * _smallest(sizes)), self._rounding * sizes)
+        same = off <= np.maximum(1e-11 * max(abs(total), 1e-3 * float(np.median(sizes))), self._rounding * sizes)
         return float(off[same].max(initial=0.0))
 
     @property
@@ -163,11 +163,6 @@ class ReachableTotals:
     def action(self, chosen: Choices, state: int, h: int, accrued: float) -> int:
         """Return the action id in the pair nearest to (state, accrued) at step ``h``; ``accrued`` is an inner cost."""
         return int(self.mdp.action_ids[self.rows_at(chosen, state, h, accrued)])
-
-
-def _smallest(sizes: Floats) -> float:
-    """Return the median of sizes: what a total usually is made of."""
-    return float(np.median(sizes))
 
 
 def reach_totals(mdp: TabularMDP, *, work: float = 1.0, every_action: bool = False) -> ReachableTotals | GridTotals:

@@ -267,9 +267,11 @@ class BoundedRtdp(AnytimeSearch[Plan]):
             elif status == kernels.NEEDS_BOUNDS:
                 status = self._ask_bounds(handle, h)
             elif status == kernels.SWEEP_DUE:
-                self._begin_sweep()
+                self._pending = self._nodes.store.words[self._by_step(), 0]  # every node from the root's step on
+                counters[kernels.NEXT_SWEEP] = counters[kernels.VISITED] + self._pending.size
             elif status == kernels.CONTRADICTION:
-                self._contradict(handle, h)
+                where = f"state {self._binding.state_name(self._binding.state(handle))} at step {h}"
+                raise OptionError(f"bounds contradict the outcomes: in {where} the lower bound exceeds the upper one")
             if status == kernels.FULL:
                 reason = self._make_room()
             if reason is not None:
@@ -277,11 +279,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
                 counters[kernels.STEP] = self._step
                 return reason
         return None
-
-    def _begin_sweep(self) -> None:
-        """Line up every node from the root's step on."""
-        self._pending = self._nodes.store.words[self._by_step(), 0]
-        self._search.counters[kernels.NEXT_SWEEP] = self._search.counters[kernels.VISITED] + self._pending.size
 
     def _sweep(self) -> bool:
         """Back up some of the nodes that are lined up, last steps first; return whether that was all."""
@@ -309,10 +306,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
             return kernels.FULL
         self._nodes.low[node], self._nodes.high[node] = low, high
         return kernels.ENOUGH
-
-    def _contradict(self, handle: int, h: int) -> None:
-        where = f"state {self._binding.state_name(self._binding.state(handle))} at step {h}"
-        raise OptionError(f"bounds contradict the outcomes: in {where} the lower bound exceeds the upper one")
 
     # ------------------------------------------------------------------ memory
 

@@ -321,13 +321,6 @@ def _part(seconds: float | None, of: float) -> float | None:
     return None if seconds is None else seconds / of
 
 
-def distributional_planner(
-    model: Any, objective: Objective, *, seed: Seed = None, **options: Any
-) -> DistributionalMcts:
-    """Return the planner for an objective of the total."""
-    return DistributionalMcts(model, objective, seed=seed, **options)
-
-
 class CvarMcts(DistributionalMcts):
     """Monte Carlo search for the least mean of the worst ``1 - level`` of the total.
 

@@ -274,7 +274,7 @@ register_planner(PlannerKind(
     options=_TREE, bonus=_LOG, saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "distributional", build="tailwise.planners.distributional_mcts:distributional_planner",
+    "distributional", build="tailwise.planners.distributional_mcts:DistributionalMcts",
     summary="distributions of the total, Thompson sampling, for any objective of the total",
     objectives=(ERM, Expectation, CVaR, EVaR, Exceedance, ExpectedUtility), options=_LEARNED,
 ))  # fmt: skip

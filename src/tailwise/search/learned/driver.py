@@ -83,7 +83,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._root_at(self._binding.handle(model.start), 0)
 
     def _start(self, seed: Seed) -> None:
-        self._bind(generator(seed), self.options.without_widening())
+        without = dataclasses.replace(self.options, widening=None)  # it takes outcomes again by its own counts
+        self._bind(generator(seed), without)
         kind: Any = type(self._binding.data)
         self._search = kernel_for(kernels.learned_chunk, kind, counts.Nodes, Ahead)
         self._step_kernel = kernel_for(backups.play_step, kind)

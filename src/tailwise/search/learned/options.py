@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,10 +39,6 @@ class LearnedOptions(SimulationOptions):
         super().__post_init__()
         real(self.beta, "beta", hint="0 is the mean, positive averse, negative seeking")
         real(self.exploration, "exploration", low=0.0, hint="it is a multiple of the observed range")
-
-    def without_widening(self) -> LearnedOptions:
-        """Return what a model is bound with: the search itself takes outcomes again, from its own counts."""
-        return dataclasses.replace(self, widening=None)
 
 
 class LearnedKeywords(SimulationKeywords, total=False):
