@@ -19,7 +19,7 @@ from tailwise import (
     solve,
 )
 from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.exact import return_distribution, tails
+from tailwise.exact import grid_totals, return_distribution, tails
 from tailwise.exact.distributions import followed as on_the_way
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.exact.totals import ReachableTotals, reach_totals
@@ -121,6 +121,15 @@ def test_on_a_grid_exceedance_is_bounded_for_the_plan_as_it_is_followed(sense):
         below += attained < bound - 1e-6
         assert solve(mdp, Exceedance(budget)).value <= attained + 1e-12
     assert below > 2
+
+
+@pytest.mark.parametrize("spacing", [0.5, 0.31])
+def test_rounding_up_reads_nothing_beyond_the_last_point(monkeypatch, spacing):
+    """Interpreted, an index beyond an array is an error; compiled it was whatever stood there, times 0."""
+    monkeypatch.setattr(grid_totals, "sweep_back", getattr(grid_totals.sweep_back, "py_func", grid_totals.sweep_back))
+    mdp = random_table(3, states=4, horizon=4)
+    worst, _ = GridTotals.spaced(mdp, spacing).minimise_upward(lambda totals: totals)
+    assert solve(mdp, Expectation()).value <= worst <= solve(mdp, Expectation()).value + 5 * spacing
 
 
 def test_too_many_totals_are_an_error_that_says_so():

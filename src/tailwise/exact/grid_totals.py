@@ -267,8 +267,12 @@ def sweep_back(table, here, after, worth, bottom, values, chosen):  # type: igno
                     k = after.place[table.next_states[j]]
                     source, shift = values, here.low[i] + table.whole[j] - after.low[k] + after.first[k]
                 near, far = table.probabilities[j] * (1.0 - table.part[j]), table.probabilities[j] * table.part[j]
-                for k in range(width):
-                    mean[k] += near * source[shift + k] + far * source[shift + k + 1]
+                if far == 0.0:  # a cost on a point, or rounded up to one: there may be none beyond it
+                    for k in range(width):
+                        mean[k] += near * source[shift + k]
+                else:
+                    for k in range(width):
+                        mean[k] += near * source[shift + k] + far * source[shift + k + 1]
             for k in range(width):
                 old = before[start + k]
                 if old == np.inf or mean[k] < old - 1e-12 * abs(old):
