@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tailwise import backward_induction, domains, evaluate
-from tailwise.evaluation import bootstrap_interval
+from tailwise.evaluation import Returns
 from tailwise.reproduction import Settings, reproduce, summarise, write_reproduction
 from tailwise.reproduction.experiments import BETAS
 from tailwise.reproduction.variants import variant_planner
@@ -68,7 +68,7 @@ def coverage(repetitions: int = 2000) -> None:
             for method in ("percentile", "bca"):
                 inside = 0
                 for sample in samples:
-                    low, high = bootstrap_interval(sample, "erm", beta=beta, resamples=1000, method=method, seed=1)
+                    low, high = Returns(sample).interval("erm", beta=beta, resamples=1000, method=method, seed=1)
                     inside += low - TIE <= solution.value <= high + TIE
                 shares.append(100.0 * inside / repetitions)
             print(f"| {problem} | {beta:g} | {shares[0]:.1f} % | {shares[1]:.1f} % |", flush=True)

@@ -17,7 +17,7 @@ DEFAULTS = {  # of arguments that mean one thing everywhere; besides "must be gi
     "level": {None},  # confidence of a tail
 }
 ONE_SAMPLE = {  # where it is one sample that is measured, drawn again or shown, the seed is 0: the same each time
-    *("evaluation.bootstrap_interval", "evaluation.compare", "evaluation.sampling_interval", "evaluation.frontier"),
+    *("evaluation.compare", "evaluation.sampling_interval", "evaluation.frontier"),
     *("evaluation.sampled_planning", "explore.Session", "explore.explore", "models.GymnasiumSimulator"),
     "models.check_simulator",
     *("reproduction.Settings", "reproduction.ConvergenceStudy", "reproduction.runs_over_beta"),

@@ -10,7 +10,7 @@ import pytest
 
 from tailwise.domains import make
 from tailwise.errors import OptionError
-from tailwise.evaluation import Returns, bootstrap_interval, compare, evaluate
+from tailwise.evaluation import Returns, compare, evaluate
 from tailwise.evaluation.intervals import statistic
 from tailwise.exact import backward_induction
 from tailwise.models import TabularMDP
@@ -76,7 +76,7 @@ def test_percentile_interval_is_that_of_explicit_resampling():
     sample = rng.gamma(2.0, size=60)
     resampled = sample[rng.integers(0, 60, size=(40_000, 60))]
     expected = np.quantile(np.log(np.exp(0.4 * resampled).mean(axis=1)) / 0.4, [0.05, 0.95])
-    found = bootstrap_interval(sample, "erm", beta=0.4, method="percentile", resamples=40_000, seed=1)
+    found = Returns(sample).interval("erm", beta=0.4, method="percentile", resamples=40_000, seed=1)
     # Both ends have Monte Carlo error; a quantile of 40,000 draws here is good to about 0.006.
     assert found == pytest.approx(expected, abs=0.03)
 
@@ -89,8 +89,8 @@ def test_bca_agrees_with_scipy():
         (sample,), np.mean, confidence_level=0.9, n_resamples=40_000, method="BCa",
         rng=np.random.default_rng(1),
     ).confidence_interval  # fmt: skip
-    ours = bootstrap_interval(sample, "mean", confidence=0.9, resamples=40_000, seed=2)
-    plain = bootstrap_interval(sample, "mean", confidence=0.9, resamples=40_000, seed=2, method="percentile")
+    ours = Returns(sample).interval("mean", confidence=0.9, resamples=40_000, seed=2)
+    plain = Returns(sample).interval("mean", confidence=0.9, resamples=40_000, seed=2, method="percentile")
     assert ours == pytest.approx(tuple(theirs), abs=0.03)
     assert abs(ours.high - plain.high) > 0.05  # the correction is not nothing
 
@@ -98,8 +98,8 @@ def test_bca_agrees_with_scipy():
 def test_few_atoms_and_many_are_resampled_alike():
     two = np.repeat([1.0, 5.0], [90, 10])
     jittered = two + 1e-9 * np.arange(100)  # as many atoms as totals: the other way to resample
-    first = bootstrap_interval(two, "erm", beta=0.5, resamples=20_000, method="percentile", seed=0)
-    second = bootstrap_interval(jittered, "erm", beta=0.5, resamples=20_000, method="percentile", seed=0)
+    first = Returns(two).interval("erm", beta=0.5, resamples=20_000, method="percentile", seed=0)
+    second = Returns(jittered).interval("erm", beta=0.5, resamples=20_000, method="percentile", seed=0)
     assert first == pytest.approx(second, abs=0.1)
 
 
@@ -112,7 +112,7 @@ def test_coverage_is_near_nominal_where_the_truth_is_known():
     for method in ("percentile", "bca"):
         covered = 0
         for row in totals:
-            low, high = bootstrap_interval(row, "erm", beta=0.5, resamples=600, method=method, seed=1)
+            low, high = Returns(row).interval("erm", beta=0.5, resamples=600, method=method, seed=1)
             covered += low <= solution.value <= high
         assert 0.82 <= covered / 400 <= 0.95
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
     from tailwise.evaluation.comparison import Comparison, compare
     from tailwise.evaluation.episodes import evaluate
-    from tailwise.evaluation.intervals import bootstrap_interval, sampling_interval
+    from tailwise.evaluation.intervals import sampling_interval
     from tailwise.evaluation.returns import Returns, SampleInterval, Summary
     from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
     from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
@@ -22,7 +22,6 @@ __all__ = [
     "SampleInterval",
     "SampledPlan",
     "Summary",
-    "bootstrap_interval",
     "choose_beta",
     "compare",
     "evaluate",

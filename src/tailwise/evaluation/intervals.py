@@ -91,64 +91,13 @@ def _tail_mean(counts: Floats, atoms: Floats, level: float) -> Floats:
     return np.asarray((part @ atoms) / part.sum(axis=1))
 
 
-def bootstrap_interval(
-    costs: Floats,
-    measure: str,
-    *,
-    beta: float | None = None,
-    level: float | None = None,
-    confidence: float = 0.9,
-    method: str = "bca",
-    resamples: int = 10_000,
-    seed: Seed = 0,
-) -> Interval:
-    """Return a two-sided bootstrap interval of a measure of independent costs.
-
-    Parameters
-    ----------
-    costs : ndarray of float64, shape (n,)
-        The sample.
-    measure : "erm", "mean", "std", "quantile" or "cvar"
-        What to compute.
-    beta : float
-        Finite risk level; for "erm" only.
-    level : float in [0, 1]
-        For "quantile" and "cvar" only.
-    confidence : float in (0, 1), default 0.9
-        Nominal coverage.
-    method : "percentile" or "bca", default "bca"
-        Kind of interval.
-    resamples : int, default 10,000
-        Number of resamples, at least 100.
-    seed : None, int, SeedSequence or Generator, default 0
-        Of the resampling.
-
-    Returns
-    -------
-    Interval
-        A point where all costs are equal.
-
-    Notes
-    -----
-    O(resamples * n) time; BCa adds O(atoms**2) for the jackknife.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tailwise.evaluation import bootstrap_interval
-    >>> low, high = bootstrap_interval(np.arange(100.0), "mean", seed=0)
-    >>> 43 < low < 46 and 53 < high < 56
-    True
-    """
-    atoms, counts = np.unique(costs, return_counts=True)
-    measured = statistic(measure, atoms, beta=beta, level=level)
-    return statistic_interval(measured, counts, confidence, method, resamples, seed)
-
-
 def statistic_interval(
     measured: Statistic, counts: NDArray[np.int64], confidence: float, method: str, resamples: int, seed: Seed
 ) -> Interval:
-    """Return :func:`bootstrap_interval` of a function of counts."""
+    """Return a two-sided bootstrap interval of a function of counts, a point where all costs are equal.
+
+    O(resamples * n) time; BCa adds O(atoms**2) for the jackknife.
+    """
     wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
     choice(method, "method", METHODS)
     number = integer(resamples, "resamples", low=100)

@@ -13,7 +13,7 @@ from tailwise._random import Seed
 from tailwise._results import Result, Shown, plain
 from tailwise._validate import integer
 from tailwise.errors import OptionError
-from tailwise.evaluation.intervals import bootstrap_interval, objective_statistic, statistic_interval
+from tailwise.evaluation.intervals import objective_statistic, statistic, statistic_interval
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import Floats, Measures
 from tailwise.risk.measures import Interval
@@ -224,10 +224,9 @@ class Returns(Shown, Measures):
         costs = np.asarray(self.signed(self.costs))
         if self.sense == "reward" and measure == "quantile" and level is not None:
             costs = self.costs  # a quantile has no bad side
-        found = bootstrap_interval(
-            costs, measure, beta=beta, level=level, confidence=confidence, method=method, resamples=resamples,
-            seed=seed,
-        )  # fmt: skip
+        atoms, counts = np.unique(costs, return_counts=True)
+        measured = statistic(measure, atoms, beta=beta, level=level)
+        found = statistic_interval(measured, counts, confidence, method, resamples, seed)
         if costs is not self.costs and measure != "std":
             found = Interval(0.0 - found.high, 0.0 - found.low)
         given = beta if level is None else level
