@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
+    from tailwise.exact.belief_policy import Belief, BeliefPolicy
     from tailwise.exact.distributions import return_distribution
     from tailwise.exact.fixed_policies import action_frequencies, policy_risk
     from tailwise.exact.induction import backward_induction
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from tailwise.exact.truncation import truncate
 
 __all__ = [
+    "Belief",
+    "BeliefPolicy",
     "Limits",
     "Policy",
     "PolicyInterval",

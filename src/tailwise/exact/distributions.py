@@ -153,6 +153,11 @@ def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple
     return totals, masses / masses.sum()
 
 
+def merged(states: NDArray[np.int64], accrued: Floats, weights: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Add up the weights of pairs that are equal, and return the pairs in order."""
+    return _merge(states, accrued, weights, 0.0)
+
+
 def _merge(
     states: NDArray[np.int64], accrued: Floats, weights: Floats, slack: float
 ) -> tuple[NDArray[np.int64], Floats, Floats]:

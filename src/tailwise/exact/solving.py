@@ -7,6 +7,7 @@
 ``CVaR(level)``, ``Exceedance(threshold)``      pairs of state and accrued cost (:mod:`tailwise.exact.tails`)
 ``ExpectedUtility(utility)``                    the same, where the totals are few enough to list
 ``Expectation().within(CVaR or ERM, bound)``    the same, by the Lagrangian (:mod:`tailwise.exact.budgets`)
+hidden states, for ``ERM`` and ``Expectation``  alpha vectors over the tilted belief (:mod:`.alpha_vectors`)
 =============================================  =======================================================================
 """
 
@@ -19,14 +20,16 @@ from typing import Any
 from tailwise._progress import Progress
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
+from tailwise.exact.belief_policy import solve_hidden
 from tailwise.exact.budgets import solve_budget
 from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.models.simulator import model_name, own_method
+from tailwise.models.simulator import is_partly_observed, model_name, own_method
 from tailwise.models.tabulate import tabulate_states
+from tailwise.models.tabulate_hidden import tabulate_hidden
 from tailwise.risk import (
     ERM,
     Budgeted,
@@ -58,8 +61,9 @@ def solve(
 
     Parameters
     ----------
-    model : TabularMDP or simulator with ``outcomes(state, action)``
-        The problem.
+    model : TabularMDP or simulator with ``outcomes(state, action)``, or PomdpTable
+        The problem. Of one whose state is not seen the policy acts on what was observed
+        (:class:`tailwise.exact.BeliefPolicy`).
     objective : Objective or float
         What is wanted of the total, as ``CVaR(0.95)``; a number is the beta of an ERM.
     tolerance : float, optional
@@ -70,7 +74,7 @@ def solve(
         Share of the usual work: of laying out totals, and of the problems solved on the way. 0.1 is about ten times as
         fast, and the gap up to ten times as wide; the policy is often hardly worse.
     max_states : int, default 100,000
-        Most states of a simulator.
+        Most states of a simulator; where the state is not seen, most tilted beliefs or conditional plans.
     threads : int, default 1
         Threads of each sweep, for ERM and EVaR; they do not change the result.
     progress : bool or callable, optional
@@ -106,8 +110,12 @@ def solve(
     wanted = as_objective(objective)
     allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=isinstance(wanted, EVaR))
     limits = Limits(allowed, real(effort, "effort", low=0.0, low_open=True), thread_count(threads), progress)
+    most = integer(max_states, "max_states", low=1)
+    if is_partly_observed(model):
+        hidden = tabulate_hidden(model, max_states=most)
+        return solve_hidden(hidden, wanted, limits, most, None if hidden is model else model)
     solver = solver_of(wanted)
-    table, places = tabulated(model, max_states=integer(max_states, "max_states", low=1))
+    table, places = tabulated(model, max_states=most)
     policy = solver(table, wanted, limits)
     return policy if table is model else replace(policy, model=model, _places=places)
 

@@ -13,19 +13,25 @@ if TYPE_CHECKING:
     from tailwise.models.contract import Model, Outcome
     from tailwise.models.gymnasium.actions import Discretized
     from tailwise.models.gymnasium.simulator import EnvironmentState, GymnasiumSimulator
+    from tailwise.models.partly_observed import Draw, PartlyObserved
+    from tailwise.models.pomdp_table import PomdpTable
     from tailwise.models.simulator import Simulator
     from tailwise.models.tabular import TabularMDP
     from tailwise.models.tabulate import tabulate
+    from tailwise.models.tabulate_hidden import tabulate_hidden
 
 __all__ = [
     "AccruedView",
     "CompiledSimulator",
     "Discretized",
+    "Draw",
     "EnvironmentState",
     "ExponentialUtility",
     "GymnasiumSimulator",
     "Model",
     "Outcome",
+    "PartlyObserved",
+    "PomdpTable",
     "Report",
     "Simulator",
     "TabularMDP",
@@ -33,6 +39,7 @@ __all__ = [
     "check_model",
     "check_simulator",
     "tabulate",
+    "tabulate_hidden",
 ]
 
 __getattr__ = lazy(__name__)

@@ -11,7 +11,8 @@ from typing import Any
 
 from tailwise.errors import ModelError
 from tailwise.models.check_table import Report
-from tailwise.models.simulator import validate_simulator
+from tailwise.models.partly_observed import check_hidden
+from tailwise.models.simulator import is_partly_observed, refuse_hidden, validate_simulator
 
 
 def check_model(model: Any) -> Report:
@@ -42,6 +43,8 @@ def check_model(model: Any) -> Report:
     table: 1 violation
       error    state 0, action 0: probabilities sum to 0.9; they must sum to 1
     """
+    if is_partly_observed(model):
+        return check_hidden(model)
     if hasattr(model, "require_sound"):
         return model.check()  # type: ignore[no-any-return]
     if not hasattr(model, "step") and not hasattr(model, "actions"):
@@ -56,6 +59,7 @@ def require_model(model: Any) -> None:
 
     A table is looked through, once in its life; of a simulator the methods, their arguments and the attributes.
     """
+    refuse_hidden(model)
     own = getattr(model, "require_sound", None)
     if own is not None:
         own()

@@ -36,6 +36,7 @@ _ATTRIBUTES = {
     "sense": "'cost' or 'reward'",
     "start": "a hashable initial state",
 }
+_HIDDEN = ("sample_start", "observe")
 _HASHABLE_FORMS = {"list": "use a tuple", "dict": "use a tuple of its items", "set": "use a frozenset"}
 
 
@@ -111,6 +112,20 @@ class Simulator:
 def model_name(model: Any) -> str:
     """Return the name of a model for display."""
     return str(getattr(model, "name", "") or type(model).__name__)
+
+
+def is_partly_observed(model: Any) -> bool:
+    """Return whether the state of a model is hidden: it has ``sample_start`` and ``observe``."""
+    return not isinstance(model, type) and all(callable(getattr(model, name, None)) for name in _HIDDEN)
+
+
+def refuse_hidden(model: Any) -> None:
+    """Raise ``ModelError`` where a partly observed model is given to what takes its state as seen."""
+    if is_partly_observed(model):
+        raise ModelError(
+            f"the state of {model_name(model)} is not seen, and this method plans as if it were; use tailwise.solve or "
+            "make_planner(model, beta), which decide from what was observed"
+        )
 
 
 def own_method(model: Any, name: str) -> Callable[..., Any] | None:
@@ -205,6 +220,7 @@ def validate_simulator(model: Any) -> None:
     ModelError
         Naming every missing or wrong method and attribute, with the signature expected.
     """
+    refuse_hidden(model)
     faults = contract_faults(model)
     if faults:
         listed = "\n  ".join(faults)

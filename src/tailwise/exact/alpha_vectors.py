@@ -1,0 +1,450 @@
+r"""Exact planning where the state is not seen: alpha vectors over the tilted belief (Baeuerle & Rieder 2017).
+
+What is known of the state after a history is summed up, for the ERM, by the belief *tilted* by what was paid unseen::
+
+    sigma'(s') = sum over s of sigma(s) exp(beta_h c(s, a, s')) P(s' | s, a) O(o | a, s'),     beta_h = beta discount**h
+
+A *conditional plan* takes an action and goes on, for each thing that may be seen, with another conditional plan. Let
+``g(s)`` be the ERM at ``beta_h`` of its cost-to-go from the hidden state s: its alpha vector is ``exp(beta_h g)``, and
+its risk at ``sigma`` is the ERM of g under the weights sigma (scaled to sum to 1: what was paid for certain does not
+matter). The optimum is the least over conditional plans, so that ``exp(beta_h V)`` is the least (for beta < 0 the
+greatest) of linear functions of sigma. For beta = 0 this is the ordinary POMDP. A cost that is seen is one more thing
+that is observed.
+
+Vectors are kept as g, in the unit of costs, never as ``exp(beta g)``: nothing overflows at any beta, and nothing is
+lost at tiny ones. Two ways, both exact:
+
+* where the start reaches few different tilted beliefs, one conditional plan, the best, for each of them;
+* else all conditional plans that are best at some tilted belief, the others pruned. That one is nowhere best is proven
+  by a mixture of others that is no worse in any state (a linear program finds it, and it is checked without its
+  tolerances); what cannot be proven is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import ModelError, StateError
+from tailwise.models.pomdp_table import PomdpTable
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
+_DIGITS = 12  # of log weights, in which two beliefs are one
+_DOMINATED = 1e-14  # relative to the size of the values: rounding
+_PROVEN = 1e-13  # the same, of mixtures
+
+
+class Branch(NamedTuple):
+    """The outcomes of one action, sorted by state: E entries, Z things that may be seen.
+
+    Attributes
+    ----------
+    states, targets, signals : ndarray of int64, shape (E,)
+        From-state, to-state, and what is seen (-1 where the episode ends).
+    chances, losses : ndarray of float64, shape (E,)
+        Probability and loss.
+    starts : ndarray of int64, shape (S,)
+        First entry of each state.
+    seen : tuple
+        Of each signal: the observation, and the loss where it is seen.
+    """
+
+    states: Ints
+    targets: Ints
+    signals: Ints
+    chances: Floats
+    losses: Floats
+    starts: Ints
+    seen: tuple[tuple[int, float | None], ...]
+
+
+def branches_of(model: PomdpTable) -> list[Branch]:
+    """Return the outcomes of each action."""
+    table = model.table
+    rows = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    states, ids = table.row_states[rows], table.action_ids[rows]
+    found = []
+    for action in range(model.num_actions):
+        mine = np.flatnonzero(ids == action)
+        losses, done = table.losses[mine], table.done[mine]
+        keys: list[tuple[int, float | None]] = [
+            (int(o), float(loss) if model.cost_seen else None)
+            for o, loss in zip(model.observed[mine], losses, strict=True)
+        ]
+        seen = {key: k for k, key in enumerate(dict.fromkeys(k for k, end in zip(keys, done, strict=True) if not end))}
+        signals = np.array([-1 if end else seen[key] for key, end in zip(keys, done, strict=True)], dtype=np.int64)
+        found.append(Branch(
+            states[mine], table.next_states[mine].astype(np.int64), signals, table.probabilities[mine], losses,
+            np.searchsorted(states[mine], np.arange(model.num_states)), tuple(seen),
+        ))  # fmt: skip
+    return found
+
+
+# ---------------------------------------------------------------- entropic sums
+
+
+def grouped_erm(values: Floats, weights: Floats, starts: Ints, beta: float) -> Floats:
+    """Return the ERM of each group of the last axis; ``weights`` are positive and need not sum to 1.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (..., E)
+        What is paid.
+    weights : ndarray of float64, shape (E,) or (..., E)
+        Of each entry.
+    starts : ndarray of int64, shape (G,)
+        First entry of each group.
+    beta : float
+        Risk level.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., G)
+    """
+    mass = np.add.reduceat(weights, starts, axis=-1)
+    mean = np.add.reduceat(weights * values, starts, axis=-1) / mass
+    if beta == 0.0:
+        return np.asarray(mean)
+    high, low = np.maximum.reduceat(values, starts, axis=-1), np.minimum.reduceat(values, starts, axis=-1)
+    lengths = np.diff(np.append(starts, values.shape[-1]))
+    top = high if beta > 0.0 else low
+    scaled = np.exp(beta * (values - np.repeat(top, lengths, axis=-1)))
+    guess = top + np.log(np.add.reduceat(weights * scaled, starts, axis=-1) / mass) / beta
+    guess = np.where(abs(beta) * (high - low) < NEAR, mean, guess)
+    return _corrected(guess, values - np.repeat(guess, lengths, axis=-1), weights, mass, starts, beta)
+
+
+def _corrected(guess: Floats, apart: Floats, weights: Floats, mass: Floats, starts: Ints, beta: float) -> Floats:
+    terms = np.expm1(np.minimum(beta * apart, 700.0)) / beta
+    return np.asarray(guess + np.log1p(beta * (np.add.reduceat(weights * terms, starts, axis=-1) / mass)) / beta)
+
+
+def belief_erm(values: Floats, log_weights: Floats, beta: float) -> Floats:
+    """Return the ERM of values of states under tilted beliefs: both of shape (..., S), weights in logs."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    weights = np.exp(log_weights - top)
+    inside = np.isfinite(log_weights)
+    fill = np.where(inside, values, -np.inf).max(axis=-1, keepdims=True)  # states that cannot be do not count
+    kept = np.where(inside, values, fill)
+    low, high = kept.min(axis=-1, keepdims=True), kept.max(axis=-1, keepdims=True)
+    mass = weights.sum(axis=-1, keepdims=True)
+    mean = (weights * kept).sum(axis=-1, keepdims=True) / mass
+    if beta == 0.0:
+        return np.asarray(mean[..., 0])
+    logs = log_weights + beta * np.where(np.isfinite(log_weights), values, 0.0)
+    peak = logs.max(axis=-1, keepdims=True)
+    total = np.log(np.exp(logs - peak).sum(axis=-1, keepdims=True))
+    norm = top + np.log(mass)
+    far = (peak + total - norm) / beta
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = (weights * np.expm1(beta * (kept - mean))).sum(axis=-1, keepdims=True) / mass
+        near = mean + np.log1p(near) / beta
+    return np.asarray(np.where(abs(beta) * (high - low) < NEAR, near, far)[..., 0])
+
+
+# --------------------------------------------------------------------- beliefs
+
+
+def normalised(log_weights: Floats) -> Floats:
+    """Return log weights whose weights sum to 1."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    return np.asarray(log_weights - top - np.log(np.exp(log_weights - top).sum(axis=-1, keepdims=True)))
+
+
+def tilted(branch: Branch, log_weights: Floats, beta: float) -> list[Floats]:
+    """Return the tilted belief after each thing that may be seen: log weights, shape (N, S), all -inf where it cannot.
+
+    ``beta`` is the risk level of the step at which the action was taken.
+    """
+    size, found = log_weights.shape[1], []
+    with np.errstate(divide="ignore"):
+        tilt = np.log(branch.chances) + beta * branch.losses
+    for signal in range(len(branch.seen)):
+        mine = np.flatnonzero(branch.signals == signal)
+        mine = mine[np.argsort(branch.targets[mine], kind="stable")]
+        ends, starts = np.unique(branch.targets[mine], return_index=True)
+        terms = log_weights[:, branch.states[mine]] + tilt[mine]
+        top = np.maximum.reduceat(terms, starts, axis=1)
+        base = np.where(np.isfinite(top), top, 0.0)
+        lengths = np.diff(np.append(starts, mine.size))
+        sums = np.add.reduceat(np.exp(terms - np.repeat(base, lengths, axis=1)), starts, axis=1)
+        after = np.full((log_weights.shape[0], size), -np.inf)
+        with np.errstate(divide="ignore"):
+            after[:, ends] = base + np.log(sums)
+        found.append(after)
+    return found
+
+
+# ---------------------------------------------------------------------- levels
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Conditional plans from one step on: K of them.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (K, S)
+        ERM of the cost-to-go from each state, in the step's own unit.
+    actions : ndarray of int64, shape (K,)
+        What each does first.
+    children : ndarray of int64, shape (K, Z)
+        With which plan of the next level it goes on after each signal of its action.
+    keys : dict, optional
+        Where there is a plan for each tilted belief that can be reached, its index by the belief.
+    options : ndarray of float64, shape (K, A), optional
+        There also the value of each action.
+    """
+
+    values: Floats
+    actions: Ints
+    children: Ints
+    keys: dict[bytes, int] | None = None
+    options: Floats | None = None
+
+
+def key_of(log_weights: Floats) -> bytes:
+    """Return what tells one tilted belief from another."""
+    rounded = np.round(np.where(np.isfinite(log_weights), log_weights, -1e200), _DIGITS) + 0.0
+    return rounded.tobytes()
+
+
+def backed_up(branch: Branch, after: Floats, children: Ints, beta: float, discount: float) -> Floats:
+    """Return the values of plans that begin with an action: (N, S) from the next level's (K, S) and (N, Z) indices."""
+    goes_on = branch.signals >= 0
+    values = np.broadcast_to(branch.losses, (children.shape[0], branch.losses.size)).copy()
+    values[:, goes_on] += discount * after[children[:, branch.signals[goes_on]], branch.targets[goes_on]]
+    return grouped_erm(values, branch.chances, branch.starts, beta)
+
+
+def reachable_levels(
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, most: int
+) -> list[Level] | None:
+    """Return the best plan for each tilted belief that the start reaches; None where there are more than ``most``."""
+    horizon, discount = model.horizon, model.discount
+    beliefs, indices = [normalised(log_start[None, :])], [{key_of(normalised(log_start)): 0}]
+    moves: list[list[Ints]] = []
+    total = 1
+    for h in range(horizon - 1):
+        found: list[Floats] = []
+        index: dict[bytes, int] = {}
+        ways = []
+        for branch in branches:
+            way = np.zeros((beliefs[h].shape[0], max(1, len(branch.seen))), np.int64)
+            for signal, after in enumerate(tilted(branch, beliefs[h], beta * discount**h)):
+                possible = np.flatnonzero(np.isfinite(after).any(axis=1))
+                after = normalised(after[possible])
+                for n, row in zip(possible.tolist(), after, strict=True):
+                    key = key_of(row)
+                    place = index.get(key)
+                    if place is None:
+                        place = index[key] = len(found)
+                        found.append(row)
+                    way[n, signal] = place
+                if total + len(found) > most:
+                    return None
+            ways.append(way)
+        moves.append(ways)
+        beliefs.append(np.array(found).reshape(-1, model.num_states))
+        indices.append(index)
+        total += len(found)
+        if not found:
+            break
+    levels: list[Level] = []
+    after = model.table.terminal_losses[None, :]
+    for h in range(len(beliefs) - 1, -1, -1):
+        if not beliefs[h].shape[0]:  # every episode has ended
+            after = np.zeros((1, model.num_states))
+            continue
+        count = beliefs[h].shape[0]
+        last = h == len(beliefs) - 1
+        ways = [np.zeros((count, max(1, len(b.seen))), np.int64) for b in branches] if last else moves[h]
+        rows = [
+            backed_up(branch, after, way, beta * discount**h, discount)
+            for branch, way in zip(branches, ways, strict=True)
+        ]
+        options = np.stack([belief_erm(row, beliefs[h], beta * discount**h) for row in rows], axis=1)
+        actions = best_actions(options, rows)
+        width = max(way.shape[1] for way in ways)
+        children = np.zeros((count, width), np.int64)
+        values = np.empty((count, model.num_states))
+        for a, (row, way) in enumerate(zip(rows, ways, strict=True)):
+            mine = actions == a
+            values[mine], children[mine, : way.shape[1]] = row[mine], way[mine]
+        levels.insert(0, Level(values, actions, children, indices[h], options))
+        after = values
+    return levels
+
+
+def best_actions(options: Floats, rows: Sequence[Floats]) -> Ints:
+    """Return the lowest action that ties with the best: within the rounding of what was compared."""
+    size = np.max([np.abs(row).max(axis=1) for row in rows], axis=0)
+    limit = options.min(axis=1) + 1e-13 * size
+    return np.asarray(np.argmax(options <= limit[:, None], axis=1))
+
+
+# --------------------------------------------------------------------- pruning
+
+
+def pruned_levels(model: PomdpTable, branches: Sequence[Branch], beta: float, most: int) -> list[Level] | None:
+    """Return every conditional plan that is best somewhere; None where there are more than ``most`` to look at."""
+    discount, levels = model.discount, list[Level]()
+    after = model.table.terminal_losses[None, :]
+    for h in range(model.horizon - 1, -1, -1):
+        level = beta * discount**h
+        width = max(1, *(len(branch.seen) for branch in branches))
+        values, actions, children = [], [], []
+        for a, branch in enumerate(branches):
+            found = _crossed(branch, after, level, discount, most)
+            if found is None:
+                return None
+            rows, ways = found
+            values.append(rows)
+            actions.append(np.full(rows.shape[0], a))
+            children.append(np.pad(ways, ((0, 0), (0, width - ways.shape[1]))))
+        g = np.concatenate(values)
+        kept = undominated(g, level)
+        levels.insert(0, Level(g[kept], np.concatenate(actions)[kept], np.concatenate(children)[kept]))
+        after = levels[0].values
+        if after.shape[0] > most:
+            return None
+    return levels
+
+
+def _crossed(branch: Branch, after: Floats, beta: float, discount: float, most: int) -> tuple[Floats, Ints] | None:
+    """Return the undominated plans that begin with an action, and their children: incremental pruning."""
+    size = branch.starts.size
+    mass, rows, ways = np.zeros(size), np.zeros((1, size)), np.zeros((1, 0), np.int64)
+    for signal in [-1, *range(len(branch.seen))]:
+        mine = np.flatnonzero(branch.signals == signal)
+        if not mine.size:
+            continue
+        ends = signal < 0
+        states, starts = np.unique(branch.states[mine], return_index=True)
+        paid = np.broadcast_to(branch.losses[mine], (1 if ends else after.shape[0], mine.size))
+        if not ends:
+            paid = paid + discount * after[:, branch.targets[mine]]
+        part_mass = np.zeros(size)
+        part_mass[states] = np.add.reduceat(branch.chances[mine], starts)
+        part = np.zeros((paid.shape[0], size))
+        part[:, states] = grouped_erm(paid, branch.chances[mine], starts, beta)
+        kept = undominated(part[:, states], beta)
+        part = part[kept]
+        if rows.shape[0] * part.shape[0] > most:
+            return None
+        rows, ways = (
+            _two_point(rows[:, None, :], mass, part[None, :, :], part_mass, beta).reshape(-1, size),
+            np.column_stack([
+                np.repeat(ways, part.shape[0], axis=0),
+                *([] if ends else [np.tile(kept, ways.shape[0])]),
+            ]),
+        )  # fmt: skip
+        mass = mass + part_mass
+        kept = undominated(rows[:, mass > 0.0], beta)
+        rows, ways = rows[kept], ways[kept]
+    return rows, ways
+
+
+def _two_point(x: Floats, x_mass: Floats, y: Floats, y_mass: Floats, beta: float) -> Floats:
+    """Return the ERM of two parts, each an ERM itself, by their masses."""
+    total = x_mass + y_mass
+    empty = total == 0.0  # states that the action leads nowhere from, among the outcomes looked at
+    total = np.where(empty, 1.0, total)
+    p, q = np.where(empty, 1.0, x_mass / total), y_mass / total
+    x, y = np.broadcast_arrays(x, y)
+    x, y = np.where(x_mass > 0.0, x, y), np.where(y_mass > 0.0, y, x)
+    mean = p * x + q * y
+    if beta == 0.0:
+        return np.asarray(mean)
+    top = np.maximum(x, y) if beta > 0.0 else np.minimum(x, y)
+    far = top + np.log(p * np.exp(beta * (x - top)) + q * np.exp(beta * (y - top))) / beta
+    guess = np.where(abs(beta) * np.abs(x - y) < NEAR, mean, far)
+    terms = p * np.expm1(np.minimum(beta * (x - guess), 700.0)) + q * np.expm1(np.minimum(beta * (y - guess), 700.0))
+    return np.asarray(guess + np.log1p(terms) / beta)
+
+
+def undominated(g: Floats, beta: float) -> Ints:
+    """Return the indices of the plans that are best at some tilted belief; g has shape (K, S)."""
+    size = float(np.abs(g).max(initial=0.0))
+    order = np.argsort(g.sum(axis=1), kind="stable")
+    left: list[int] = []
+    for k in order.tolist():  # pointwise
+        if not left or not (g[left] <= g[k] + _DOMINATED * size).all(axis=1).any():
+            left.append(k)
+    if len(left) == 1 or g.shape[1] == 1:
+        return np.array(left[:1] if g.shape[1] == 1 else left)
+    candidates = np.array(sorted(left))
+    kept = set(_best_at_samples(g, candidates, beta))
+    for k in candidates.tolist():
+        while k not in kept:
+            mixed, witness = _mixture(g, k, np.array(sorted(kept)), beta, size)
+            if mixed:
+                break
+            rest = np.array([j for j in candidates.tolist() if j not in kept])
+            kept.add(int(rest[np.argmin(_relative(g[rest] - g[k], beta) @ witness)]) if witness.any() else k)
+            if len(kept) == candidates.size:
+                break
+    return np.array(sorted(kept))
+
+
+def _relative(apart: Floats, beta: float) -> Floats:
+    """Return u_beta of differences; those beyond the doubles are as large as can be."""
+    return np.asarray(apart if beta == 0.0 else np.expm1(np.clip(beta * apart, -700.0, 700.0)) / beta)
+
+
+def _best_at_samples(g: Floats, candidates: Ints, beta: float) -> set[int]:
+    rng = np.random.Generator(np.random.SFC64(0))
+    weights = np.concatenate([np.eye(g.shape[1]), rng.dirichlet(np.full(g.shape[1], 0.5), 16 * g.shape[1])])
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    return {int(candidates[np.argmin(belief_erm(g[candidates], log[None, :], beta))]) for log in logs}
+
+
+def _mixture(g: Floats, k: int, others: Ints, beta: float, size: float) -> tuple[bool, Floats]:
+    """Return whether a mixture of others is proven no worse than plan k in any state; if not, a belief to look at."""
+    from scipy.optimize import linprog  # slow to import
+
+    gains = _relative(g[others] - g[k], beta)  # (K, S): how much worse the others are, k's own value as the unit
+    unit = float(np.median(np.abs(gains))) or 1.0
+    shown = np.clip(gains / unit, -1e7, 1e7)
+    count = others.size
+    found = linprog(
+        np.append(np.zeros(count), 1.0),
+        A_ub=np.column_stack([shown.T, -np.ones(g.shape[1])]), b_ub=np.zeros(g.shape[1]),
+        A_eq=np.append(np.ones(count), 0.0)[None, :], b_eq=[1.0], bounds=[(0.0, None)] * count + [(None, None)],
+    )  # fmt: skip
+    if found.x is None:
+        return False, np.zeros(g.shape[1])
+    shares = np.maximum(found.x[:-1], 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        worst = float(np.max(shares / shares.sum() @ gains))
+    witness = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    return worst <= _PROVEN * size, witness
+
+
+def solved_levels(
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, *, most: int
+) -> list[Level]:
+    """Return the levels of the exact solution, or raise ``ModelError`` where it is too large."""
+    levels = reachable_levels(model, branches, beta, log_start, most)
+    if levels is None:
+        levels = pruned_levels(model, branches, beta, most)
+    if levels is None:
+        raise ModelError(
+            f"{model.name} is too large to be solved exactly: over {most:,} tilted beliefs can be reached, and "
+            "there are too many conditional plans; raise max_states, shorten the horizon, or search with "
+            "make_planner(model, beta)"
+        )
+    return levels
+
+
+def impossible(model: PomdpTable, action: int, seen: str) -> StateError:
+    """Return the error of what cannot be observed."""
+    return StateError(f"{seen} cannot be observed after {model.action_name(action)}: its probability is 0")
