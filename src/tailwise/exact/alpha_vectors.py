@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
+_MOST_NUMBERS = 20_000_000  # of tilted beliefs
 _DIGITS = 12  # of log weights, in which two beliefs are one
 _DOMINATED = 1e-14  # relative to the size of the values: rounding
 _PROVEN = 1e-13  # the same, of mixtures
@@ -433,7 +434,7 @@ def solved_levels(
     model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, *, most: int
 ) -> list[Level]:
     """Return the levels of the exact solution, or raise ``ModelError`` where it is too large."""
-    levels = reachable_levels(model, branches, beta, log_start, most)
+    levels = reachable_levels(model, branches, beta, log_start, min(most, _MOST_NUMBERS // model.num_states))
     if levels is None:
         levels = pruned_levels(model, branches, beta, most)
     if levels is None:

@@ -33,7 +33,7 @@ from tailwise.exact.tails import Limits
 from tailwise.models.pomdp_table import PomdpTable, belief_of
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.intervals import Interval
+from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
 
