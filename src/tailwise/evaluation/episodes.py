@@ -31,10 +31,13 @@ from tailwise.evaluation.closed_loop import (
     start_stream,
     world_name,
 )
+from tailwise.evaluation.hidden_episodes import HiddenEpisodes
 from tailwise.evaluation.returns import Returns
 from tailwise.exact.fixed_policies import policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
+from tailwise.models.partly_observed import require_hidden
+from tailwise.models.simulator import is_partly_observed
 from tailwise.planners.protocol import Planner, is_shareable
 from tailwise.search.anytime import in_threads
 
@@ -109,12 +112,14 @@ def evaluate(
     >>> returns.episodes, returns.costs.shape
     (20, (20,))
     """
-    require_model(model)
+    hidden = is_partly_observed(model)
+    (require_hidden if hidden else require_model)(model)
     count = integer(episodes, "episodes", low=1)
     workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
-    played = Episodes(model, planner_or_policy, root, (iterations, seconds), reuse)
+    kind = HiddenEpisodes if hidden else Episodes
+    played = kind(model, planner_or_policy, root, (iterations, seconds), reuse)
     totals, decisions, notes = played.play(range(count), threads=workers, progress=progress, partial=partial)
     if totals.size < count:
         notes.append(f"interrupted: {totals.size} of {count} episodes were played")

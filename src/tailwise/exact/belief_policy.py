@@ -305,9 +305,17 @@ class BeliefPolicy(Policy):
             self._others[key] = _solved(model, ERM(beta), known.log_tilted, self.most, None)
         return self._others[key]
 
+    def index(self, state: Any, step: int = 0) -> int:
+        """Raise ``OptionError``: the policy knows no states."""
+        raise OptionError(self._unseen)
+
     @property
     def _policy(self) -> NDArray[np.int32]:
-        raise OptionError(
+        raise OptionError(self._unseen)
+
+    @property
+    def _unseen(self) -> str:
+        return (
             f"the state of {self.pomdp.name} is not seen: there is no action or value of a state; use act(belief or "
             "history), value_at() and plan()"
         )

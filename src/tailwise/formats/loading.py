@@ -14,7 +14,7 @@ from tailwise.formats.kinds.frames import read_frame
 from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
 from tailwise.formats.spec import is_file, parse_spec
-from tailwise.models import Simulator, TabularMDP
+from tailwise.models import PomdpTable, Simulator, TabularMDP
 
 
 def load(
@@ -128,6 +128,8 @@ def with_common(model: TabularMDP | Simulator, common: dict[str, Any]) -> Tabula
         return model
     if isinstance(model, TabularMDP):
         return table_with_common(model, common)
+    if isinstance(model, PomdpTable):
+        return model.with_options(**common)
     for name, value in common.items():
         if name == "start" and isinstance(value, str):
             raise OptionError(f"{type(model).__name__} is a simulator: its states have no labels; start= is for tables")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tailwise._random import generator
-from tailwise.models.simulator import model_name, own_method
+from tailwise.models.pomdp_table import PomdpTable
+from tailwise.models.simulator import is_partly_observed, model_name, own_method
 from tailwise.models.tabular import TabularMDP
 
 _EPISODES, _STEPS = 4, 25  # a hundred steps: little beside an evaluation, even of a slow simulator
@@ -22,6 +23,10 @@ _EPISODES, _STEPS = 4, 25  # a hundred steps: little beside an evaluation, even 
 def fingerprint(model: Any, size: int = 16) -> bytes:
     """Return what tells a model from others: ``size`` bytes."""
     digest = hashlib.blake2b(digest_size=size)
+    if isinstance(model, PomdpTable):
+        for array in (model.observed, model.start_belief, np.array([model.cost_seen])):
+            digest.update(np.ascontiguousarray(array).data)
+        model = model.table
     digest.update(repr((model.sense, int(model.horizon), float(model.discount))).encode())
     if isinstance(model, TabularMDP):
         digest.update(repr(model.start).encode())
@@ -39,10 +44,11 @@ def _trace(model: Any, episode: int, digest: Any) -> None:
     """Add the costs of a random episode to the digest; a model that fails ends it."""
     rng = generator(episode)
     end = own_method(model, "terminal_cost")
-    state, done = model.start, False
+    hidden = is_partly_observed(model)
+    state, done = model.sample_start(rng) if hidden else model.start, False
     for _ in range(min(_STEPS, int(model.horizon))):
         try:
-            actions = model.actions(state)
+            actions = model.actions() if hidden else model.actions(state)
             choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
             state, cost, done = model.step(state, choices[int(rng.random() * len(choices))], rng)
             digest.update(np.float64(cost).tobytes() + len(choices).to_bytes(8, "big") + bytes([bool(done)]))
@@ -51,7 +57,7 @@ def _trace(model: Any, episode: int, digest: Any) -> None:
             return
         if done:
             return
-    if end is not None:
+    if end is not None and not hidden:
         try:
             digest.update(np.float64(end(state)).tobytes())
         except Exception:

@@ -6,9 +6,11 @@ from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
     from tailwise.planners import until
+    from tailwise.planners.belief_search import BeliefSearch
     from tailwise.planners.bounded_rtdp import BoundedRtdp
     from tailwise.planners.distributional_mcts import CvarMcts, DistributionalMcts
     from tailwise.planners.exact import ExactPlanner
+    from tailwise.planners.history_mcts import HistoryMcts, ParticleBelief
     from tailwise.planners.make import make_planner, plan_many
     from tailwise.planners.protocol import Decision, FullPlanner, Planner
     from tailwise.planners.registry import PlannerKind, find_planner, list_planners, objective_cells, register_planner
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccMcts",
+    "BeliefSearch",
     "BoundedRtdp",
     "CvarMcts",
     "Decision",
@@ -24,8 +27,10 @@ __all__ = [
     "ErmMcts",
     "ExactPlanner",
     "FullPlanner",
+    "HistoryMcts",
     "LearnedModelSearch",
     "NluMcts",
+    "ParticleBelief",
     "Planner",
     "PlannerKind",
     "Uct",

@@ -19,7 +19,7 @@ from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import lists_outcomes, model_name
+from tailwise.models.simulator import is_partly_observed, lists_outcomes, model_name
 from tailwise.models.tabulate import tabulated_within
 from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable, takes
 from tailwise.planners.registry import PlannerKind, find_planner, imported, list_planners
@@ -129,6 +129,9 @@ def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> 
 def _suited(model: Any, options: Any) -> Iterator[tuple[str, str]]:
     """Yield (kind, reason) of what suits a model, best first, for those whose objective it is."""
     name = model_name(model)
+    if is_partly_observed(model):
+        yield "histories", f"the state of {name} is not seen"
+        return
     if isinstance(model, TabularMDP):
         if _is_quick(model):
             yield "exact", f"a table of {model.num_outcomes:,} outcomes and {model.horizon} steps is solved at once"
@@ -153,6 +156,10 @@ def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[
     if not kind.pursues(objective):
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
     able = [one for one in list_planners() if one.pursues(objective) and one.works_on(model)]
+    if is_partly_observed(model) and kind.models != "hidden":
+        raise ModelError(f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use histories")
+    if kind.models == "hidden" and not is_partly_observed(model):
+        raise ModelError(f"{kind.name} is for models whose state is not seen; {model_name(model)} shows it")
     if not kind.works_on(model):
         raise ModelError(
             f"{kind.name} needs a model that lists its outcomes: a table, or a simulator with outcomes(state, action); "
@@ -176,7 +183,7 @@ def _takes(kind: PlannerKind, option: str, value: Any) -> bool:
 
 def _cells(objective: Objective) -> str:
     """Say which kinds pursue an objective."""
-    where = {"any": "any model", "outcomes": "models that list their outcomes"}
+    where = {"any": "any model", "outcomes": "models that list their outcomes", "hidden": "hidden states"}
     able = [f"{kind.name} ({where[kind.models]})" for kind in list_planners() if kind.pursues(objective)]
     return f"those that do: {', '.join(able)}" if able else "none does"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tailwise._lazy import nearest
 from tailwise.errors import OptionError, UnknownNameError
-from tailwise.models.simulator import lists_outcomes
+from tailwise.models.simulator import is_partly_observed, lists_outcomes
 from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ class PlannerKind:
     options : tuple of str or None
         Names of its other keywords; None where it takes any. Those of a ``build`` that is given itself are read from
         its signature.
-    models : "any" or "outcomes"
-        What it works on: any model, or one that lists its outcomes (a table, or a simulator that has ``outcomes``).
+    models : "any", "outcomes" or "hidden"
+        What it works on: any model whose state is seen, one that lists its outcomes (a table, or a simulator that has
+        ``outcomes``), or one whose state is not seen.
     objectives : tuple of type
         Classes of objectives that it pursues.
     bonus : callable or str, optional
@@ -59,7 +60,7 @@ class PlannerKind:
     summary: str
     build: Callable[..., Planner] | str
     options: tuple[str, ...] | None = None
-    models: Literal["any", "outcomes"] = "any"
+    models: Literal["any", "outcomes", "hidden"] = "any"
     objectives: tuple[type[Objective], ...] = _BY_BETA
     bonus: Callable[..., Bonus] | str | None = None
     saves: bool = False
@@ -74,6 +75,8 @@ class PlannerKind:
 
     def works_on(self, model: Any) -> bool:
         """Return whether it plans on such a model."""
+        if is_partly_observed(model) or self.models == "hidden":
+            return self.models == "hidden" and is_partly_observed(model)
         return self.models == "any" or lists_outcomes(model)
 
     def takes(self, option: str) -> bool:
@@ -277,4 +280,9 @@ register_planner(PlannerKind(
     "distributional", build="tailwise.planners.distributional_mcts:DistributionalMcts",
     summary="distributions of the total, Thompson sampling, for any objective of the total",
     objectives=(ERM, Expectation, CVaR, EVaR, Exceedance, ExpectedUtility), options=_LEARNED,
+))  # fmt: skip
+register_planner(PlannerKind(
+    "histories", build="tailwise.planners.belief_search:histories_planner", models="hidden",
+    summary="where the state is not seen: search over what may be done and observed",
+    options=("exploration", "particles", "widening", "max_nodes", "tolerance", "max_states"),
 ))  # fmt: skip
