@@ -52,7 +52,9 @@ def test_arguments_mean_one_thing(name):
 def test_the_model_comes_first_and_what_is_wanted_second(name):
     names = [key for key, one in FOUND[name].items() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     models = [key for key in names if key in MODELS]
-    if models and not name.startswith(("report.", "search.load_search", "models.Violation", "exact.Policy")):
+    if models and not name.startswith(
+        ("report.", "search.load_search", "models.Violation", "exact.Policy", "exact.BeliefPolicy")
+    ):
         assert names[0] == models[0]
         names = [key for key in names if key != "policy"]  # of a policy that is measured
         wanted = [key for key in names if key in WANTED]

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.planners.registry import NOBODY
 
         cells, kinds = objective_cells(), list_planners()
-        models = {"any": "any", "outcomes": "lists its outcomes"}
+        models = {"any": "any", "outcomes": "lists its outcomes", "hidden": "hides its state"}
         if json:
             print_json(
                 {

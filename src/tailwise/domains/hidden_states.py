@@ -38,7 +38,8 @@ def tiger(
     return PomdpTable.from_arrays(
         [stay, anew, anew], [hears, anew, anew], [[listen, wrong, right], [listen, right, wrong]], order="ASS",
         horizon=horizon, discount=discount, cost_seen=cost_seen, state_labels=("tiger-left", "tiger-right"),
-        action_labels=("listen", "open-left", "open-right"), observation_labels=("hear-left", "hear-right"), name="tiger",
+        action_labels=("listen", "open-left", "open-right"), observation_labels=("hear-left", "hear-right"),
+        name="tiger",
     )  # fmt: skip
 
 
@@ -53,9 +54,10 @@ def hidden_wear(
 ) -> PomdpTable:
     """Run a machine whose wear is not seen, inspect it, or replace it.
 
-    State: wear 0 to 3. ``run`` costs 0, 0.5, 2 or 8 by the wear, which nobody sees unless ``cost_seen``; the machine then
-    wears by one level with probability ``wear``, and its product is good with probability 0.95, 0.8, 0.5 or 0.2.
-    ``inspect`` costs its price and tells the level with probability 0.9, else one beside it. ``replace`` costs its price.
+    State: wear 0 to 3. ``run`` costs 0, 0.5, 2 or 8 by the wear, which nobody sees unless ``cost_seen``; the machine
+    then wears by one level with probability ``wear``, and its product is good with probability 0.95, 0.8, 0.5 or 0.2.
+    ``inspect`` costs its price and tells the level with probability 0.9, else one beside it. ``replace`` costs its
+    price.
     """
     size = 4
     worn = np.zeros((size, size))
@@ -78,12 +80,13 @@ def hidden_wear(
         [worn, np.eye(size), new], [product, looks, nothing], costs, order="ASS", horizon=horizon, discount=discount,
         start=[1.0, 0.0, 0.0, 0.0], cost_seen=cost_seen, state_labels=("new", "used", "worn", "worn-out"),
         action_labels=("run", "inspect", "replace"),
-        observation_labels=("good", "bad", "looks-new", "looks-used", "looks-worn", "looks-worn-out"), name="hidden-wear",
+        observation_labels=("good", "bad", "looks-new", "looks-used", "looks-worn", "looks-worn-out"),
+        name="hidden-wear",
     )  # fmt: skip
 
 
 @register("test-and-treat", "hidden states")
-def test_and_treat(
+def treatment_of_a_patient(
     horizon: int = 6,
     discount: float = 1.0,
     prevalence: float = 0.2,
@@ -94,9 +97,9 @@ def test_and_treat(
     """Test a patient, treat, or wait: the illness is not seen, and grows worse untreated.
 
     State: healthy, ill or gravely ill. ``wait`` costs 0, 2 or 20, ``test`` and ``biopsy`` their price beside, and are
-    right with probability 0.8 and 0.97; ``treat`` costs ``treatment`` and 0, 2 or 20, and heals with probability 0.9 (of
-    the gravely ill 0.5). An untreated illness turns grave with probability 0.25. Who is gravely ill at the end costs 60,
-    who is ill 20.
+    right with probability 0.8 and 0.97; ``treat`` costs ``treatment`` and 0, 2 or 20, and heals with probability 0.9
+    (of the gravely ill 0.5). An untreated illness turns grave with probability 0.25. Who is gravely ill at the end
+    costs 60, who is ill 20.
     """
     suffers = np.array([0.0, 2.0, 20.0])
     goes_on = np.array([[1.0, 0.0, 0.0], [0.0, 0.75, 0.25], [0.0, 0.0, 1.0]])

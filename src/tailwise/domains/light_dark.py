@@ -1,8 +1,8 @@
 """Light and dark: a continuous place that is seen well only where there is light.
 
-Source: Platt, Tedrake, Kaelbling & Lozano-Perez, "Belief space planning assuming maximum likelihood observations", 2010,
-on a line, with the actions of Sunberg & Kochenderfer, "Online algorithms for POMDPs with continuous state, action, and
-observation spaces", 2018.
+Source: Platt, Tedrake, Kaelbling & Lozano-Perez, "Belief space planning assuming maximum likelihood observations",
+2010; on a line, with the actions of Sunberg & Kochenderfer, "Online algorithms for POMDPs with continuous state,
+action, and observation spaces", 2018.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def light_dark(horizon: int = 10, discount: float = 0.95, light: float = 5.0) ->
     """Stop at the origin of a line on which one sees where one is only near the light.
 
     State: a place, not seen, that begins at 2 with a deviation of 2. Each step costs 1 and shows the place with a
-    deviation that grows with the distance from ``light``; stopping pays 10 within 1 of the origin and costs 10 elsewhere.
+    deviation that grows with the distance from ``light``; stopping pays 10 within 1 of the origin and costs 10
+    elsewhere.
     """
     return LightDark(horizon, discount, light)

@@ -12,9 +12,9 @@ from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, UnknownNameError
 
 if TYPE_CHECKING:
-    from tailwise.models import Simulator, TabularMDP
+    from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 
-Builder: TypeAlias = "Callable[..., TabularMDP | Simulator]"
+Builder: TypeAlias = "Callable[..., TabularMDP | Simulator | PomdpTable | PartlyObserved]"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Domain:
     name : str
         What :func:`make` takes.
     kind : str
-        "table" or "simulator".
+        "table", "simulator" or "hidden states".
     summary : str
         One line on what it models.
     options : tuple of str
@@ -70,7 +70,7 @@ def list_domains() -> list[Domain]:
     return [_DOMAINS[name] for name in sorted(_DOMAINS)]
 
 
-def make(name: str, **options: Any) -> TabularMDP | Simulator:
+def make(name: str, **options: Any) -> Any:
     """Build the domain called ``name``.
 
     Parameters
@@ -82,7 +82,7 @@ def make(name: str, **options: Any) -> TabularMDP | Simulator:
 
     Returns
     -------
-    TabularMDP or Simulator
+    TabularMDP, Simulator, PomdpTable or PartlyObserved
         The model.
 
     Raises

@@ -47,13 +47,19 @@ class HiddenEpisodes:
                 )
         else:
             raise ModelError(
-                f"{type(player).__name__} does not act on what was observed, and the state of {model_name(self.model)} is "
-                "not seen; expected make_planner(model, beta), solve(model, beta), or a function of (history, h)"
+                f"{type(player).__name__} does not act on what was observed, and the state of "
+                f"{model_name(self.model)} is not seen; expected "
+                "make_planner(model, beta), solve(model, beta), or a function of (history, h)"
             )
         if threads > 1:
             notes.append(f"played in one thread, not {threads}: a model whose state is not seen keeps to one")
         totals = in_threads(
-            lambda k: self._one(episodes[k], limits), len(episodes), 1, stop=stopped.set, progress=progress, partial=partial
+            lambda k: self._one(episodes[k], limits),
+            len(episodes),
+            1,
+            stop=stopped.set,
+            progress=progress,
+            partial=partial,
         )
         return np.array(totals), None, notes
 

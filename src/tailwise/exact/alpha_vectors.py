@@ -37,6 +37,7 @@ Ints = NDArray[np.int64]
 
 NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
 _MOST_NUMBERS = 20_000_000  # of tilted beliefs
+_MOST_CANDIDATES = 4_000  # conditional plans of an action that are pruned at once: a linear program for each
 _DIGITS = 12  # of log weights, in which two beliefs are one
 _DOMINATED = 1e-14  # relative to the size of the values: rounding
 _PROVEN = 1e-13  # the same, of mixtures
@@ -436,7 +437,7 @@ def solved_levels(
     """Return the levels of the exact solution, or raise ``ModelError`` where it is too large."""
     levels = reachable_levels(model, branches, beta, log_start, min(most, _MOST_NUMBERS // model.num_states))
     if levels is None:
-        levels = pruned_levels(model, branches, beta, most)
+        levels = pruned_levels(model, branches, beta, min(most, _MOST_CANDIDATES))
     if levels is None:
         raise ModelError(
             f"{model.name} is too large to be solved exactly: over {most:,} tilted beliefs can be reached, and "

@@ -128,8 +128,10 @@ def with_common(model: TabularMDP | Simulator, common: dict[str, Any]) -> Tabula
         return model
     if isinstance(model, TabularMDP):
         return table_with_common(model, common)
-    if isinstance(model, PomdpTable):
-        return model.with_options(**common)
+    hidden: Any = model
+    if isinstance(hidden, PomdpTable):
+        hidden = hidden.with_options(**common)
+        return hidden  # type: ignore[no-any-return]
     for name, value in common.items():
         if name == "start" and isinstance(value, str):
             raise OptionError(f"{type(model).__name__} is a simulator: its states have no labels; start= is for tables")

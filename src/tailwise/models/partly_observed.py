@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailwise.errors import ModelError, SimulatorError
-from tailwise.models.contract import Sense, scalar_faults
 from tailwise.models.check_table import Report, Violation
+from tailwise.models.contract import Sense, scalar_faults
 from tailwise.models.simulator import listed_actions, model_name, outcome_fault, short, state_fault
 
 _REQUIRED = {
@@ -72,7 +72,7 @@ class PartlyObserved:
 
     Examples
     --------
-    >>> from tailwise import PartlyObserved, check_model
+    >>> from tailwise import PartlyObserved, make_planner
     >>> class Door(PartlyObserved):
     ...     horizon = 3
     ...     def sample_start(self, rng):
@@ -86,8 +86,8 @@ class PartlyObserved:
     ...     def observe(self, state, action, next_state, rng):
     ...         other = "left" if state == "right" else "right"
     ...         return state if rng.random() < 0.9 else other
-    >>> check_model(Door()).ok
-    True
+    >>> make_planner(Door(), 0.05, seed=0).plan(iterations=3000).action
+    'listen'
     """
 
     horizon: int

@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailwise._shown import Shown
+from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
+from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE
 from tailwise.models.partly_observed import Draw
-from tailwise.models.check_table import Report, Violation
 from tailwise.models.tabular import TabularMDP
 from tailwise.models.tabular_build import find_start, labels, pick
 

@@ -15,14 +15,14 @@ from tailwise.models.simulator import model_name
 from tailwise.models.tabulate import ask, ask_terminal_cost
 
 
-def tabulate_hidden(model: Any, *, max_states: int = 10_000) -> PomdpTable:
+def tabulate_hidden(model: Any, *, max_states: int = 100_000) -> PomdpTable:
     """Build the table of a partly observed simulator that lists what may happen; a table is its own.
 
     Parameters
     ----------
     model : PartlyObserved
         With ``starts()``, ``outcomes(state, action)`` and ``observations(state, action, next_state)``.
-    max_states : int, default 10,000
+    max_states : int, default 100,000
         Give up beyond this number of states.
 
     Returns

@@ -1,8 +1,8 @@
-r"""Bounded search over tilted beliefs, where everything that may happen is listed.
+"""Bounded search over tilted beliefs, where everything that may happen is listed.
 
-A node is a step and a tilted belief (:mod:`tailwise.exact.alpha_vectors`); two histories with the same tilted belief are
-one node. Each node knows two bounds of its optimal risk: from above the best that a plan with one action for all steps
-is worth, or its actions' bounds; from below the risk of one who were told the state, or its actions' bounds. A trial
+A node is a step and a tilted belief (:mod:`tailwise.exact.alpha_vectors`); two histories with the same tilted belief
+are one node. Each node knows two bounds of its optimal risk: from above the best that one action for all steps is
+worth, or its actions' bounds; from below the risk of one who were told the state, or its actions' bounds. A trial
 goes down from the root by the action of the least lower bound, and by the observation that matters most to the gap
 (weighed, as risk is, by the tilt), opens the nodes on its way and takes their bounds back up. The bounds are certain,
 and never get worse; where they meet, the action is proven best.
@@ -70,7 +70,7 @@ class BeliefSearch(HiddenPlanner):
         The search stops where the bounds at the root are as close, in units of the largest cost-to-go.
     max_nodes : int, default 1,000,000
         Most tilted beliefs that are kept.
-    max_states : int, default 10,000
+    max_states : int, default 100,000
         Most states of a simulator.
 
     Examples
@@ -94,8 +94,9 @@ class BeliefSearch(HiddenPlanner):
         seed: Seed = None,
         tolerance: float = 1e-9,
         max_nodes: int = 1_000_000,
-        max_states: int = 10_000,
+        max_states: int = 100_000,
     ) -> None:
+        self.require_unseen(model)
         self.pomdp: PomdpTable = tabulate_hidden(model, max_states=integer(max_states, "max_states", low=1))
         self._tolerance = real(tolerance, "tolerance", low=0.0)
         self._room = integer(max_nodes, "max_nodes", low=1)
@@ -155,8 +156,8 @@ class BeliefSearch(HiddenPlanner):
         return StopReason.PROVEN if self._gap(self._root) <= 0.0 else None
 
     def _gap(self, node: _Node) -> float:
-        """Return by how much the bounds of a node are wider than is allowed: half the allowance a step further down."""
-        return node.upper - node.lower - self._tolerance * self._size[node.step]
+        """Return by how much the bounds of a node are wider than is allowed."""
+        return node.upper - node.lower - self._tolerance * float(self._size[node.step])
 
     def _trial(self) -> None:
         node, path = self._root, list[tuple[_Node, int]]()
@@ -279,7 +280,7 @@ def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tupl
 
 
 def histories_planner(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> HiddenPlanner:
-    """Return the search over histories that suits a model: over tilted beliefs where all is listed, else by sampling."""
+    """Return the search over histories that suits a model: over beliefs where all is listed, else by sampling."""
     from tailwise.planners.history_mcts import HistoryMcts
 
     lists = all(callable(getattr(model, name, None)) for name in ("starts", "outcomes", "observations"))

@@ -35,15 +35,20 @@ class HiddenPlanner(PolicyMixin):
     meaning = ""
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None) -> None:
-        if not is_partly_observed(model):
-            raise ModelError(f"the state of {model_name(model)} is seen; use a planner of models whose state is")
-        require_hidden(model)
+        self.require_unseen(model)
         self.model, self.beta = model, real(beta, "beta")
         self._rng = generator(seed)
         self._seed, self._turn, self._step, self._done = seed_text(self._rng), Turn(), 0, 0
         self._notes: list[str] = []
         self._actions = hidden_actions(model)
         self._begin()
+
+    @staticmethod
+    def require_unseen(model: Any) -> None:
+        """Raise ``ModelError`` for a model whose state is seen, and for what can be seen to be wrong with another."""
+        if not is_partly_observed(model):
+            raise ModelError(f"the state of {model_name(model)} is seen; use a planner of models whose state is")
+        require_hidden(model)
 
     @property
     def step(self) -> int:
@@ -67,8 +72,10 @@ class HiddenPlanner(PolicyMixin):
 
     def reset(self, state: Any = None, step: int = 0) -> None:
         """Go back to the start and forget what was found; other roots are reached by :meth:`advance`."""
-        if state is not None and state is not self.belief or step:
-            raise OptionError("a decision where the state is not seen follows from its history: reset(), then advance()")
+        if (state is not None and state is not self.belief) or step:
+            raise OptionError(
+                "a decision where the state is not seen follows from its history: reset(), then advance()"
+            )
         with self._turn:
             self._step, self._notes = 0, []
             self._begin()
@@ -94,7 +101,9 @@ class HiddenPlanner(PolicyMixin):
             if self._step >= self.model.horizon:
                 raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
             if getattr(self.model, "cost_seen", False) and cost is None:
-                raise OptionError(f"{model_name(self.model)}: what a step costs is seen; give it: advance(action, o, cost)")
+                raise OptionError(
+                    f"{model_name(self.model)}: what a step costs is seen; give it: advance(action, o, cost)"
+                )
             self._follow(action, observation, cost)
             self._step += 1
 
@@ -107,7 +116,7 @@ class HiddenPlanner(PolicyMixin):
         until: Callable[[Any], bool] | None = None,
         progress: PlanProgress = None,
     ) -> Plan:
-        """Search on from what is known, and report. May be called again to continue; see :meth:`tailwise.TreeSearch.plan`."""
+        """Search on from what is known, and report; see :meth:`tailwise.TreeSearch.plan`."""
         notes = one_thread(threads, f"{type(self).__name__} keeps to one")
         with self._turn, followed_plan(progress, iterations, seconds) as told:
             if self._step >= self.model.horizon:
@@ -123,8 +132,9 @@ class HiddenPlanner(PolicyMixin):
     def _report(self, before: int, begun: float, stopped: StopReason, notes: tuple[str, ...]) -> Plan:
         rows, best, value, more = self._rows()
         return Plan(
-            action=rows[best].action, label=rows[best].label, value=value, rows=rows, state=self.belief, step=self._step,
-            beta=self.beta, root_beta=self.root_beta, sense=self.model.sense, iterations=self._done - before,
+            action=rows[best].action, label=rows[best].label, value=value, rows=rows, state=self.belief,
+            step=self._step, beta=self.beta, root_beta=self.root_beta, sense=self.model.sense,
+            iterations=self._done - before,
             seconds=time.perf_counter() - begun, stopped=stopped, interval_meaning=self.meaning, method=self.method,
             planner=self.kind if self.reason else "", reason=self.reason, unit=self.unit,
             notes=(*self._notes, *notes), origin=Origin(self.model, self.get_params(), self._seed), **more,

@@ -3,9 +3,9 @@ r"""Tree search over histories of a simulator whose state is not seen.
 A node is a history: what was done and observed since the root. An iteration draws a hidden state from the particles of
 the root and plays it down the tree. Its sample carries the weight ``exp(beta * what it paid since the root)``: where
 costs are not seen, two samples of one history have paid differently, and risk counts them so (the belief tilted by what
-was paid, :mod:`tailwise.exact.alpha_vectors`, from samples). Each action of a node keeps, for each observation, two sums:
-of the weights W, and of the weights times the utility of the cost just paid, which give the ERM C of that cost. With V
-the value of the node that follows,
+was paid, :mod:`tailwise.exact.alpha_vectors`, from samples). Each action of a node keeps, for each observation, two
+sums: of the weights W, and of the weights times the utility of the cost just paid, which give the ERM C of that cost.
+With V the value of the node that follows,
 
     Q(a) = ERM at beta_h of { C(o) + discount V(o) } under the weights W(o),      V = Q of the action most tried,
 
@@ -196,6 +196,7 @@ class HistoryMcts(HiddenPlanner):
     """
 
     method = "search over histories"
+    _known: ParticleBelief | None = None
     meaning = "nothing: no interval is known of a search over histories"
 
     def __init__(
@@ -209,6 +210,7 @@ class HistoryMcts(HiddenPlanner):
         widening: tuple[float, float] = (4.0, 0.5),
         max_nodes: int = 2_000_000,
     ) -> None:
+        self.require_unseen(model)
         self._exploration = real(exploration, "exploration", low=0.0)
         self._wanted = integer(particles, "particles", low=1)
         if not isinstance(widening, (tuple, list)) or len(widening) != 2:
@@ -223,13 +225,13 @@ class HistoryMcts(HiddenPlanner):
     @property
     def belief(self) -> ParticleBelief:
         """What is known at the root: particles, ``probabilities``, and the twin that decides, ``tilted``."""
-        if self._belief is None:
+        if self._known is None:
             states = [self.model.sample_start(self._rng) for _ in range(self._wanted)]
-            self._belief = ParticleBelief(states, [0.0] * len(states), [0.0] * len(states))
-        return self._belief
+            self._known = ParticleBelief(states, [0.0] * len(states), [0.0] * len(states))
+        return self._known
 
     def _begin(self) -> None:
-        self._belief: ParticleBelief | None = None
+        self._known = None
         self._root, self._count, self._steps = _Node(), 1, 0
         self._powers = [float(self.model.discount) ** h for h in range(int(self.model.horizon) + 1)]
 
@@ -284,7 +286,7 @@ class HistoryMcts(HiddenPlanner):
             if is_last:
                 key = _END
             child, extra = self._child(action, key, state, place, following, is_last=is_last)
-            action.add(child, log_weight + extra, loss, beta)
+            action.add(child, log_weight, loss, beta)
             path.append((node, action, total))
             log_weight += beta * loss + extra
             state = following
@@ -305,7 +307,7 @@ class HistoryMcts(HiddenPlanner):
             total += self._powers[len(path)] * rest
             node.visits += 1
         for k in range(len(path) - 1, -1, -1):
-            one, action, paid = path[k]
+            one, action, _ = path[k]
             one.visits += 1
             action.update(self.beta * self._powers[self._step + k], discount)
             before = path[k - 1][2] if k else 0.0
@@ -333,21 +335,24 @@ class HistoryMcts(HiddenPlanner):
         """Return the child of an observation, and the logarithm of what a sample weighs that is taken for another's."""
         found = action.children.get(key)
         if found is not None:
-            return found, 0.0
+            return found, self._fits(state, place, following, key, is_last=is_last)
         k, alpha = self._widen
         if is_last or len(action.children) < max(1.0, k * float(action.count + 1) ** alpha):
             found = action.children[key] = _Child(None if is_last else _Node())
             self._count += 1
-            return found, 0.0
+            return found, self._fits(state, place, following, key, is_last=is_last)
         keys = [one for one in action.children if one is not _END]
         counts = np.cumsum([action.children[one].count for one in keys])
         near = keys[self._draw(counts)]
-        seen = near[0] if getattr(self.model, "cost_seen", False) else near
-        extra = 0.0
-        if self._density is not None:
-            share = float(self._density(state, self._actions[place], following, seen))
-            extra = math.log(share) if share > 0.0 else -_FAR
-        return action.children[near], extra
+        return action.children[near], self._fits(state, place, following, near, is_last=is_last)
+
+    def _fits(self, state: Any, place: int, following: Any, key: Any, *, is_last: bool) -> float:
+        """Return the logarithm of how well a sample fits the observation of the child that it is counted in."""
+        if self._density is None or is_last:
+            return 0.0
+        seen = key[0] if getattr(self.model, "cost_seen", False) else key
+        share = float(self._density(state, self._actions[place], following, seen))
+        return math.log(share) if share > 0.0 else -_FAR
 
     def _rolled_out(self, state: Any, h: int) -> float:
         total, factor, horizon = 0.0, 1.0, int(self.model.horizon)
@@ -406,7 +411,7 @@ class HistoryMcts(HiddenPlanner):
             following_node = None if child is None else child.node
         self._root = _Node() if following_node is None else following_node
         self._count = 1 if following_node is None else _size(following_node)
-        self._belief = ParticleBelief(particles, logs, plain)
+        self._known = ParticleBelief(particles, logs, plain)
 
     def _renewed(self, action: Any, observation: Any) -> tuple[list[Any], list[float], list[float]]:
         """Return particles where none fits what was observed: what the action leads to, whatever was observed."""
@@ -422,7 +427,9 @@ class HistoryMcts(HiddenPlanner):
             if len(particles) >= self._wanted:
                 break
         if not particles:
-            raise StateError(f"{model_name(self.model)}: every episode ends with {short(action)}; nothing is observed after")
+            raise StateError(
+                f"{model_name(self.model)}: every episode ends with {short(action)}; nothing is observed after"
+            )
         return particles, [0.0] * len(particles), [0.0] * len(particles)
 
     # ---------------------------------------------------------------- the plan
@@ -440,7 +447,9 @@ class HistoryMcts(HiddenPlanner):
             )
             for a, action in enumerate(root.actions)
         )  # fmt: skip
-        best = max(range(len(rows)), key=lambda a: (rows[a].visits, -self._sign * rows[a].erm if rows[a].visits else -math.inf))
+        best = max(
+            range(len(rows)), key=lambda a: (rows[a].visits, -self._sign * rows[a].erm if rows[a].visits else -math.inf)
+        )
         more = {
             "objective": ERM(self.root_beta), "nodes": self._count, "bytes": self._count * _NODE_BYTES,
             "simulator_steps": self._steps,
@@ -461,4 +470,3 @@ def _size(node: _Node) -> int:
 
 _END = object()
 _DONE = _Node()
-

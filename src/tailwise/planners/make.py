@@ -157,9 +157,14 @@ def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
     able = [one for one in list_planners() if one.pursues(objective) and one.works_on(model)]
     if is_partly_observed(model) and kind.models != "hidden":
-        raise ModelError(f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use histories")
+        raise ModelError(
+            f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use histories"
+        )
     if kind.models == "hidden" and not is_partly_observed(model):
-        raise ModelError(f"{kind.name} is for models whose state is not seen; {model_name(model)} shows it")
+        raise ModelError(
+            f"{kind.name} is for models whose state is not seen; {model_name(model)} shows it: use "
+            f"{', '.join(one.name for one in able)}"
+        )
     if not kind.works_on(model):
         raise ModelError(
             f"{kind.name} needs a model that lists its outcomes: a table, or a simulator with outcomes(state, action); "

@@ -1,0 +1,139 @@
+"""Planners of models whose state is not seen: bounds that are certain, sampling, and closed loop."""
+
+import numpy as np
+import pytest
+
+from tailwise import PartlyObserved, domains, evaluate, make_planner, solve
+from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.planners import BeliefSearch, HistoryMcts
+
+CASES = [
+    ("tiger", {"horizon": 6}, 0.01), ("tiger", {"horizon": 6, "cost_seen": True}, 0.1),
+    ("hidden-wear", {"horizon": 6}, 0.2),
+    ("hidden-wear", {"horizon": 5}, -0.3), ("test-and-treat", {"horizon": 4}, 0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "beta"), CASES)
+def test_bounds_hold_the_optimum_and_meet(name, options, beta):
+    model = domains.make(name, **options)
+    exact = solve(model, beta)
+    search = make_planner(model, beta)
+    assert search.kind == "histories"
+    before = None
+    for _ in range(3):
+        plan = search.plan(iterations=3)
+        assert plan.lower - 1e-9 <= exact.value <= plan.upper + 1e-9
+        assert before is None or plan.value <= before + 1e-12
+        before = plan.value
+        if plan.stopped == "proven":
+            break
+    plan = search.plan(iterations=5000)
+    assert plan.proven
+    assert plan.value == pytest.approx(exact.value, rel=1e-7, abs=1e-7)
+    assert plan.action in exact.plan(distributions=False).optimal_actions
+
+
+def test_advancing_follows_the_tilted_belief():
+    model = domains.make("hidden-wear", horizon=5)
+    policy, search = solve(model, 0.3), make_planner(model, 0.3)
+    belief = policy.start
+    for action, seen in (("run", "good"), ("run", "bad"), ("inspect", "looks-worn")):
+        search.plan(iterations=30)
+        search.advance(action, seen)
+        belief = policy.update(belief, action, seen)
+        assert search.belief.tilted == pytest.approx(belief.tilted)
+        assert search.plan(iterations=2000).value == pytest.approx(policy.value_at(belief), abs=1e-6)
+    with pytest.raises(StateError, match="cannot be observed"):
+        search.advance("replace", "looks-worn-out")
+    search.reset()
+    assert search.step == 0
+
+
+def test_sampling_finds_the_optimum_of_small_problems():
+    model = domains.make("test-and-treat", horizon=3)
+    exact = solve(model, 0.02)
+    plan = HistoryMcts(model, 0.02, seed=1).plan(iterations=4000)
+    assert plan.value == pytest.approx(exact.value, abs=0.15 * abs(exact.value))
+    assert plan.iterations == sum(row.visits for row in plan.rows) == 4000
+    again = HistoryMcts(model, 0.02, seed=1).plan(iterations=4000)
+    assert again.value == plan.value
+
+
+def test_particles_follow_the_tilted_belief():
+    model = domains.make("hidden-wear", horizon=6)
+    policy, search = solve(model, 0.3), HistoryMcts(model, 0.3, seed=2, particles=4000)
+    belief = policy.start
+    for action, seen in (("run", "good"), ("run", "bad"), ("run", "bad")):
+        search.plan(iterations=50)
+        search.advance(action, seen)
+        belief = policy.update(belief, action, seen)
+    found = [search.belief.tilted.get(state, 0.0) for state in range(4)]
+    assert found == pytest.approx(belief.tilted, abs=0.04)
+    plain = [search.belief.probabilities.get(state, 0.0) for state in range(4)]
+    assert plain == pytest.approx(belief.probabilities, abs=0.04)
+    assert len(search.belief) == 4000
+
+
+def test_continuous_observations():
+    model = domains.make("light-dark", horizon=5)
+    search = make_planner(model, 0.05, seed=0)
+    plan = search.plan(iterations=400)
+    assert plan.iterations == 400
+    search.advance(1, 3.0)
+    assert np.mean(search.belief.particles) == pytest.approx(3.0, abs=0.5)
+    assert search.plan(iterations=100).step == 1
+
+
+def test_particles_that_run_out_are_said():
+    class Sure(PartlyObserved):
+        horizon = 3
+
+        def sample_start(self, rng):
+            return 0
+
+        def actions(self):
+            return 2
+
+        def step(self, state, action, rng):
+            return state, 1.0 + action, False
+
+        def observe(self, state, action, next_state, rng):
+            return "usual"
+
+    search = make_planner(Sure(), 0.1, seed=0, particles=20)
+    assert search.plan(iterations=50).value == pytest.approx(3.0, abs=0.3)
+    search.advance(0, "never")
+    assert any("drawn anew" in note for note in search.plan(iterations=10).notes)
+
+
+def test_closed_loop():
+    model = domains.make("test-and-treat", horizon=4)
+    policy = solve(model, 0.02)
+    planned = evaluate(model, make_planner(model, 0.02), episodes=8, iterations=200, seed=0)
+    followed = evaluate(model, policy, episodes=8, seed=0)
+    assert planned.costs.tolist() == followed.costs.tolist()
+    many = evaluate(model, policy, episodes=1500, seed=1)
+    assert many.mean == pytest.approx(policy.distribution().mean, rel=0.15)
+    always = evaluate(model, lambda history, h: 0, episodes=5, seed=0)
+    assert always.episodes == 5
+
+
+def test_kinds_refuse_what_they_are_not_for():
+    tiger, seen = domains.make("tiger"), domains.make("mdp-4")
+    with pytest.raises(ModelError, match="takes the state as seen"):
+        make_planner(tiger, 0.1, kind="erm-mcts")
+    with pytest.raises(ModelError, match="whose state is not seen"):
+        make_planner(seen, 0.1, kind="histories")
+    with pytest.raises(ModelError, match="is seen"):
+        BeliefSearch(seen, 0.1)
+    with pytest.raises(ModelError, match="does not act on what was observed"):
+        evaluate(tiger, [0, 0], episodes=2)
+    with pytest.raises(OptionError, match="give it"):
+        make_planner(domains.make("tiger", cost_seen=True), 0.1).advance(0, 0)
+
+
+def test_rock_sample_is_bounded():
+    plan = make_planner(domains.make("rock-sample", size=3, rocks=2, horizon=6), 0.05).plan(iterations=20)
+    assert plan.lower <= plan.upper
+    assert plan.sense == "reward"
