@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         truncate,
     )
     from tailwise.formats import load, save
+    from tailwise.logs import learn_model, load_episodes
     from tailwise.models import (
         CompiledSimulator,
         Discretized,
@@ -126,7 +127,9 @@ _HOMES = {
     "erm": "risk",
     "evaluate": "evaluation",
     "frontier": "evaluation",
+    "learn_model": "logs",
     "load": "formats",
+    "load_episodes": "logs",
     "load_plan": "search",
     "load_search": "search",
     "make_planner": "planners",
@@ -138,8 +141,8 @@ _HOMES = {
     "truncate": "exact",
 }
 _LAYERS = (
-    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "exact", "explore", "formats", "models"),
-    *("planners", "report", "reproduction", "risk", "scale", "search", "theory"),
+    *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "exact", "explore", "formats", "logs"),
+    *("models", "planners", "report", "reproduction", "risk", "scale", "search", "theory"),
 )
 
 __all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]

@@ -7,6 +7,7 @@ from tailwise._lazy import lazy
 if TYPE_CHECKING:
     from tailwise.exact.belief_policy import Belief, BeliefPolicy
     from tailwise.exact.distributions import return_distribution
+    from tailwise.exact.feared import FearedModel, FearedOutcome, feared_model
     from tailwise.exact.fixed_policies import action_frequencies, policy_risk
     from tailwise.exact.induction import backward_induction
     from tailwise.exact.intervals import PolicyInterval, policy_intervals
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Belief",
     "BeliefPolicy",
+    "FearedModel",
+    "FearedOutcome",
     "Limits",
     "Policy",
     "PolicyInterval",
     "action_frequencies",
     "backward_induction",
+    "feared_model",
     "policy_intervals",
     "policy_risk",
     "register_solver",

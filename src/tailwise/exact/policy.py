@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tailwise._results import Shown, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
+from tailwise.exact.feared import FearedModel, feared_model
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.sweeps import TIE_TOLERANCE, Sweeps, row_ends, row_tails
 from tailwise.exact.totals import ReachableTotals
@@ -243,6 +244,25 @@ class Policy(Shown):
             law, tolerance = graph.law(chosen), float(graph.tolerance)
         totals, masses = law
         return distribution_of(self.mdp, totals, masses, tolerance)
+
+    @cached_property
+    def feared_model(self) -> FearedModel:
+        """The model that a policy for the ERM, the mean or the EVaR fears; see :func:`tailwise.exact.feared_model`."""
+        return feared_model(self)
+
+    @cached_property
+    def promise(self) -> Any:
+        """What the policy promises on a table learned from a log, a :class:`tailwise.logs.Promise`.
+
+        Raises
+        ------
+        OptionError
+            If the table was not learned from a log.
+        """
+        promised = getattr(self.mdp, "promise", None)
+        if promised is None:
+            raise OptionError("only a policy on a table that learn_model() made has a promise")
+        return promised(self)
 
     def plan(self, state: Any = None, step: int = 0, *, distributions: bool = True) -> Plan:
         """Return the decision in one state: a row per action, with its exact value and distribution.

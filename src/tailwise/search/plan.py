@@ -110,6 +110,10 @@ class Plan(SaysItself):
         super().__post_init__()
         if self.objective is None:
             object.__setattr__(self, "objective", ERM(self.root_beta))
+        told_of = getattr(getattr(self.origin, "model", None), "told_of", None)  # a table that was learned from a log
+        if told_of is not None:
+            new = tuple(note for note in told_of(self) if note not in self.notes)
+            object.__setattr__(self, "notes", (*self.notes, *new))
 
     def report(self, path: str | Path) -> Path:
         """Write the decision report: one HTML file that says what was decided, why, and what would change it.
@@ -136,6 +140,37 @@ class Plan(SaysItself):
             If the file cannot be written.
         """
         return Path(report_layer("decision").decision_report(self).save(path))
+
+    @property
+    def promise(self) -> Any:
+        """What the plan promises on a table learned from a log, a :class:`tailwise.logs.Promise`.
+
+        Raises
+        ------
+        OptionError
+            If the plan has no policy for later decisions, or its table was not learned from a log.
+        """
+        return self._of_policy("promise")
+
+    @property
+    def feared_model(self) -> Any:
+        """The model that a plan for the ERM, the mean or the EVaR fears; see :func:`tailwise.exact.feared_model`.
+
+        Raises
+        ------
+        OptionError
+            If the plan has no policy for later decisions, or is for another objective.
+        """
+        return self._of_policy("feared_model")
+
+    def _of_policy(self, name: str) -> Any:
+        if not hasattr(type(self.policy), name):
+            raise OptionError(
+                f"this plan has no {name.replace('_', ' ')}: its planner decides step by step, or it was "
+                "copied or loaded; "
+                "solve(model, objective) makes a policy that has"
+            )
+        return getattr(self.policy, name)
 
     @property
     def root(self) -> NodeView:

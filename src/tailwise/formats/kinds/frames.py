@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 def is_frame(value: Any) -> bool:
     """Whether ``value`` has named columns."""
-    return _column_names(value) is not None
+    return column_names(value) is not None
 
 
 def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP:
     """Build a table from a data frame that holds a transition list."""
     source = source or f"the {type(frame).__name__}"
-    names = _column_names(frame)
+    names = column_names(frame)
     assert names is not None
     header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
     frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
@@ -46,7 +46,8 @@ def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: An
     return table_of_list(raw, header, options, source=source, **more)
 
 
-def _column_names(frame: Any) -> list[Any] | None:
+def column_names(frame: Any) -> list[Any] | None:
+    """Return the names of a table's columns; None if it has none."""
     if isinstance(frame, Mapping):
         return list(frame)
     if hasattr(frame, "collect_schema"):  # a lazy frame of polars

@@ -1,0 +1,265 @@
+r"""The model that a risk-averse policy fears.
+
+The entropic risk is a worst case over models (Osogami, 2012): for beta > 0
+
+    ERM_beta(X) = max over Q of E_Q[X] - KL(Q || P) / beta,
+
+over all distributions Q of the whole episode, and the maximum is where every outcome counts by what it costs:
+
+    P*_h(s' | s, a)  in proportion to  P(s' | s, a) exp(beta_h (c + discount V_{h+1}(s'))),   beta_h = beta discount^h
+
+with V the ERM of the policy. So a risk-averse policy acts as a risk-neutral one would whom the model P* faces. The
+divergence of whole episodes is that of their steps, added up where P* leads. EVaR at a level is the largest expected
+total over all Q with ``KL(Q || P) <= -ln(1 - level)``: a ball, whose worst model is P* at the EVaR's own beta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._results import number
+from tailwise.errors import OptionError
+from tailwise.models import TabularMDP
+from tailwise.risk import ERM, EVaR, Expectation
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FearedOutcome:
+    """One outcome of an action, and its probability in the model and in the feared one.
+
+    Attributes
+    ----------
+    state, action, next_state : int
+        Indices.
+    state_name, action_name, next_state_name : str
+        Labels.
+    step : int
+        The decision's step h.
+    cost : float
+        What the outcome costs (or earns).
+    done : bool
+        Whether it ends the episode.
+    probability, feared : float
+        In the model, and as the policy fears it.
+    visits : float
+        How likely the feared model comes to this decision at this step.
+    """
+
+    state: int
+    action: int
+    next_state: int
+    state_name: str
+    action_name: str
+    next_state_name: str
+    step: int
+    cost: float
+    done: bool
+    probability: float
+    feared: float
+    visits: float
+
+    def __str__(self) -> str:
+        where = f"{self.state_name}, {self.action_name} -> {self.next_state_name}"
+        return f"{where} (step {self.step}): as if {self.feared:.3g} instead of {self.probability:.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class FearedModel:
+    """The model that a policy fears; it differs from step to step.
+
+    Attributes
+    ----------
+    mdp : TabularMDP
+        The model itself.
+    beta : float
+        Risk level at step 0.
+    value : float
+        The policy's ERM, in the model's own sense.
+    expected : float
+        Its expected total in the feared model: ``value`` plus (for costs) ``divergence / beta``.
+    divergence : float
+        Of the whole episode under the policy, in nats: KL(P* || P).
+    radius : float or None
+        Of an EVaR, the radius ``-ln(1 - level)`` of the ball in which P* is worst.
+    """
+
+    mdp: TabularMDP
+    beta: float
+    value: float
+    expected: float
+    divergence: float
+    radius: float | None
+    _values: Floats = field(repr=False)  # (H + 1, S), losses
+    _rows: NDArray[np.int64] = field(repr=False)  # (H, S)
+    _visits: Floats = field(repr=False)  # (H, S) under the feared model
+
+    def probabilities(self, step: int) -> Floats:
+        """Return the feared probability of every outcome of the table at a step: float64, shape (outcomes,)."""
+        if not 0 <= step < self.mdp.horizon:
+            raise OptionError(f"step {step!r} is outside 0..{self.mdp.horizon - 1}")
+        return tilted(self.mdp, self._values[step + 1], self.beta * self.mdp.discount**step, step)[0]
+
+    def outcomes(self, state: int | str, step: int = 0) -> tuple[FearedOutcome, ...]:
+        """Return the outcomes of the policy's action in a state at a step, as the model has and as the policy fears."""
+        index = self.mdp.find_state(state) if isinstance(state, str) else int(state)
+        row = int(self._rows[step, index]) if 0 <= index < self.mdp.num_states else -1
+        if row < 0:
+            raise OptionError(f"the policy has no action in state {state!r} at step {step}")
+        return self._outcomes(row, index, step, self.probabilities(step))
+
+    def _outcomes(self, row: int, state: int, step: int, feared: Floats) -> tuple[FearedOutcome, ...]:
+        mdp = self.mdp
+        action = int(mdp.action_ids[row])
+        found = []
+        for k in range(int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])):
+            target = int(mdp.next_states[k])
+            loss = float(mdp.losses[k]) + (float(mdp.step_losses[step, row]) if mdp.step_losses.size else 0.0)
+            found.append(FearedOutcome(
+                state, action, target, mdp.state_name(state), mdp.action_name(action), mdp.state_name(target), step,
+                float(mdp.signed(loss)), bool(mdp.done[k]), float(mdp.probabilities[k]), float(feared[k]),
+                float(self._visits[step, state]),
+            ))  # fmt: skip
+        return tuple(found)
+
+    @cached_property
+    def worst(self) -> tuple[FearedOutcome, ...]:
+        """The outcomes feared most: at most 10, by how much likelier they are than in the model, where P* leads."""
+        mdp, best = self.mdp, list[tuple[float, int, int, int]]()
+        for h in range(mdp.horizon):
+            rows = self._rows[h]
+            states = np.flatnonzero((self._visits[h] > 0.0) & (rows >= 0))
+            owner = np.full(mdp.num_rows, -1)
+            owner[rows[states]] = states
+            state = np.repeat(owner, np.diff(mdp.outcome_offsets))
+            more = np.where(state >= 0, self.probabilities(h) - mdp.probabilities, 0.0) * self._visits[h][state]
+            for k in np.argsort(-more, kind="stable")[:10].tolist():
+                if more[k] > 0.0:
+                    best.append((-float(more[k]), h, k, int(state[k])))
+        found = []
+        for _, h, k, at in sorted(best)[:10]:
+            row = int(self._rows[h, at])
+            one = self._outcomes(row, at, h, self.probabilities(h))
+            found.append(one[k - int(mdp.outcome_offsets[row])])
+        return tuple(found)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The feared model in words, a sentence each."""
+        if self.divergence == 0.0:
+            return ("nothing is feared: the policy acts on the model as it is",)
+        said = [
+            f"the policy acts as if the expected total were {number(self.expected)}: that is so in a model that "
+            "differs by "
+            f"{number(self.divergence)} nats"
+        ]
+        if self.radius is not None:
+            said[0] += f", within a ball of radius {number(self.radius)}"
+        return (*said, *map(str, self.worst[:3]))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def feared_model(policy: Any) -> FearedModel:
+    """Return the model that a policy for the ERM, the mean or the EVaR fears.
+
+    Parameters
+    ----------
+    policy : Policy or Plan with one
+        From :func:`tailwise.solve`, for ``ERM(beta)``, ``Expectation()`` or ``EVaR(level)``.
+
+    Returns
+    -------
+    FearedModel
+
+    Raises
+    ------
+    OptionError
+        If the policy is for another objective, for which there is no such model of the same states.
+
+    Notes
+    -----
+    O(H * outcomes).
+
+    Examples
+    --------
+    >>> from tailwise import domains, solve
+    >>> from tailwise.exact import feared_model
+    >>> policy = solve(domains.make("mdp-4"), 0.5)
+    >>> feared = feared_model(policy)
+    >>> round(feared.expected - feared.divergence / 0.5, 9) == round(policy.value, 9)
+    True
+    """
+    from tailwise.exact.fixed_policies import policy_rows
+
+    policy = getattr(policy, "policy", policy) if hasattr(policy, "rows") else policy
+    objective = getattr(policy, "objective", None)
+    if not isinstance(objective, (ERM, EVaR, Expectation)) or policy.values is None:
+        shown = "a plan for one decision alone" if objective is None else objective.words
+        raise OptionError(f"there is a feared model for the ERM, the mean and the EVaR, not for: {shown}")
+    mdp, beta = policy.mdp, float(policy.beta)
+    if not math.isfinite(policy.value):
+        raise OptionError("the policy's value is infinite: a state without an action lies ahead, and nothing is worse")
+    rows = policy_rows(mdp, policy.policy)
+    values = np.asarray(mdp.signed(policy.values))
+    visits = np.zeros((mdp.horizon, mdp.num_states))
+    here = np.zeros(mdp.num_states)
+    here[mdp.start] = 1.0
+    per_row, expected, divergence, factor = np.diff(mdp.outcome_offsets), 0.0, 0.0, 1.0
+    goes_on = ~mdp.done
+    for h in range(mdp.horizon):
+        visits[h] = here
+        at = np.flatnonzero((here > 0.0) & (rows[h] >= 0))
+        chance, step_kl = tilted(mdp, values[h + 1], beta * factor, h)
+        mass = np.zeros(mdp.num_rows)
+        mass[rows[h][at]] = here[at]
+        flow = np.repeat(mass, per_row) * chance
+        losses = mdp.losses + (np.repeat(mdp.step_losses[h], per_row) if mdp.step_losses.size else 0.0)
+        expected += factor * math.fsum((flow * losses)[flow > 0.0].tolist())
+        divergence += math.fsum((mass * step_kl)[mass > 0.0].tolist())
+        here = np.bincount(mdp.next_states[goes_on], weights=flow[goes_on], minlength=mdp.num_states)
+        factor *= mdp.discount
+    expected += factor * math.fsum((here * mdp.terminal_losses)[here > 0.0].tolist())
+    level = objective.level if isinstance(objective, EVaR) else None
+    radius = None if level is None else (math.inf if level >= 1.0 else -math.log1p(-level))
+    return FearedModel(
+        mdp,
+        beta,
+        float(policy.values[0, mdp.start]),
+        float(mdp.signed(expected)),
+        divergence,
+        radius,
+        values,
+        rows,
+        visits,
+    )
+
+
+def tilted(mdp: TabularMDP, after: Floats, level: float, step: int) -> tuple[Floats, Floats]:
+    """Return the probabilities of all outcomes, tilted by what each costs, and the divergence of each row."""
+    first, per_row = mdp.outcome_offsets[:-1], np.diff(mdp.outcome_offsets)
+    if level == 0.0:
+        return mdp.probabilities, np.zeros(mdp.num_rows)
+    with np.errstate(invalid="ignore", over="ignore"):
+        totals = mdp.losses + np.where(mdp.done, 0.0, mdp.discount * after[mdp.next_states])
+        if math.isinf(level):  # only the worst outcomes are feared
+            worst = np.repeat(np.maximum.reduceat(totals, first), per_row)
+            weights = np.where(totals == worst, mdp.probabilities, 0.0)
+            shift = np.zeros(mdp.num_rows)
+        else:
+            top = np.maximum.reduceat(level * totals, first)
+            shift = np.where(np.isfinite(top), top, 0.0)
+            weights = mdp.probabilities * np.exp(level * totals - np.repeat(shift, per_row))
+    sums = np.add.reduceat(weights, first)
+    chance = np.where(np.isfinite(weights), weights, 0.0) / np.repeat(np.where(sums > 0.0, sums, 1.0), per_row)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(chance > 0.0, chance * np.log(chance / mdp.probabilities), 0.0)
+    return chance, np.maximum(np.add.reduceat(each, first), 0.0)

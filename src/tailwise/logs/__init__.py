@@ -1,0 +1,36 @@
+"""From a history of decisions to a model that knows what it does not know."""
+
+from typing import TYPE_CHECKING
+
+from tailwise._lazy import lazy
+
+if TYPE_CHECKING:
+    from tailwise.logs.coverage import Coverage, PairCount
+    from tailwise.logs.episodes import Episodes
+    from tailwise.logs.learning import Evidence, LearnedTable, learn_model
+    from tailwise.logs.off_policy import OffPolicy, off_policy
+    from tailwise.logs.priors import PooledPrior, Prior, SeenPrior, TablePrior, WorstCasePrior
+    from tailwise.logs.promises import Logged, Promise, promise
+    from tailwise.logs.reading import load_episodes
+
+__all__ = [
+    "Coverage",
+    "Episodes",
+    "Evidence",
+    "LearnedTable",
+    "Logged",
+    "OffPolicy",
+    "PairCount",
+    "PooledPrior",
+    "Prior",
+    "Promise",
+    "SeenPrior",
+    "TablePrior",
+    "WorstCasePrior",
+    "learn_model",
+    "load_episodes",
+    "off_policy",
+    "promise",
+]
+
+__getattr__ = lazy(__name__)

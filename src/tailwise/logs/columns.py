@@ -1,0 +1,183 @@
+"""Columns of a log: from what files and frames hold to codes of names, and numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import FormatError, require
+from tailwise.formats.list_columns import number_of
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Place = Callable[[int], str]
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nat", "-", "?"))
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_TRUTHS = {"1": True, "true": True, "yes": True, "y": True, "t": True, "0": False, "false": False, "no": False,
+           "n": False, "f": False}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A column as codes of distinct values; -1 where nothing stands."""
+
+    codes: Codes
+    values: list[Any]
+
+
+class Cells:
+    """Reads columns; complaints name the place."""
+
+    def __init__(self, source: str, place: Place) -> None:
+        self.source, self.place = source, place
+
+    def fail(self, row: int, problem: str) -> NoReturn:
+        """Raise ``FormatError`` about a row, counted from 0."""
+        raise FormatError(f"{self.place(row)}: {problem}")
+
+    def encoded(self, column: Any, name: str) -> Encoded:
+        """Return the distinct values of a column: numbers where all are, in increasing order, else texts."""
+        codes, values = _factorized(column)
+        plain = [_plain(value) for value in values]
+        gone = [k for k, value in enumerate(plain) if value is None]
+        numbers = [_id_number(value) for value in plain]
+        known = [k for k in range(len(plain)) if plain[k] is not None]
+        are_numbers = bool(known) and all(numbers[k] is not None for k in known)
+        found = numbers if are_numbers else [None if value is None else _text(value) for value in plain]
+        order: dict[Any, int] = {}
+        for value in (
+            sorted({found[k] for k in known}, key=lambda v: (v,)) if are_numbers else (found[k] for k in known)
+        ):
+            order.setdefault(value, len(order))
+        renumbered = np.full(len(plain) + 1, -1, dtype=np.int32)  # the last stands for -1
+        renumbered[known] = [order[found[k]] for k in known]
+        if gone:
+            renumbered[gone] = -1
+        return Encoded(renumbered[codes], list(order))
+
+    def numbers(self, column: Any, name: str) -> Floats:
+        """Return a column as numbers, NaN where nothing stands; raise at what is no number."""
+        array = as_array(column)
+        if array.dtype.kind in "iufb":
+            return array.astype(np.float64, copy=False)
+        codes, values = _factorized(array)
+        plain = [_plain(value) for value in values]
+        found = [math.nan if value is None else _number(value, comma=True) for value in plain]
+        for k, number in enumerate(found):
+            if number is None:
+                shown = str(plain[k])[:40]
+                self.fail(int(np.argmax(codes == k)), f"{name} is {shown!r}; expected a number, or nothing")
+        return np.asarray(np.array([*found, math.nan], dtype=np.float64)[codes])
+
+    def truths(self, column: Any, name: str) -> NDArray[np.bool_]:
+        """Return a column of truth values; nothing stands for no."""
+        array = as_array(column)
+        if array.dtype.kind == "b":
+            return array
+        codes, values = _factorized(array)
+        found = []
+        for k, value in enumerate(values):
+            plain = _plain(value)
+            number = _number(plain)
+            text = str(int(number)) if number is not None and number in (0.0, 1.0) else str(plain).strip().lower()
+            truth = False if plain is None else _TRUTHS.get(text)
+            if truth is None:
+                self.fail(int(np.argmax(codes == k)), f"{name} is {str(value)[:40]!r}; expected 0, 1, true or false")
+            found.append(truth)
+        return np.asarray(np.array([*found, False], dtype=np.bool_)[codes])
+
+
+def as_array(column: Any) -> NDArray[Any]:
+    """Return any column as an array."""
+    if isinstance(column, np.ndarray):
+        return column
+    try:
+        return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    except (TypeError, ValueError, ImportError):
+        found = np.empty(len(column), dtype=object)
+        found[:] = list(column)
+        return found
+
+
+def _factorized(column: Any) -> tuple[NDArray[Any], list[Any]]:
+    """Return the code of each entry and the distinct values, in order of appearance, by the column's own library."""
+    if hasattr(column, "dictionary_encode"):  # pyarrow, without a Python object for each entry
+        return _arrow_codes(column)
+    if hasattr(column, "to_arrow"):  # polars
+        return _arrow_codes(column.to_arrow())
+    if hasattr(column, "factorize"):  # pandas
+        codes, values = column.factorize()
+        return codes, list(values)
+    array = as_array(column)
+    if array.dtype.kind in "iub" and array.size:
+        low, high = int(array.min()), int(array.max())
+        if high - low <= 4 * array.size + 1000:  # a table of what occurs costs less than sorting
+            shifted = (array - low).astype(np.int64) if array.dtype.kind != "b" else array.astype(np.int64) - low
+            occurs = np.zeros(high - low + 1, dtype=np.bool_)
+            occurs[shifted] = True
+            values = np.flatnonzero(occurs)
+            return (np.cumsum(occurs) - 1).astype(np.int32)[shifted], (values + low).tolist()
+    if array.dtype.kind in "iufbM":
+        values, codes = np.unique(array, return_inverse=True)
+        return codes.reshape(-1), list(values) if array.dtype.kind == "M" else values.tolist()
+    index: dict[Any, int] = {}
+    found = [index.setdefault(_hashable(value), len(index)) for value in array.tolist()]
+    return np.array(found, dtype=np.int64), list(index)
+
+
+def _arrow_codes(column: Any) -> tuple[NDArray[Any], list[Any]]:
+    arrow: Any = require("pyarrow", "arrow", "reading an Arrow column")
+    found = column if arrow.types.is_dictionary(column.type) else column.dictionary_encode()
+    if isinstance(found, arrow.ChunkedArray):
+        found = found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+        if isinstance(found, arrow.ChunkedArray):
+            found = found.unify_dictionaries().combine_chunks()
+    return found.indices.fill_null(-1).to_numpy(zero_copy_only=False), found.dictionary.to_pylist()
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, (list, np.ndarray)):
+        return tuple(np.asarray(value).reshape(-1).tolist())
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a plain one; None where it says that nothing stands there."""
+    value = value.item() if isinstance(value, np.generic) and value.dtype.kind in "iufbUS" else value
+    if value is None or (isinstance(value, float) and math.isnan(value)) or str(value).strip().lower() in MISSING:
+        return None
+    return value.strip() if isinstance(value, str) else value
+
+
+def _id_number(value: Any) -> int | float | None:
+    """Return the number that an id is: 007 and 7.0 are 7, but 1/2 and 5 % are names."""
+    if isinstance(value, str):
+        if not _DECIMAL.fullmatch(value):
+            return None
+        value = float(value) if len(value) > 15 or set(value) & set(".eE") else int(value)
+    if isinstance(value, (int, float)):
+        return int(value) if float(value).is_integer() else float(value)
+    return None
+
+
+def _number(value: Any, *, comma: bool = False) -> float | None:
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, (int, float)):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    found = number_of(value)
+    return number_of(value.replace(",", ".")) if found is None and comma and value.count(",") == 1 else found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(_text, value))
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

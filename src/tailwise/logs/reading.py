@@ -1,0 +1,386 @@
+"""``load_episodes``: from the logs that people have to :class:`Episodes`.
+
+A log is a table with one row a step, in one file or frame, or one file an episode; a table with one row an episode
+(``state_0, action_0, cost_0, state_1, ...``); or the arrays that learning libraries keep (D4RL and d3rlpy:
+``observations, actions, rewards, terminals``; Minari and others: episodes with one observation more than actions).
+All of them become the same columns, and are laid out and checked by :mod:`tailwise.logs.layout`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tailwise._validate import choice
+from tailwise.errors import FormatError, OptionError, require
+from tailwise.formats.csv_rows import LineFinder, delimiter, numbered_rows
+from tailwise.formats.kinds.frames import column_names
+from tailwise.logs.columns import as_array
+from tailwise.logs.episodes import Episodes
+from tailwise.logs.layout import Asked, Found, laid_out
+from tailwise.models.gymnasium.actions import Discretized
+
+_GUESSES = {
+    "episode": "episode episodeid episodes idepisode ep trajectory trajectoryid traj patient patientid subject "
+    "subjectid customer customerid user userid id case caseid machine machineid unit unitid run session sessionid "
+    "icustayid",
+    "step": "step steps t time timestep stage period visit week day month date datetime timestamp index bloc",
+    "state": "state states s observation observations obs currentstate fromstate statefrom idstatefrom",
+    "action": "action actions a act decision treatment idaction actionid",
+    "next_state": "nextstate nextstates snext s2 sp sprime nextobservation nextobservations nextobs tostate stateto "
+    "idstateto newstate",
+    "cost": "cost costs c loss",
+    "reward": "reward rewards r payoff gain",
+    "done": "done dones terminal terminals terminated terminations isterminal end final finished",
+    "cut": "timeout timeouts truncated truncations truncation",
+}
+_WIDE = re.compile(r"(state|s|observation|obs|action|a|cost|c|reward|r|done)[ _.\-]?([0-9]{1,6})")
+_WIDE_MEANING = {"s": "state", "observation": "state", "obs": "state", "a": "action", "c": "cost", "r": "reward"}
+_TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
+
+
+def load_episodes(
+    source: Any,
+    *,
+    episode: str | None = None,
+    step: str | None = None,
+    state: str | Sequence[str] | None = None,
+    action: str | Sequence[str] | None = None,
+    next_state: str | Sequence[str] | None = None,
+    cost: str | None = None,
+    reward: str | None = None,
+    done: str | None = None,
+    discretize: Discretized | Mapping[str, Discretized] | None = None,
+    gaps: str = "error",
+    ends: str = "unknown",
+) -> Episodes:
+    """Read a log of decisions: visits, weeks, trades.
+
+    Parameters
+    ----------
+    source : path, sequence of paths, frame, mapping of arrays, or episodes
+        A ``.csv``, ``.tsv`` (compressed or not), ``.parquet`` or ``.arrow`` file; a folder or pattern (``runs/*.csv``)
+        of files with one episode each; a pandas, polars or pyarrow table; a mapping of columns; arrays as D4RL, d3rlpy
+        and Gymnasium users keep them (``observations, actions, rewards, terminals, timeouts``); a Minari dataset, or a
+        sequence of episodes: mappings or objects with such arrays, or lists of ``(state, action, reward)`` or
+        ``(state, action, reward, next_state, done)``.
+    episode, step, state, action, next_state, cost, reward, done : str, optional
+        Columns; usual names are guessed, with a note. ``state``, ``next_state`` and ``action`` may be several columns.
+        ``step`` orders the rows of an episode (numbers, dates or times); without one, rows count in their order.
+    discretize : Discretized or mapping of column to Discretized, optional
+        How to bin columns of the state that are continuous: an even grid of ``levels`` over what occurs, or
+        ``choices``; a value counts as the nearest. ``tailwise.logs.binning_loss`` measures what that loses.
+    gaps : "error", "split" or "ignore", default "error"
+        Where step numbers are missing, or a next state is not the state of the next row: refuse, leave out the
+        step that leads across, or take the next row as what followed.
+    ends : "unknown" or "done", default "unknown"
+        Where neither a next state nor ``done`` is logged: whether an episode's last step is cut off, or ends it.
+
+    Returns
+    -------
+    Episodes
+        ``notes`` says what was assumed.
+
+    Raises
+    ------
+    FormatError
+        Naming the row that is wrong, and the way out.
+    OptionError
+        If a column is not there, or an option is wrong.
+
+    Examples
+    --------
+    >>> import tailwise
+    >>> log = tailwise.load_episodes({"patient": ["a", "a", "b"], "visit": [1, 2, 1], "state": ["ill", "ill", "ill"],
+    ...     "action": ["wait", "treat", "treat"], "next_state": ["ill", "well", "well"], "cost": [1, 5, 5]})
+    >>> log.num_episodes, log.num_steps, log.state_labels
+    (2, 3, ('ill', 'well'))
+    """
+    given = {
+        "episode": episode, "step": step, "state": state, "action": action, "next_state": next_state, "cost": cost,
+        "reward": reward, "done": done,
+    }  # fmt: skip
+    asked = Asked(
+        discretize, choice(gaps, "gaps", ("error", "split", "ignore")), choice(ends, "ends", ("unknown", "done"))
+    )
+    if isinstance(source, Episodes):
+        return source
+    if hasattr(source, "iterate_episodes"):  # Minari
+        source = list(source.iterate_episodes())
+    if isinstance(source, (str, os.PathLike)):
+        return _from_path(os.fspath(source), given, asked)
+    if column_names(source) is not None:
+        return _from_table(source, f"the {type(source).__name__}", None, given, asked)
+    if isinstance(source, Iterable):
+        parts = list(source)
+        if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
+            return _from_files([Path(part) for part in parts], given, asked)
+        return _from_table(_joined(parts), "the episodes", None, given, asked)
+    raise OptionError(
+        f"a log is a path, a table with named columns, arrays or a sequence of episodes, not {type(source).__name__}"
+    )
+
+
+def _from_path(text: str, given: dict[str, Any], asked: Asked) -> Episodes:
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return _from_files(sorted(p for p in path.iterdir() if p.name.lower().endswith(_TABLES)), given, asked, text)
+    if not path.exists() and glob.has_magic(text):
+        return _from_files(sorted(path.parent.glob(path.name)), given, asked, text)
+    table, place = _read(path)
+    return _from_table(table, str(path), place, given, asked)
+
+
+def _from_files(paths: list[Path], given: dict[str, Any], asked: Asked, text: str = "") -> Episodes:
+    """One file an episode, unless the files have a column that tells episodes apart."""
+    if not paths:
+        raise FormatError(f"{text or 'the sequence of files'}: no log there; expected {', '.join(_TABLES)}")
+    tables = [_read(path) for path in paths]
+    names = [[str(name) for name in column_names(table) or ()] for table, _ in tables]
+    for path, found in zip(paths, names, strict=True):
+        if set(found) != set(names[0]):
+            raise FormatError(f"{path}: its columns are not those of {paths[0]}: {', '.join(found)}")
+    sizes = [len(as_array(table[column[0]])) for (table, _), column in zip(tables, names, strict=True)]
+    joined = {name: np.concatenate([as_array(table[name]) for table, _ in tables]) for name in names[0]}
+    first = np.append(0, np.cumsum(sizes))
+
+    def place(row: int) -> str:
+        file = int(np.searchsorted(first, row, side="right")) - 1
+        inner = tables[file][1]
+        inside = row - int(first[file])
+        return f"{paths[file]}, row {inside + 1}" if inner is None else inner(inside)
+
+    if given["episode"] is None and "episode" not in _meanings(names[0], given)[0]:
+        joined["file"] = np.repeat(np.array([path.name for path in paths], dtype=object), sizes)
+        given = {**given, "episode": "file"}
+    return _from_table(joined, text or f"{len(paths)} files", place, given, asked)
+
+
+def _read(path: Path) -> tuple[Any, Any]:
+    """Return what a file holds, a table with named columns, and what names the place of a row."""
+    name = path.name.lower()
+    if not path.is_file():
+        raise FormatError(f"{path}: there is no such file")
+    if not name.endswith(_TABLES):
+        raise FormatError(f"{path}: logs are read from {', '.join(_TABLES)}; others: load a frame and give that")
+    if name.endswith((".parquet", ".pq", ".arrow", ".feather", ".ipc")):
+        arrow: Any = require("pyarrow", "arrow", f"reading {path}")
+        try:
+            if name.endswith((".parquet", ".pq")):
+                return require("pyarrow.parquet", "arrow", f"reading {path}").ParquetFile(path).read(), None
+            return require("pyarrow.feather", "arrow", f"reading {path}").read_table(path), None
+        except (arrow.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"{path}, row 1: not a readable file: {str(error)[:200]}") from None
+    return _read_csv(path), LineFinder(path)
+
+
+def _read_csv(path: Path) -> Any:
+    rows = numbered_rows(path)
+    line, names = next(rows, (1, []))
+    if not names or len(set(names)) != len(names):
+        raise FormatError(f"{path}, line {line}: expected a line of column names, each once")
+    try:
+        import pyarrow as arrow
+        from pyarrow import csv
+    except ImportError:
+        columns = list(zip(*(fields for _, fields in rows), strict=True))
+        return dict(zip(names, map(list, columns), strict=True)) if columns else {name: [] for name in names}
+    try:
+        return csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(skip_rows=line, column_names=[name.strip() for name in names]),
+            parse_options=csv.ParseOptions(delimiter=delimiter(path)),
+            convert_options=csv.ConvertOptions(strings_can_be_null=True, auto_dict_encode=False),
+        )
+    except arrow.ArrowException as error:
+        for _ in rows:  # whoever counts lines says which one is wrong
+            pass
+        raise FormatError(f"{path}: not readable: {str(error)[:200]}") from None
+
+
+def _from_table(table: Any, source: str, place: Any, given: dict[str, Any], asked: Asked) -> Episodes:
+    where = place or (lambda row: f"{source}, row {row + 1}")
+    table = table.collect() if hasattr(table, "collect_schema") and not hasattr(table, "height") else table
+    names = [str(name) for name in column_names(table) or ()]
+    named = dict(zip(names, column_names(table) or (), strict=True))
+    notes: list[str] = []
+    if all(value is None for value in given.values()):
+        wide = [match for name in names if (match := _WIDE.fullmatch(name.strip().lower()))]
+        if any(match[1][0] == "s" or match[1][0] == "o" for match in wide) and any(
+            match[1][0] == "a" for match in wide
+        ):
+            table, order, names = _long(table, named)
+            named = dict(zip(names, names, strict=True))
+            inner, rows = where, order
+            where = lambda row: inner(int(rows[row]))  # noqa: E731
+            notes.append("read as one row an episode")
+    meanings, guessed = _meanings(names, given)
+    if guessed:
+        notes.append(f"columns are read by their names: {', '.join(guessed)}")
+    columns = {what: [table[named[name]] for name in found] for what, found in meanings.items()}
+    sizes = {name: len(column) for what, found in meanings.items() for name, column in zip(found, columns[what])}  # noqa: B905
+    if len(set(sizes.values())) > 1:
+        shown = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise FormatError(f"{source}: columns must be of one length: {shown}; episodes with one observation more than "
+                          "actions are given as a sequence of episodes")  # fmt: skip
+    return laid_out(
+        Found(columns, {what: tuple(found) for what, found in meanings.items()}, source, where), asked, notes
+    )
+
+
+def _meanings(names: list[str], given: Mapping[str, Any]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the columns of each meaning, and what was guessed, in words."""
+    found: dict[str, list[str]] = {}
+    for what, value in given.items():
+        if value is not None:
+            found[what] = [value] if isinstance(value, str) else [str(item) for item in value]
+            absent = [name for name in found[what] if name not in names]
+            if absent or not found[what]:
+                raise OptionError(
+                    f"{what}: there is no column {', '.join(absent) or value!r}; there are {', '.join(names)}"
+                )
+    taken = {name for columns in found.values() for name in columns}
+    guessed = []
+    for what, words in _GUESSES.items():
+        if what in found or (what in ("cost", "reward") and ("cost" in found or "reward" in found)):
+            continue
+        plain = {
+            re.sub(r"[^a-z0-9]", "", name.lower().replace("'", "prime")): name for name in names if name not in taken
+        }
+        name = next((plain[word] for word in words.split() if word in plain), None)
+        if name is not None:
+            found[what] = [name]
+            taken.add(name)
+            if name != what:
+                guessed.append(f"{name} as {what}")
+    for what in ("state", "action"):
+        if what not in found:
+            raise FormatError(
+                f"the log has no column for the {what}; say {what}=COLUMN; it has {', '.join(names) or 'none'}"
+            )
+    if ("cost" in found) == ("reward" in found):
+        both = "cost" in found
+        raise FormatError(
+            "the log has " + ("both costs and rewards; say cost=COLUMN or reward=COLUMN" if both else
+            f"no column of costs or rewards; say cost=COLUMN or reward=COLUMN; it has {', '.join(names)}")
+        )  # fmt: skip
+    return found, guessed
+
+
+def _long(table: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], Any, list[str]]:
+    """Turn one row an episode into one row a step; also return the row that each came from."""
+    parts: dict[tuple[str, int], Any] = {}
+    for name, own in named.items():
+        match = _WIDE.fullmatch(name.strip().lower())
+        if match:
+            array = as_array(table[own])
+            parts[_WIDE_MEANING.get(match[1], match[1]), int(match[2])] = array
+    steps = sorted({k for _, k in parts})
+    what = sorted({meaning for meaning, _ in parts})
+    size = next(iter(parts.values())).size
+    columns: dict[str, Any] = {}
+    for meaning in what:
+        whole = np.full((size, len(steps)), None, dtype=object)
+        for position, k in enumerate(steps):
+            if (meaning, k) in parts:
+                whole[:, position] = parts[meaning, k]
+        columns[meaning] = whole.reshape(-1)
+    rows = np.repeat(np.arange(size), len(steps))
+    columns["episode"], columns["step"] = rows.copy(), np.tile(np.arange(len(steps)), size)
+    empty = np.array([value is None or value != value for value in columns["state"]])
+    acted = np.array([value is None or value != value for value in columns["action"]])
+    kept = ~(empty & acted)
+    return {name: column[kept] for name, column in columns.items()}, rows[kept], list(columns)
+
+
+_FIELDS = {
+    "observations": ("observations", "states", "obs", "state"), "actions": ("actions", "action"),
+    "rewards": ("rewards", "reward"), "costs": ("costs", "cost"),
+    "terminations": ("terminations", "terminals", "terminated", "dones", "done"),
+}  # fmt: skip
+
+
+def _joined(episodes: list[Any]) -> dict[str, Any]:
+    """Return the columns of a sequence of episodes."""
+    if not episodes:
+        raise FormatError("the log holds no episodes")
+    states: list[Any] = []
+    actions: list[Any] = []
+    values: list[Any] = []
+    done: list[Any] = []
+    owners: list[int] = []
+    sense = ""
+    for number, item in enumerate(episodes):
+        if isinstance(item, (list, tuple)) and item and isinstance(item[0], (list, tuple)):
+            item = _steps(item, number)
+        fields = {name: _field(item, names) for name, names in _FIELDS.items()}
+        own = "reward" if fields["rewards"] is not None else "cost"
+        acts, seen = fields["actions"], fields["observations"]
+        paid = fields[f"{own}s"]
+        if acts is None or seen is None or paid is None or (sense and own != sense):
+            raise FormatError(
+                f"episode {number}: expected observations, actions and rewards (or costs), or a list of (state, "
+                "action, reward) or (state, action, reward, next_state, done)"
+            )
+        sense = own
+        seen, acts, paid = (as_array(part) for part in (seen, acts, paid))
+        if len(seen) not in (len(acts), len(acts) + 1) or len(paid) != len(acts):
+            raise FormatError(
+                f"episode {number}: {len(seen)} observations, {len(acts)} actions and {len(paid)} {own}s; expected as "
+                "many actions as rewards, and one observation more or as many"
+            )
+        over = fields["terminations"]
+        flags = [False] * len(acts) if over is None else [bool(flag) for flag in np.asarray(over).reshape(-1)]
+        extra = len(seen) - len(acts)
+        states += [_value(part) for part in seen]
+        actions += [_value(part) for part in acts] + [None] * extra
+        values += [float(part) for part in paid] + [None] * extra
+        done += [*flags[: len(acts)], *[False] * extra]
+        owners += [number] * len(seen)
+    table = {"episode": owners, "state": _objects(states), "action": _objects(actions), sense: _objects(values)}
+    return table if not any(done) else {**table, "done": done}
+
+
+def _steps(rows: Sequence[Any], number: int) -> dict[str, Any]:
+    """Return the arrays of an episode given as rows."""
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or widths & {0, 1, 2, 4} or max(widths) > 6:
+        raise FormatError(
+            f"episode {number}: its rows must be (state, action, reward) or (state, action, reward, next, done)"
+        )
+    columns = list(zip(*rows, strict=True))
+    item: dict[str, Any] = {"observations": list(columns[0]), "actions": columns[1], "rewards": columns[2]}
+    if len(columns) > 3:
+        for k in range(len(rows) - 1):
+            if _value(rows[k][3]) != _value(rows[k + 1][0]):
+                raise FormatError(
+                    f"episode {number}, step {k}: leads to {rows[k][3]!r}, but the next row is in {rows[k + 1][0]!r}"
+                )
+        item["observations"].append(columns[3][-1])
+        item["terminations"] = columns[4]
+    return {name: _objects(list(column)) for name, column in item.items()}
+
+
+def _field(item: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        found = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _value(part: Any) -> Any:
+    array = np.asarray(part)
+    return array.item() if array.ndim == 0 else tuple(array.reshape(-1).tolist())
+
+
+def _objects(values: list[Any]) -> Any:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found

@@ -1,0 +1,67 @@
+"""Learned tables are posterior means; promises and feared models say what they must."""
+
+import numpy as np
+import pytest
+
+from tailwise import EVaR, TabularMDP, backward_induction, learn_model, load_episodes, solve
+from tailwise.exact import feared_model
+from tailwise.logs import PooledPrior, WorstCasePrior
+
+LOG = {
+    "patient": range(40), "state": ["ill"] * 40, "action": ["wait", "treat"] * 20,
+    "next_state": ["well", "well", "dead", "well"] * 10, "cost": [0, 5, 100, 5] * 10,
+}  # fmt: skip
+
+
+def random_table(seed, sense="costs"):
+    rng = np.random.default_rng(seed)
+    chances = rng.dirichlet(np.ones(4), (4, 2))
+    return TabularMDP.from_arrays(chances, **{sense: rng.normal(size=(4, 2, 4))}, order="SAS", horizon=5, discount=0.9)
+
+
+@pytest.mark.parametrize("sense", ["costs", "rewards"])
+@pytest.mark.parametrize("beta", [0.7, -0.4])
+def test_expected_cost_of_the_feared_model_less_the_divergence_is_the_erm(beta, sense):
+    for seed in range(5):
+        policy = backward_induction(random_table(seed, sense), beta)
+        feared = policy.feared_model
+        sign = 1.0 if sense == "costs" else -1.0
+        assert abs(sign * feared.expected - feared.divergence / beta - sign * policy.value) <= 1e-9
+
+
+def test_evar_is_the_worst_expectation_in_a_ball():
+    policy = solve(random_table(3), EVaR(0.8), tolerance=1e-9)
+    feared = feared_model(policy)
+    assert feared.radius == pytest.approx(-np.log(0.2))
+    assert feared.divergence == pytest.approx(feared.radius, rel=1e-2)
+    assert feared.expected == pytest.approx(policy.value, rel=1e-3)
+
+
+def test_rows_are_posterior_means():
+    model = learn_model(load_episodes(LOG), prior=PooledPrior(weight=4.0, spread=0.1))
+    for action in range(2):
+        outcomes = model.outcomes(0, action)
+        assert sum(outcome.probability for outcome in outcomes) == pytest.approx(1.0)
+    assert model.coverage.tried("ill", "wait") == 20
+    assert model.coverage.counts[0].tolist() == [20, 20]
+
+
+def test_a_plan_says_where_it_leans_on_what_was_never_tried():
+    log = {**LOG, "action": ["wait", "wait"] * 20}
+    log["patient"], log["state"] = list(range(40)), ["ill"] * 39 + ["other"]
+    log["action"] = ["wait"] * 39 + ["treat"]
+    plain = learn_model(load_episodes(log), start="ill")
+    assert ("ill", "treat") in {(p.state_name, p.action_name) for p in plain.coverage.never_tried}
+    assert not solve(plain, 0.0).promise.never_tried
+    hopeful = learn_model(load_episodes(log), prior=WorstCasePrior(cost=-1000.0), start="ill")
+    policy = solve(hopeful, 0.0)
+    assert [p.action_name for p in policy.promise.never_tried] == ["treat"]
+    assert any("never tried" in note for note in policy.plan().notes)
+
+
+def test_a_promise_holds_the_value_and_what_the_log_achieved():
+    policy = solve(learn_model(load_episodes(LOG)), 0.0)
+    promise = policy.promise
+    assert promise.interval.low <= promise.value <= promise.interval.high
+    assert promise.logged.value == 27.5
+    assert promise.interval == policy.mdp.promise(policy).interval
