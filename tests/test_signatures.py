@@ -19,7 +19,7 @@ DEFAULTS = {  # of arguments that mean one thing everywhere; besides "must be gi
 ONE_SAMPLE = {  # where it is one sample that is measured, drawn again or shown, the seed is 0: the same each time
     *("evaluation.compare", "evaluation.sampling_interval", "evaluation.frontier"),
     *("evaluation.sampled_planning", "explore.Session", "explore.explore", "models.GymnasiumSimulator"),
-    "models.check_simulator",
+    *("models.check_simulator", "logs.learn_model", "logs.off_policy", "logs.promise"),
     *("reproduction.Settings", "reproduction.ConvergenceStudy", "reproduction.runs_over_beta"),
 }
 

@@ -76,8 +76,8 @@ class OffPolicy:
 def off_policy(
     model: LearnedTable,
     policy: Any,
-    held_out: Episodes,
     objective: Objective,
+    held_out: Episodes,
     *,
     confidence: float = 0.9,
     seed: int = 0,
@@ -90,10 +90,10 @@ def off_policy(
         What the plan was made on; how often the log took each action is from its episodes.
     policy : Policy
         The plan.
-    held_out : Episodes
-        Episodes of the same states and actions.
     objective : Objective
         What is estimated.
+    held_out : Episodes
+        Episodes of the same states and actions.
     confidence : float in (0, 1), default 0.9
         Of the interval.
     seed : int, default 0

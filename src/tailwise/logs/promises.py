@@ -94,7 +94,7 @@ class Promise:
         """
         mdp, log = self._mdp, self._mdp.evidence.episodes
         if self._held_out is not None:
-            return off_policy(mdp, self._policy, self._held_out, self.objective, confidence=self.confidence)
+            return off_policy(mdp, self._policy, self.objective, self._held_out, confidence=self.confidence)
         from tailwise.exact import solve
 
         if log.num_episodes < 2:
@@ -107,7 +107,7 @@ class Promise:
                 start=None if has_start else mdp.start,
             )  # fmt: skip
             policy = solve(table, self.objective)
-            found = off_policy(table, policy, held, self.objective, confidence=self.confidence)
+            found = off_policy(table, policy, self.objective, held, confidence=self.confidence)
         except ModelError as error:
             raise OptionError(f"too little is left to learn from once a quarter is held out: {error}") from None
         return replace(found, of=f"a plan made in the same way from {rest.num_episodes:,} other episodes")
