@@ -4,7 +4,7 @@ Each pair of state and action has a Dirichlet posterior over its outcomes: the p
 (:mod:`tailwise.logs.priors`) and what the log counted. The table holds their mean. The pooled prior is hierarchical:
 what a state's actions share, ``q_s``, has a Dirichlet posterior of its own, in which an outcome that an action showed
 c times counts as ``weight q (psi(weight q + c) - psi(weight q))`` observations (the expected number of tables in the
-Chinese restaurant franchise: Teh, Jordan, Beal & Blei, 2006), between 1 and c.
+Chinese restaurant franchise of hierarchical Dirichlet processes, JASA 2006), between 1 and c.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _GUESSES = {
     "episode": "episode episodeid episodes idepisode ep trajectory trajectoryid traj patient patientid subject "
     "subjectid customer customerid user userid id case caseid machine machineid unit unitid run session sessionid "
     "icustayid",
-    "step": "step steps t time timestep stage period visit week day month date datetime timestamp index bloc",
+    "step": "step steps t time timestep stage period visit week day month date datetime timestamp index",
     "state": "state states s observation observations obs currentstate fromstate statefrom idstatefrom",
     "action": "action actions a act decision treatment idaction actionid",
     "next_state": "nextstate nextstates snext s2 sp sprime nextobservation nextobservations nextobs tostate stateto "
