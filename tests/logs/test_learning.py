@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tailwise import EVaR, TabularMDP, backward_induction, learn_model, load_episodes, solve
+from tailwise import EVaR, TabularMDP, backward_induction, learn_model, load_episodes, make_planner, solve
 from tailwise.exact import feared_model
 from tailwise.logs import PooledPrior, WorstCasePrior
 
@@ -65,3 +65,14 @@ def test_a_promise_holds_the_value_and_what_the_log_achieved():
     assert promise.interval.low <= promise.value <= promise.interval.high
     assert promise.logged.value == 27.5
     assert promise.interval == policy.mdp.promise(policy).interval
+
+
+def test_the_report_says_what_is_promised_and_feared(tmp_path):
+    pytest.importorskip("plotly")
+    model = learn_model(load_episodes(LOG), prior=WorstCasePrior(cost=150.0))
+    for plan in (solve(model, 0.01).plan(), make_planner(model, 0.01, seed=0).plan()):
+        page = plan.report(tmp_path / "report.html").read_text(encoding="utf-8")
+        assert "What it promises, and what the log achieved" in page
+        assert "between" in page
+        assert "The model that it fears" in page
+        assert "as if" in page

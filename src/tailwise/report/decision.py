@@ -45,6 +45,8 @@ def decision_report(plan: Any) -> Document:
         *_decision(plan, found),
         *_distributions(plan, found),
         *_certainty(plan, solution),
+        *_promised(plan),
+        *_feared(plan),
         *what_would_change(plan, found, table),
         *_evolution(plan, solution),
         *_what_follows(plan, table, solution),
@@ -88,6 +90,35 @@ def _certainty(plan: Plan, solution: Policy | None) -> list[Block]:
                 f"{number(solution.value, 8)}; {literal(plan.label)} is worse by {number(loss, 4)}."
             )
     return [Heading("How sure this is"), *map(Paragraph, said)]
+
+
+def _promised(plan: Plan) -> list[Block]:
+    """Return what the plan promises, on a table that was learned from a log."""
+    if not hasattr(getattr(plan.policy, "mdp", None), "promise"):
+        return []
+    heading = Heading("What it promises, and what the log achieved")
+    try:
+        promise = plan.promise
+    except OptionError as error:
+        return [heading, Paragraph(f"No promise: {literal(str(error))}.")]
+    try:
+        judged = str(promise.off_policy)
+    except OptionError as error:
+        judged = f"off-policy: no estimate: {error}"
+    said = [*promise.lines, judged, *(f"the model: {note}" for note in plan.policy.mdp.notes)]
+    return [heading, *(Paragraph(f"{literal(line[:1].upper() + line[1:])}.") for line in said)]
+
+
+def _feared(plan: Plan) -> list[Block]:
+    """Return the model that a risk-averse plan acts against."""
+    if not (hasattr(type(plan.policy), "feared_model") and plan.beta > 0.0):
+        return []
+    try:
+        lines = plan.feared_model.lines
+    except OptionError:  # of another objective
+        return []
+    said = (Paragraph(f"{literal(line[:1].upper() + line[1:])}.") for line in lines)
+    return [Heading("The model that it fears"), *said]
 
 
 def _shown(plan: Plan, found: Outlook) -> list[tuple[str, Measures]]:
