@@ -22,11 +22,11 @@ test: $(VENV)/dev.stamp $(VENV)/package.stamp ## the whole test suite, on the in
 	$(PYTEST) -n 2 -q --doctest-modules src/tailwise --import-mode=importlib -p no:cacheprovider
 
 test-interpreted: $(VENV)/dev.stamp $(VENV)/package.stamp ## the fast part without compilation, with coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow and not compiled"
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 -q -m "not slow and not compiled" --cov --cov-report=
 	$(BIN)/python -m coverage report --skip-covered --sort=cover | tail -40
 
 test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds checks
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) -q -m "not slow" tests/risk tests/search tests/planners tests/bandits
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) -n 2 -q -m "not slow" tests/risk tests/search tests/planners tests/bandits
 
 test-slow: $(VENV)/dev.stamp $(VENV)/package.stamp ## long studies
 	$(PYTEST) -q -m slow

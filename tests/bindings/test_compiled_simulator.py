@@ -66,6 +66,7 @@ def shop(**options):
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("expansion", ["leaf", "path"])
 def test_equal_to_the_table_draw_for_draw(expansion):
     plans = [

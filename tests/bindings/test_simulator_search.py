@@ -463,6 +463,7 @@ def test_widening_approaches_the_truth():
     assert search.plan(iterations=20_000).value == pytest.approx(3.75, abs=0.2)
 
 
+@pytest.mark.compiled
 def test_a_widened_tree_survives_advance():
     search = ErmMcts(Normal(), 0.5, seed=1, widening=Widening(k=4.0, alpha=0.6))
     assert search.plan(iterations=20_000).action == 0
@@ -474,6 +475,7 @@ def test_a_widened_tree_survives_advance():
     assert search.plan(iterations=200).step == 2
 
 
+@pytest.mark.compiled
 def test_widening_keeps_terminal_costs_at_the_horizon():
     table = terminal_table("cost")
     widened = ErmMcts(table, 0.3, seed=5, widening=Widening(k=1000.0, alpha=0.5)).plan(iterations=1000)

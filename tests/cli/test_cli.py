@@ -74,6 +74,7 @@ def test_plan_shows_the_action_and_the_risk_table():
         assert word in " ".join(output.split())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("model", ["mdp-4", "battery"])
 @pytest.mark.parametrize(
     "planner", ["erm-mcts", "acc-mcts", "acc-mcts-raw", "uct", "uct-polynomial", "bounded", "exact"]

@@ -58,6 +58,7 @@ def test_evaluate_for_people():
     assert "may be missing from 500 episodes" in " ".join(text.split())
 
 
+@pytest.mark.compiled
 def test_compare_pairs_all_with_the_first():
     content = json.loads(
         run(

@@ -72,6 +72,7 @@ def test_real_files(data_folder, name):
     assert tuple(found[key] for key in keys) == REAL[name]
 
 
+@pytest.mark.compiled
 def test_frontier_reads_its_model_once(tmp_path, monkeypatch):
     import tailwise.formats
     from tailwise.cli.app import app

@@ -89,6 +89,7 @@ def test_a_budget_and_nested_cvar():
         run("solve", "grid-mdp", "--cvar", "0.95", "--within", "3")
 
 
+@pytest.mark.compiled
 def test_threads_change_nothing():
     for words in (["--beta", "0.5"], ["--evar", "0.9"]):
         outputs = [json.loads(run("solve", "mdp-4", *words, "--threads", number, "--json").stdout) for number in "12"]

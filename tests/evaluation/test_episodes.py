@@ -85,6 +85,7 @@ def test_policies_in_every_form_give_the_same_totals(chain):
     assert np.array_equal(*ducks)
 
 
+@pytest.mark.compiled
 def test_a_planner_that_acts_optimally_meets_the_luck_of_the_policy():
     # In mdp-4 at beta 5 the search is never in doubt early on: most episodes coincide with the policy's.
     mdp = make("mdp-4").with_options(horizon=3)

@@ -33,6 +33,7 @@ def measures(mdp, options):
     return lambda costs, weights: erm(costs, options["beta"], weights)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("sense", ["cost", "reward"])
 @pytest.mark.parametrize("options", [{"level": 0.7}, {"level": 0.3}, {"beta": 0.5}, {"beta": 2.0}])
 def test_the_budget_is_kept_and_the_bound_holds(options, sense):

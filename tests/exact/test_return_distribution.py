@@ -154,6 +154,7 @@ def test_sampling_interval_is_that_of_repeated_experiments():
     assert -1.9 < low < -1.75 < high < -1.7
 
 
+@pytest.mark.compiled
 def test_frequencies_of_recorded_decisions():
     mdp = make("mdp-4")
     returns = evaluate(mdp, ErmMcts(mdp, 1.0), episodes=30, iterations=100, seed=0)

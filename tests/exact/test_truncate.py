@@ -80,6 +80,7 @@ def test_the_note_says_horizon_and_error():
     assert 0 < stated <= 1e-3 * 1.01
 
 
+@pytest.mark.compiled
 def test_nonsense_is_explained():
     model = random_table(0)
     with pytest.raises(OptionError, match="tolerance"):

@@ -130,6 +130,7 @@ def test_cvar_and_exceedance_are_those_of_enumeration_in_every_unit(seed):
             assert plan.gap == 0.0
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(4))
 def test_a_budget_is_kept_and_its_bound_holds_in_every_unit(seed):
     rows = outcomes(seed)
@@ -157,6 +158,7 @@ def test_a_budget_is_kept_and_its_bound_holds_in_every_unit(seed):
         assert value - plan.gap / unit - size <= float(kept) <= value + size
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(4))
 def test_erm_evar_and_nested_cvar_are_the_same_in_every_unit(seed):
     rows = outcomes(seed)

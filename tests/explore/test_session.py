@@ -11,6 +11,8 @@ from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.explore import Session, layout
 from tailwise.explore.worker import Worker
 
+pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
+
 
 def settled(session):
     assert session.wait(60.0)

@@ -18,6 +18,7 @@ from models.hiding_places import FORESEEN, FOUND, UNREPEATABLE, Coins, Own  # no
 NAMED = {"ids": lambda make: make.__name__}
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("make", FOUND, **NAMED)
 def test_generators_that_are_reached_are_drawn_anew(make):
     model = GymnasiumSimulator(Coins(make))
@@ -42,6 +43,7 @@ def test_randomness_that_no_seed_repeats_is_refused(make):
         GymnasiumSimulator(Coins(make))
 
 
+@pytest.mark.compiled
 def test_the_future_may_be_known_on_request():
     make = next(each for each in FORESEEN if each.__name__ == "shuffled_deck")
     model = GymnasiumSimulator(Coins(make), foresight=True)
@@ -85,6 +87,7 @@ def test_power(chance, noise, least):
     assert refused(Noisy(chance, is_hidden=True, noise=noise), 10) >= least
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_honest_environments_are_refused_no_more_often_than_stated(noise, monkeypatch):
     env = Noisy(0.3, is_hidden=False, noise=noise)

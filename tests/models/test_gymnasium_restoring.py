@@ -16,6 +16,7 @@ gymnasium = pytest.importorskip("gymnasium")
 from models.hiding_places import STATES, SlottedSum, Sums  # noqa: E402
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("make", STATES, ids=lambda make: make.__name__)
 def test_state_is_restored_wherever_it_is_hidden(make):
     if make.__name__ == "Frame":

@@ -138,6 +138,7 @@ class OneWay(Simulator):
         self.actions = lambda state: (policy(int(state.observation)),)
 
 
+@pytest.mark.compiled
 def test_the_predicted_success_rate_is_that_of_fresh_episodes():
     # The best policy of 100 steps reaches the goal in about 0.74 of all episodes. Two proportions of 1500 and 800
     # episodes agree within 4 standard errors of their difference (error rate 6e-5). A planner that saw the

@@ -552,6 +552,7 @@ def test_estimates_are_what_their_definition_says():
     assert guesses > 100
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("name", "beta", "trials"), [("inventory", 0.02, 30), ("sailing", 0.02, 100)])
 def test_a_plan_that_was_cut_short_is_worth_taking(name, beta, trials):
     mdp = tabulate(domains.make(name))
@@ -580,6 +581,7 @@ def test_estimates_of_many_pairs_begin_at_bounds(monkeypatch):
     assert all(row.lower <= row.erm <= row.upper for row in root.rows)
 
 
+@pytest.mark.compiled
 def test_episodes_show_the_distribution_behind_the_risk():
     """The mean and the ERM of the totals against the exact law of the optimal policy; five standard errors."""
     mdp = domains.make("mdp-4")

@@ -14,6 +14,8 @@ from tailwise.models.tabulate import tabulate_states
 from tailwise.risk import conditional_value_at_risk
 from tailwise.search.learned import LearnedOptions, LearnedSearch
 
+pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
+
 
 def exact_law(mdp, act):
     """Totals and probabilities, in the model's sense, of a policy ``act(state, step, accrued)``: pair by pair."""

@@ -23,6 +23,8 @@ from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import Simulator
 from tailwise.risk import Objective, erm
 
+pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
+
 
 def square(total):
     return total * total

@@ -29,6 +29,8 @@ from tailwise.models.accrued import AccruedView, ExponentialUtility
 from tailwise.search import StopReason
 from tailwise.search.learned import answer, counts
 
+pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
+
 
 def same(first, second):
     """Whether two plans say the same, seconds aside."""

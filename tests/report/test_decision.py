@@ -27,7 +27,7 @@ from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.outlook import law_after
 from tailwise.report.trees import MOST_PARTS, search_tree
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+pytestmark = pytest.mark.compiled  # interpreted, a search of this length takes half a minute
 pytest.importorskip("plotly", reason="plotly is not installed: no report")
 
 HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", "**b** `c` $d$ %{x} <b>e</b> &lt;")

@@ -13,7 +13,7 @@ from tailwise.planners import AccMcts, ErmMcts
 from tailwise.reproduction import certain_states, conditional_returns
 from tailwise.risk import erm
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
+pytestmark = pytest.mark.compiled  # interpreted, a search of this length takes half a minute
 
 
 def test_only_tables_can_be_integrated():
