@@ -7,8 +7,10 @@ known. Exploring counts a state that was never acted in at the least that it cou
 all. How likely the best actions are to lead to one is said beside the values: the *unexplored* probability.
 
 How sure the answer is: the induction is done again under weights drawn from the Dirichlet distribution that the counts
-leave possible (Rubin's Bayesian bootstrap, 1981), with a prior weight on an outcome that was not seen. What is said of
-every action at the root beside its value follows from that.
+leave possible (Rubin's Bayesian bootstrap, 1981), with a prior weight on an outcome that was not seen. The least of
+uncertain values is too low, in every one of these as in the answer itself; so others plan on one half of the draws and
+value that plan by the other half, which is too high, if anything (van Hasselt's double estimator, 2010). What is said
+of every action at the root beside its value follows from that.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ def draw_gamma(shape, stream):  # type: ignore[no-untyped-def]
 
 MOST_PAIRS = 2**24  # (step, state) pairs of an answer
 _UNSEEN = 0.5  # draws that an outcome never seen counts for, before there were any
+_SPLIT_ONE_BY_ONE = 64  # draws; more are split by the normal approximation
 
 
 class Reached(NamedTuple):
@@ -130,23 +133,26 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
 
 
 @inlined
-def induct(model, known, nodes, rules, scratch, depth, reached, weights, unseen, likeness, work, ends, out):  # type: ignore[no-untyped-def]
-    """Backward induction under ``weights``: fill ``out`` (2, A) with the root's Q and what it leaves unexplored.
+def induct(  # type: ignore[no-untyped-def]
+    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, work, ends, out
+):
+    """Backward induction under ``weights``: fill ``out`` (3, A): the root's Q, what it leaves unexplored, held-out Q.
 
-    ``work`` (4, S) is scratch: values at steps of even and of odd number, and what is unexplored from there. Return the
-    number of outcomes looked at.
+    The last is that of the plan that is optimal under ``weights``, valued under the weights ``held_out`` (if there are
+    any). ``work`` (6, S) is scratch: values at steps of even and of odd number, what is unexplored from there, and
+    held-out values. Return the number of outcomes looked at.
     """
     looked = 0
-    work[:2] = math.inf
+    work[:2], work[4:] = math.inf, math.inf
     for h in range(rules.horizon - 1, depth - 1, -1):
         here, after = h % 2, 1 - h % 2
         if h + 2 < rules.horizon:  # forget the step after the next
             for k in range(reached.offsets[h + 2 - depth], reached.offsets[h + 3 - depth]):
-                work[here, reached.states[k]] = math.inf
-        ahead = Ahead(work[after], ends)
+                work[here, reached.states[k]], work[4 + here, reached.states[k]] = math.inf, math.inf
+        ahead, held_ahead = Ahead(work[after], ends), Ahead(work[4 + after], ends)
         for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
             state = np.int64(reached.states[k])
-            best, chosen = math.inf, 0
+            best, chosen, taken = math.inf, 0, 0
             for a in range(num_actions_of(known, rules.horizon, state, h)):
                 pair = pair_of(known, rules.horizon, state, a, h)
                 if pair == 0:
@@ -163,15 +169,22 @@ def induct(model, known, nodes, rules, scratch, depth, reached, weights, unseen,
                 if h == depth:
                     out[0, a] = q
                     out[1, a] = unexplored_after(known, ahead, work[2 + after], weights, rules, pair, h)
+                    if held_out.size > 0:
+                        held = pair_erm(known, held_ahead, held_out, rules, scratch, pair, h)
+                        out[2, a] = held + cost_offset(model, state, a, h) if held < math.inf else q
                 if q < best:
-                    best, chosen = q, pair
+                    best, chosen, taken = q, pair, a
             work[2 + here, state] = 0.0
             if chosen != 0:
                 work[2 + here, state] = unexplored_after(known, ahead, work[2 + after], weights, rules, chosen, h)
             elif rules.leaves:  # a leaf that was valued when it was new
                 node = find_node(nodes, h, state)
                 best = nodes.values[node] if node != 0 else math.inf
-            work[here, state] = best
+            work[here, state], work[4 + here, state] = best, best
+            if held_out.size > 0 and chosen != 0:
+                held = pair_erm(known, held_ahead, held_out, rules, scratch, chosen, h)
+                if held < math.inf:
+                    work[4 + here, state] = held + cost_offset(model, state, taken, h)
     return looked
 
 
@@ -193,13 +206,30 @@ def draw_weights(known, stream, weights, unseen, likeness):  # type: ignore[no-u
             likeness[pair] = 1 + int(next_double(stream) * (outcomes - 1))
 
 
-def answer(model, parts, depth, reached, ends, stream, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` (B, 2, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
+@inlined
+def split_weights(known, stream, weights, held_out):  # type: ignore[no-untyped-def]
+    """Split the draws at random in two halves, and draw weights from what each leaves possible."""
+    for k in range(1, known.used[OUTCOMES]):
+        count = known.counts[k]
+        first = 0
+        if count > _SPLIT_ONE_BY_ONE:
+            first = min(count, max(0, int(0.5 * (count + math.sqrt(float(count)) * draw_normal(stream) + 1.0))))
+        else:
+            for _ in range(count):
+                if next_double(stream) < 0.5:
+                    first += 1
+        weights[k] = draw_gamma(float(first), stream) if first > 0 else 0.0
+        held_out[k] = draw_gamma(float(count - first), stream) if first < count else 0.0
 
-    Return the number of outcomes that one of them looks at.
+
+def answer(model, parts, depth, reached, ends, stream, splits, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` (B, 3, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
+
+    The last ``splits`` of them hold one half of the draws out. Return the number of outcomes that one looks at.
     """
     known, nodes, rules, scratch = parts
-    weights, work = np.empty(known.used[OUTCOMES]), np.empty((4, max(known.targets.max(), reached.states[0]) + 1))
+    weights, work = np.empty(known.used[OUTCOMES]), np.empty((6, max(known.targets.max(), reached.states[0]) + 1))
+    held_out, none = np.empty(known.used[OUTCOMES]), np.empty(0)
     unseen, likeness = np.zeros(known.used[PAIRS]), np.zeros(known.used[PAIRS], np.int64)
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
     scratch, reached, ends, out = borrowed(scratch), borrowed(reached), borrowed(ends), borrowed(out)
@@ -207,10 +237,15 @@ def answer(model, parts, depth, reached, ends, stream, out):  # type: ignore[no-
     for k in range(1, known.used[OUTCOMES]):
         weights[k] = known.counts[k]
     for b in range(out.shape[0]):
-        if stream.size > 0:
+        held = none
+        if b >= out.shape[0] - splits:
+            split_weights(known, stream, weights, held_out)
+            unseen[:] = 0.0
+            held = held_out
+        elif stream.size > 0:
             draw_weights(known, stream, weights, unseen, likeness)
         looked = induct(
-            model, known, nodes, rules, scratch, depth, reached, weights, unseen, likeness, work, ends, out[b]
+            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, work, ends, out[b]
         )
     return looked
 
@@ -218,8 +253,10 @@ def answer(model, parts, depth, reached, ends, stream, out):  # type: ignore[no-
 TIE = 1e-9  # of a value: estimates that close count as equal
 BOOTSTRAP = (
     "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, with half a draw of an "
-    "outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently"
+    "outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently; its high end is at "
+    "least that of plans made on one half of what was seen and valued on the other"
 )
+_LOW, _HIGH = 0.2, 0.95  # quantiles: the best of uncertain actions looks better than it is, so that less is left below
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
 SAMPLED = "the ERM of the totals as they were sampled, exploration included, as if they were independent"
 UNEXPLORED = (
@@ -257,6 +294,7 @@ class Judged(NamedTuple):
     draws: NDArray[np.int64]  # (A,)
     unexplored: NDArray[np.float64]  # (A,)
     possible: NDArray[np.float64]  # (B, A) values that the samples leave possible; none where none were worked out
+    held_out: NDArray[np.float64]  # (C, A) values of plans made on half of the draws, by the others
     sure: NDArray[np.bool_]  # (A,) where there are intervals
     worst: float  # the greatest total seen
     beta: float
@@ -266,8 +304,11 @@ class Judged(NamedTuple):
         """Return the 90 % interval of each value."""
         low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
         if self.possible.size:
-            low[self.sure], high[self.sure] = np.quantile(self.possible[:, self.sure], [0.05, 0.95], axis=0)
-        return [Interval(*ends) for ends in zip(low.tolist(), high.tolist(), strict=True)]
+            ends = [_LOW if self.held_out.size else 1.0 - _HIGH, _HIGH]
+            low[self.sure], high[self.sure] = np.quantile(self.possible[:, self.sure], ends, axis=0)
+        if self.held_out.size:
+            high[self.sure] = np.maximum(high[self.sure], np.quantile(self.held_out[:, self.sure], _HIGH, axis=0))
+        return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self) -> list[dict[str, Any]]:
         """Return what a row of a learned model has beside those of a tree."""

@@ -40,7 +40,7 @@ from tailwise.search.learned.table import Learned, LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
 
 _UNLIMITED = 2**62
-_REPLICATES, _FEWEST_REPLICATES = 100, 40
+_REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at
 _FIRST_CHUNK = 8
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
@@ -235,7 +235,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         with compile_notice():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
             reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
-            self._induct(reached, np.empty((0, 2, 1)), np.empty(0, np.uint64))
+            self._induct(reached, np.empty((0, 3, 1)), np.empty(0, np.uint64))
         _compiled_kinds.add(kind)
 
     def _first_chunk(self) -> int:
@@ -290,8 +290,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
         return bool(self._scratch.work[counts.TREE])
 
-    def _answers(self) -> tuple[Floats, Floats]:
-        """Return Q at the root and what it leaves unexplored, shape (2, A), and possible values of Q, shape (B, A)."""
+    def _answers(self) -> tuple[Floats, Floats, Floats]:
+        """Return Q at the root and what it leaves unexplored (2, A), possible values of Q (B, A), held-out ones (C, A)."""
         root = int(self._scratch.root[0])
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         if self._is_tree():
@@ -300,17 +300,21 @@ class LearnedSearch(AnytimeSearch[Plan]):
             errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
             errors[~np.isfinite(errors)] = 0.0
             possible = values + errors * self._report_rng().normal(size=(_REPLICATES, arity))
-            return np.stack((values, np.full(arity, math.nan))), possible
+            return np.stack((values, np.full(arity, math.nan))), possible, np.empty((0, arity))
         reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
-        now = np.full((1, 2, arity), math.inf)
+        now = np.full((1, 3, arity), math.inf)
         looked = self._induct(reached, now, np.empty(0, np.uint64))
-        replicates = min(_REPLICATES, _AFFORDABLE // max(1, looked)) if self.bootstraps else 0
-        drawn = np.full((replicates if replicates >= _FEWEST_REPLICATES else 0, 2, arity), math.inf)
-        self._induct(reached, drawn, own_words(self._report_rng()))
-        return now[0], drawn[:, 0]
+        affordable = _AFFORDABLE // max(1, looked) if self.bootstraps else 0
+        replicates, splits = min(_REPLICATES, affordable), min(_SPLITS, affordable)
+        if replicates < _FEWEST_REPLICATES:
+            return now[0, :2], np.empty((0, arity)), np.empty((0, arity))
+        drawn = np.full((replicates + splits, 3, arity), math.inf)
+        self._induct(reached, drawn, own_words(self._report_rng()), splits)
+        return now[0, :2], drawn[:replicates, 0], drawn[replicates:, 2]
 
-    def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64]) -> int:
-        return int(self._answer(*self._kernel_arguments(), self._step, reached, self._terminal_costs(), stream, out))
+    def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64], splits: int = 0) -> int:
+        ends = self._terminal_costs()
+        return int(self._answer(*self._kernel_arguments(), self._step, reached, ends, stream, splits, out))
 
     def _terminal_costs(self) -> Floats:
         """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
@@ -330,8 +334,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return np.array(self._ends)
 
     def _report_rng(self) -> np.random.Generator:
-        """Return a stream of its own, so that reporting never changes what follows."""
-        return generator(np.random.SeedSequence([int(self._scratch.work[counts.WALKED]), 1981]))
+        """Return a stream of its own, so that reporting never changes what follows; another one for every seed."""
+        return generator(np.random.SeedSequence([int(self._scratch.work[counts.WALKED]), *map(int, self._stream)]))
 
     def _recommended(self, values: Floats, taken: NDArray[np.int64]) -> int:
         """Return the position of the action to recommend: of least value; in a tree the one taken most often."""
@@ -341,7 +345,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return int(equal[np.argmax(taken[equal])])
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        (values, unexplored), possible = self._answers()
+        (values, unexplored), possible, held_out = self._answers()
         if not np.isfinite(values).any():
             self.refuse(stopped)
         scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
@@ -353,7 +357,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         actions = self._binding.actions(self._handle)
         labels, known = [self._binding.action_name(action, self._handle) for action in actions], np.isfinite(values)
         judged = Judged(
-            values, self._known.draws[pair : pair + values.size], unexplored, possible,
+            values, self._known.draws[pair : pair + values.size], unexplored, possible, held_out,
             known & ((scratch.sampled >= 2) | (not tree)), float(self._nodes.highs[root]), beta, sign,
         )  # fmt: skip
         moments, intervals = scratch.moments, judged.intervals()
