@@ -1,391 +1,547 @@
-"""Problems that nobody chose: each is drawn anew from one of fourteen generators, with random parameters.
+"""Problems for the study of searches, drawn anew from families: each draw has its own numbers, sizes and aversion.
 
-``python benchmarks/families.py --half 0`` measures the regret of the first action on the generators that rules are
-chosen on, ``--half 1`` on the others, which nothing is chosen on. Every problem has an exact answer.
+A family is a function of a random generator. It returns a simulator that lists its outcomes, so that every draw has an
+exact answer; a search sees a black box. Rules may be chosen on the families of :data:`CHOOSING`; :data:`REPORTING` is
+for reporting alone, and nothing may be chosen on it. Families whose names end in ``*`` have states that do not come
+back: continuous prices and carried totals.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import itertools
 import math
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, poisson
 
-from tailwise import ErmMcts, LearnedModelSearch, Simulator, TabularMDP, backward_induction, evaluate
+from tailwise import Simulator, TabularMDP, backward_induction
+from tailwise.errors import ModelError
 from tailwise.models import tabulate
 
 Outcomes = list[tuple[float, Any, float, bool]]
-BUDGETS = (100, 300, 1000, 3000)
 
 
-class Drawn(Simulator):
-    """A problem given by its start, its number of actions and a function of (state, action)."""
+class Listed(Simulator):
+    """A simulator made of two functions: ``actions(state)`` and ``outcomes(state, action)``."""
 
-    sense, discount = "cost", 1.0
-
-    def __init__(self, start: Any, horizon: int, actions: Callable[[Any], int], outcomes: Callable[..., Outcomes]):
-        self.start, self.horizon, self._actions, self._outcomes = start, horizon, actions, outcomes
+    def __init__(
+        self,
+        start: Any,
+        horizon: int,
+        actions: Callable[[Any], int],
+        outcomes: Callable[[Any, int], Outcomes],
+        *,
+        discount: float = 1.0,
+        terminal: Callable[[Any], float] | None = None,
+    ) -> None:
+        self.start, self.horizon, self.discount, self.sense = start, horizon, discount, "cost"
+        self._actions, self._outcomes, self._terminal = actions, outcomes, terminal
 
     def actions(self, state: Any) -> int:
-        """Return how many there are."""
         return self._actions(state)
 
     def outcomes(self, state: Any, action: int) -> Outcomes:
-        """Return (probability, next state, cost, done), likely ones alone."""
-        found = [one for one in self._outcomes(state, action) if one[0] > 1e-9]
-        total = math.fsum(one[0] for one in found)
-        return [(p / total, *rest) for p, *rest in found]  # type: ignore[misc]
+        return self._outcomes(state, action)
 
-    def step(self, state: Any, action: int, rng: np.random.Generator) -> tuple[Any, float, bool]:
-        """Draw an outcome."""
-        found = self.outcomes(state, action)
-        _, target, cost, done = found[int(np.searchsorted(np.cumsum([one[0] for one in found])[:-1], rng.random()))]
-        return target, cost, done
+    def step(self, state: Any, action: int, rng: Any) -> tuple[Any, float, bool]:
+        listed, drawn = self._outcomes(state, action), rng.random()
+        for chance, target, cost, done in listed:
+            drawn -= chance
+            if drawn < 0.0:
+                return target, cost, done
+        return listed[-1][1:]
 
-
-def queue(rng: np.random.Generator) -> Drawn:
-    """Servers to open for a queue with limited room."""
-    room, servers = int(rng.integers(8, 25)), int(rng.integers(2, 6))
-    arrivals, rate, wage, lost = rng.uniform(1, 4), rng.uniform(0.3, 0.8), rng.uniform(0.5, 3), rng.uniform(5, 30)
-
-    def step(length: int, opened: int) -> Outcomes:
-        found: dict[int, float] = {}
-        spilled = 0.0
-        for came in range(12):
-            p = poisson.pmf(came, arrivals)
-            left = min(room, length + came)
-            spilled += p * max(0, length + came - room)
-            for served in range(opened + 1):
-                after = max(0, left - served)
-                found[after] = found.get(after, 0.0) + p * binom.pmf(served, opened, rate)
-        cost = length + wage * opened + lost * spilled
-        return [(p, after, cost, False) for after, p in found.items()]
-
-    return Drawn(int(rng.integers(0, room)), int(rng.integers(8, 30)), lambda s: servers + 1, step)
+    def terminal_cost(self, state: Any) -> float:
+        return 0.0 if self._terminal is None else self._terminal(state)
 
 
-def lead_times(rng: np.random.Generator) -> Drawn:
-    """Orders that come one or two steps later."""
-    top, most, lag = int(rng.integers(5, 10)), int(rng.integers(2, 5)), int(rng.integers(1, 3))
-    demand, hold, short, fixed = rng.uniform(0.5, 2.5), rng.uniform(0.2, 2), rng.uniform(3, 25), rng.uniform(0, 4)
-
-    def step(state: tuple[int, ...], order: int) -> Outcomes:
-        stock, *pipe = state
-        have, found = min(top, stock + pipe[0]), []
-        for asked in range(9):
-            p = poisson.pmf(asked, demand) if asked < 8 else poisson.sf(7, demand)
-            cost = hold * have + short * max(0, asked - have) + fixed * (order > 0) + order
-            found.append((p, (max(0, have - asked), *pipe[1:], order), cost, False))
-        return found
-
-    return Drawn((top // 2, *(0,) * lag), int(rng.integers(8, 25)), lambda s: most + 1, step)
+def size(rng: np.random.Generator, low: int, high: int) -> int:
+    """Draw a size, small ones as often as large ones of the same ratio."""
+    return int(np.exp(rng.uniform(np.log(low), np.log(high + 1))))
 
 
-def reservoir(rng: np.random.Generator) -> Drawn:
-    """Water to release; floods are dear and rare."""
-    top, most = int(rng.integers(8, 20)), int(rng.integers(3, 6))
-    inflow = rng.dirichlet(np.ones(most + 2))
-    flood, want, dry = rng.uniform(20, 200), int(rng.integers(1, most)), rng.uniform(1, 6)
+def merged(outcomes: Outcomes) -> Outcomes:
+    """Add up the chances of equal outcomes."""
+    chances: dict[Any, float] = {}
+    for chance, *rest in outcomes:
+        if chance > 0.0:
+            chances[tuple(rest)] = chances.get(tuple(rest), 0.0) + chance
+    total = math.fsum(chances.values())
+    return [(chance / total, *rest) for rest, chance in chances.items()]
 
-    def step(state: tuple[int, int], release: int) -> Outcomes:
-        level, wet = state
-        out, found = min(level, release), []
+
+def poisson(mean: float, most: int) -> list[float]:
+    """Chances of 0 ... most, the rest at most."""
+    chances = [math.exp(-mean) * mean**k / math.factorial(k) for k in range(most)]
+    return [*chances, max(0.0, 1.0 - sum(chances))]
+
+
+def binomial(n: int, p: float) -> list[float]:
+    return [math.comb(n, k) * p**k * (1.0 - p) ** (n - k) for k in range(n + 1)]
+
+
+# ------------------------------------------------------------------ recurring
+
+
+def queue(rng: np.random.Generator) -> Simulator:
+    """Open counters for a queue with bursts."""
+    room, counters = size(rng, 8, 120), int(rng.integers(3, 6))
+    calm, burst = rng.uniform(0.5, 1.5), rng.uniform(2.0, 4.0)
+    enter, leave = rng.uniform(0.05, 0.2), rng.uniform(0.2, 0.5)
+    wage, hold, lost = rng.uniform(0.5, 2.0), rng.uniform(0.1, 0.5), rng.uniform(3.0, 10.0)
+    arrivals = [poisson(calm, 6), poisson(burst, 8)]
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        length, busy = state
+        found = []
+        for came, p in enumerate(arrivals[busy]):
+            left = max(0, length - 2 * action) + came
+            cost = wage * action + hold * length + lost * max(0, left - room)
+            for bursting in (0, 1):
+                turn = (leave if busy else enter) if bursting != busy else 1.0 - (leave if busy else enter)
+                found.append((p * turn, (min(left, room), bursting), cost, False))
+        return merged(found)
+
+    return Listed((int(rng.integers(0, 5)), 0), int(rng.integers(8, 25)), lambda s: counters, outcomes, discount=0.98)
+
+
+def lead_times(rng: np.random.Generator) -> Simulator:
+    """Order stock that arrives two steps later."""
+    room, lot = size(rng, 6, 30), size(rng, 3, 8)
+    demand = poisson(rng.uniform(0.8, 2.0), 5)
+    price, fee, hold, short = rng.uniform(0.5, 1.5), rng.uniform(0, 2), rng.uniform(0.05, 0.4), rng.uniform(4.0, 12.0)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        stock, coming = state
+        paid = price * action + fee * (action > 0) + hold * stock
+        found = []
+        for asked, p in enumerate(demand):
+            left = stock + coming - asked
+            found.append((p, (min(room, max(0, left)), action), paid + short * max(0, -left), False))
+        return merged(found)
+
+    return Listed((int(rng.integers(0, room)), 0), int(rng.integers(8, 20)), lambda s: lot, outcomes, discount=0.97)
+
+
+def replacement(rng: np.random.Generator) -> Simulator:
+    """Keep, repair or replace a machine that wears out."""
+    ages = size(rng, 8, 200)
+    wear, run, fix, new = rng.uniform(0.3, 0.8), rng.uniform(0.1, 0.5), rng.uniform(1.5, 4.0), rng.uniform(5.0, 15.0)
+    rare, ruin = rng.uniform(0.002, 0.02), rng.uniform(20.0, 80.0)
+
+    def outcomes(age: Any, action: int) -> Outcomes:
+        if action == 2:
+            return [(1.0, 0, new, False)]
+        kept = age // 2 if action == 1 else age
+        paid = run * kept + (fix if action == 1 else 0.0)
+        fails = min(0.9, rare * (1 + kept))
+        return merged(
+            [
+                (fails, 0, paid + new + ruin, False),
+                ((1 - fails) * wear, min(ages - 1, kept + 1), paid, False),
+                ((1 - fails) * (1 - wear), kept, paid, False),
+            ]
+        )
+
+    return Listed(int(rng.integers(1, ages)), int(rng.integers(10, 40)), lambda s: 3, outcomes, discount=0.98)
+
+
+def stopping(rng: np.random.Generator) -> Simulator:
+    """Sell now or wait, while an offer wanders and interest is paid."""
+    offers, drift, rent = size(rng, 15, 150), rng.uniform(-0.1, 0.1), rng.uniform(0.05, 0.6)
+    jump, fall = rng.uniform(0.01, 0.06), int(rng.integers(4, 10))
+
+    def outcomes(offer: Any, action: int) -> Outcomes:
+        if action == 0:
+            return [(1.0, offer, float(offers - offer), True)]
+        up, top = 0.45 + drift, offers - 1
+        return merged(
+            [
+                ((1 - jump) * up, min(top, offer + 1), rent, False),
+                ((1 - jump) * (0.9 - up), max(0, offer - 1), rent, False),
+                ((1 - jump) * 0.1, offer, rent, False),
+                (jump, max(0, offer - fall), rent, False),
+            ]
+        )
+
+    terminal = lambda offer: float(offers - offer)  # noqa: E731
+    return Listed(offers // 2, int(rng.integers(10, 40)), lambda s: 2, outcomes, terminal=terminal)
+
+
+def windy_route(rng: np.random.Generator) -> Simulator:
+    """Walk over a grid with wind towards a cliff."""
+    width, height = size(rng, 5, 30), size(rng, 3, 15)
+    gust, fall, step = rng.uniform(0.02, 0.25), rng.uniform(15.0, 80.0), rng.uniform(0.5, 1.5)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        x, y = state
+        found = []
+        for dy, p in ((0, 1.0 - gust), (-1, gust)):
+            dx, up = ((1, 0), (-1, 0), (0, 1), (0, -1))[action]
+            nx, ny = min(width - 1, max(0, x + dx)), min(height - 1, y + up + dy)
+            if nx == width - 1 and ny <= 0:
+                found.append((p, (nx, 0), step, True))
+            elif ny <= 0 and 0 < nx:
+                found.append((p, (0, 0), step + fall, False))
+            else:
+                found.append((p, (nx, max(0, ny)), step, False))
+        return merged(found)
+
+    return Listed((0, 0), width + height + int(rng.integers(4, 15)), lambda s: 4, outcomes)
+
+
+def pricing(rng: np.random.Generator) -> Simulator:
+    """Set prices of seats before a departure."""
+    seats, prices = size(rng, 6, 100), size(rng, 4, 50)
+    levels = np.linspace(1.0, rng.uniform(3.0, 6.0), prices)
+    keen = rng.uniform(0.6, 0.95)
+    slope = rng.uniform(0.2, 0.6)
+
+    def outcomes(left: Any, action: int) -> Outcomes:
+        sold = min(left, 1) * keen * math.exp(-slope * (levels[action] - 1.0))
+        two = 0.2 * sold if left > 1 else 0.0
+        return merged(
+            [
+                (two, left - 2, -2 * float(levels[action]), False),
+                (sold - two, left - 1, -float(levels[action]), False),
+                (1.0 - sold, left, 0.0, False),
+            ]
+        )
+
+    return Listed(seats, size(rng, 10, 100), lambda s: prices, outcomes)
+
+
+def random_table(rng: np.random.Generator) -> Simulator:
+    """Random outcomes, with rare disasters behind cheap actions."""
+    states, actions = size(rng, 25, 3000), size(rng, 2, 30)
+    rows: dict[tuple[int, int], Outcomes] = {}
+    for state, action in itertools.product(range(states), range(actions)):
+        targets = rng.choice(states, size=3, replace=False)
+        chances, costs = rng.dirichlet(np.ones(3)), rng.uniform(0.0, 2.0, size=3)
+        found = [(float(p), int(t), float(c), False) for p, t, c in zip(chances, targets, costs, strict=True)]
+        if rng.random() < 0.4:
+            rare = float(rng.uniform(0.003, 0.03))
+            found = [((1 - rare) * p, t, 0.5 * c, False) for p, t, c, _ in found]
+            found.append((rare, int(rng.integers(states)), float(rng.uniform(8.0, 30.0)), False))
+        rows[state, action] = merged(found)
+    horizon = int(rng.integers(5, 20))
+    return Listed(0, horizon, lambda s: actions, lambda s, a: rows[s, a], discount=0.95)
+
+
+def reservoir(rng: np.random.Generator) -> Simulator:
+    """Release water against droughts and floods."""
+    room, releases = size(rng, 10, 200), size(rng, 3, 12)
+    wet, need = rng.uniform(1.0, 3.0), int(rng.integers(1, 4))
+    inflow = poisson(wet, 8)
+    dry, flood, gain = rng.uniform(1.0, 4.0), rng.uniform(3.0, 12.0), rng.uniform(0.1, 0.6)
+
+    def outcomes(level: Any, action: int) -> Outcomes:
+        out = min(level, action)
+        found = []
         for came, p in enumerate(inflow):
-            for storm, q in ((0, 0.985), (1, 0.015 + 0.0 * wet)):
-                after = level - out + came + (top // 2 if storm else 0)
-                cost = dry * max(0, want - out) + (flood if after > top else 0.0)
-                found.append((p * q, (min(top, after), storm), cost, False))
-        return found
+            new = level - out + came
+            cost = dry * max(0, need - out) + flood * max(0, new - room) - gain * out
+            found.append((p, min(room, new), cost, False))
+        return merged(found)
 
-    return Drawn((top // 2, 0), int(rng.integers(10, 40)), lambda s: most + 1, step)
-
-
-def replacement(rng: np.random.Generator) -> Drawn:
-    """A machine that wears out: run, repair or replace."""
-    worst, wear, price = int(rng.integers(8, 30)), rng.uniform(0.2, 0.7), rng.uniform(5, 30)
-    growth, broken = rng.uniform(0.05, 0.5), rng.uniform(10, 80)
-
-    def step(age: int, action: int) -> Outcomes:
-        base = max(0, age - 3) if action == 1 else 0 if action == 2 else age
-        paid = (0.0, price / 3, price)[action]
-        fail = min(0.5, 0.002 * base**1.5)
-        found = [(fail, worst, paid + broken, False)]
-        for more in range(3):
-            p = (1 - fail) * binom.pmf(more, 2, wear)
-            found.append((p, min(worst, base + more), paid + growth * base, False))
-        return found
-
-    return Drawn(int(rng.integers(0, worst)), int(rng.integers(10, 50)), lambda s: 3, step)
+    return Listed(room // 2, size(rng, 12, 100), lambda s: releases, outcomes, discount=0.98)
 
 
-def furnace(rng: np.random.Generator) -> Drawn:
-    """Heat earns more; too much of it breaks the furnace, rarely."""
-    levels, price = int(rng.integers(6, 20)), rng.uniform(20, 150)
-    risk, gain = 10 ** rng.uniform(-3, -1.7), rng.uniform(0.5, 1.5)
+def epidemic(rng: np.random.Generator) -> Simulator:
+    """Close down, restrict or leave open while infections spread."""
+    people = size(rng, 12, 80)
+    spread = rng.uniform(1.2, 2.5)
+    closures = (0.0, 0.35, 0.7)
+    price, sick = (0.0, rng.uniform(0.5, 2.0), rng.uniform(2.0, 5.0)), rng.uniform(0.1, 0.5)
+    crowded, beds = rng.uniform(2.0, 6.0), int(rng.integers(3, 8))
 
-    def step(heat: int, action: int) -> Outcomes:
-        aim = min(levels - 1, max(0, heat + action - 1))
-        fail = risk * (aim / (levels - 1)) ** 2 * 3
-        earned = -gain * aim
-        return [
-            (fail, 0, earned + price, False), ((1 - fail) * 0.8, aim, earned, False),
-            ((1 - fail) * 0.2, max(0, aim - 1), earned, False),
-        ]  # fmt: skip
+    def outcomes(ill: Any, action: int) -> Outcomes:
+        chance = 1.0 - math.exp(-spread * (1.0 - closures[action]) * ill / people)
+        cost = price[action] + sick * ill + crowded * max(0, ill - beds)
+        return merged([(p, new, cost, False) for new, p in enumerate(binomial(people - ill, chance)) if p > 1e-9])
 
-    return Drawn(0, int(rng.integers(8, 30)), lambda s: 3, step)
-
-
-def epidemic(rng: np.random.Generator) -> Drawn:
-    """Measures against a disease in a small population."""
-    people, spread = int(rng.integers(8, 20)), rng.uniform(0.6, 2.2)
-    recover, sick = rng.uniform(0.2, 0.5), rng.uniform(0.5, 3)
-    prices, effects = np.sort(rng.uniform(0, 6, 3)) - 0.0, (1.0, rng.uniform(0.4, 0.8), rng.uniform(0.1, 0.4))
-    prices[0] = 0.0
-
-    def step(ill: int, action: int) -> Outcomes:
-        chance = 1.0 - math.exp(-spread * effects[action] * ill / people)
-        found: dict[int, float] = {}
-        for new in range(people - ill + 1):
-            p = binom.pmf(new, people - ill, chance)
-            for well in range(ill + 1):
-                after = ill + new - well
-                found[after] = found.get(after, 0.0) + p * binom.pmf(well, ill, recover)
-        return [(p, after, sick * ill + prices[action], False) for after, p in found.items()]
-
-    return Drawn(int(rng.integers(1, 4)), int(rng.integers(8, 20)), lambda s: 3, step)
+    return Listed(int(rng.integers(1, 4)), int(rng.integers(8, 20)), lambda s: 3, outcomes, discount=0.99)
 
 
-def parking(rng: np.random.Generator) -> Drawn:
-    """Places on the way to a theatre: take a free one or drive on."""
-    places, free, penalty = int(rng.integers(15, 50)), rng.uniform(0.1, 0.6), rng.uniform(5, 40)
+def knapsack(rng: np.random.Generator) -> Simulator:
+    """Pack things of uncertain weight, and lose all of it where they break through."""
+    items, room = size(rng, 6, 25), size(rng, 10, 60)
+    worth = rng.uniform(1.0, 5.0, items)
+    heavy, light = rng.integers(3, 8, items), rng.integers(1, 4, items)
+    chance, lost = rng.uniform(0.05, 0.5, items), rng.uniform(5.0, 15.0)
 
-    def step(state: tuple[int, int], action: int) -> Outcomes:
-        place, is_free = state
-        if action == 1 and is_free:
-            return [(1.0, state, float(places - place), True)]
-        if place + 1 == places:
-            return [(1.0, state, penalty, True)]
-        p = free * (1.0 - 0.7 * place / places)
-        return [(p, (place + 1, 1), 0.0, False), (1 - p, (place + 1, 0), 0.0, False)]
-
-    return Drawn((0, 1), places + 1, lambda s: 2 if s[1] else 1, step)
-
-
-def knapsack(rng: np.random.Generator) -> Drawn:
-    """Offers come one after the other; take or leave."""
-    room, kinds = int(rng.integers(6, 15)), int(rng.integers(3, 6))
-    sizes, values = rng.integers(1, 5, kinds), rng.uniform(1, 12, kinds)
-    chances, lost = rng.dirichlet(np.ones(kinds)), rng.uniform(0.02, 0.2)
-
-    def step(state: tuple[int, int], action: int) -> Outcomes:
-        left, kind = state
-        after = left - int(sizes[kind]) if action else left
+    def outcomes(state: Any, action: int) -> Outcomes:
+        left, item = state
+        if action == 1:
+            return [(1.0, (left, item + 1), 0.0, item + 1 == items)]
         found = []
-        for other, p in enumerate(chances):
-            if action:
-                found += [
-                    (p * (1 - lost), (after, other), -values[kind], False),
-                    (p * lost, (after, other), 2.0, False),
-                ]
+        for weight, p in ((heavy[item], chance[item]), (light[item], 1.0 - chance[item])):
+            new = left - int(weight)
+            if new < 0:
+                found.append((float(p), (0, item + 1), lost, True))
             else:
-                found.append((p, (after, other), 0.0, False))
-        return found
+                found.append((float(p), (new, item + 1), -float(worth[item]), item + 1 == items))
+        return merged(found)
 
-    return Drawn((room, 0), int(rng.integers(6, 20)), lambda s: 2 if s[0] >= sizes[s[1]] else 1, step)
+    return Listed((room, 0), items, lambda s: 2, outcomes)
 
 
-def windy(rng: np.random.Generator) -> Drawn:
-    """A way along a cliff, in wind."""
-    wide, high = int(rng.integers(4, 9)), int(rng.integers(3, 6))
-    wind, fall = rng.uniform(0.03, 0.25), rng.uniform(10, 60)
+def project(rng: np.random.Generator) -> Simulator:
+    """Speed up the tasks of a project, two chains that must both be ready by a deadline."""
+    tasks = size(rng, 4, 20)
+    slow, fast = rng.uniform(0.3, 0.6), rng.uniform(0.7, 0.95)
+    price, late, daily = rng.uniform(0.5, 1.5), rng.uniform(8.0, 25.0), rng.uniform(0.2, 0.6)
 
-    def step(state: tuple[int, int], action: int) -> Outcomes:
+    def outcomes(state: Any, action: int) -> Outcomes:
+        first, second = state
+        p, q = (fast if action & 1 else slow), (fast if action & 2 else slow)
+        paid = daily + price * ((action & 1) * (first < tasks) + (action >> 1) * (second < tasks))
         found = []
-        for gust, p in ((0, 1 - wind), (1, wind)):
-            row, column = state
-            down, right = ((-1, 0), (1, 0), (0, -1), (0, 1))[action]
-            row, column = row + down + gust, column + right
-            row, column = max(0, row), min(wide - 1, max(0, column))
-            if row >= high and 0 < column < wide - 1:
-                found.append((p, (high - 1, 0), 1.0 + fall, False))
-            elif min(row, high - 1) == high - 1 and column == wide - 1:
-                found.append((p, state, 1.0, True))
-            else:
-                found.append((p, (min(row, high - 1), column), 1.0, False))
-        return found
+        for one, two in itertools.product((0, 1), (0, 1)):
+            new = (min(tasks, first + one), min(tasks, second + two))
+            found.append(((p if one else 1 - p) * (q if two else 1 - q), new, paid, new == (tasks, tasks)))
+        return merged(found)
 
-    return Drawn((high - 1, 0), int(rng.integers(12, 30)), lambda s: 4, step)
+    terminal = lambda state: late * (2 * tasks - sum(state)) / tasks + late * 0.3  # noqa: E731
+    return Listed((0, 0), int(tasks * rng.uniform(1.2, 2.0)), lambda s: 4, outcomes, terminal=terminal)
 
 
-def project(rng: np.random.Generator) -> Drawn:
-    """A network of tasks with random times; crash some."""
-    layers, wide = int(rng.integers(4, 9)), int(rng.integers(3, 7))
-    times = rng.exponential(3.0, (layers, wide, wide, 3))
-    chances = rng.dirichlet(np.ones(3), (layers, wide, wide))
+def gambling(rng: np.random.Generator) -> Simulator:
+    """Stake some of one's money, timidly or boldly."""
+    most = size(rng, 15, 200)
+    win = rng.uniform(0.4, 0.58)
+    stakes = (0, 1, 2, 4, 8)
 
-    def step(state: tuple[int, int], action: int) -> Outcomes:
-        layer, node = state
-        done = layer + 1 == layers
-        return [
-            (chances[layer, node, action, k], (min(layer + 1, layers - 1), action), times[layer, node, action, k], done)
-            for k in range(3)
-        ]
+    def outcomes(money: Any, action: int) -> Outcomes:
+        stake = min(stakes[action], money, most - money)
+        return merged([(win, money + stake, 0.0, False), (1.0 - win, money - stake, 0.0, False)])
 
-    return Drawn((0, 0), layers, lambda s: wide, step)
+    terminal = lambda money: float(most - money) / 4.0  # noqa: E731
+    return Listed(most // 3, int(rng.integers(6, 25)), lambda s: 5, outcomes, terminal=terminal)
 
 
-def gambling(rng: np.random.Generator) -> Drawn:
-    """Stakes of up to a fifth of a wish."""
-    wish, win = int(rng.integers(10, 40)), rng.uniform(0.35, 0.6)
+def beds(rng: np.random.Generator) -> Simulator:
+    """Admit, defer or transfer patients to a ward."""
+    room = size(rng, 8, 30)
+    emergencies = poisson(rng.uniform(0.5, 1.5), 5)
+    leave = rng.uniform(0.15, 0.35)
+    waiting, refused, transfer = rng.uniform(0.5, 1.5), rng.uniform(8.0, 30.0), rng.uniform(2.0, 5.0)
 
-    def step(have: int, stake: int) -> Outcomes:
+    def outcomes(full: Any, action: int) -> Outcomes:
+        admitted, moved = (action % 4), (1 if action >= 4 and full > 0 else 0)
+        cost = waiting * (3 - admitted) + transfer * (action >= 4)
         found = []
-        for p, after in ((win, have + stake), (1 - win, have - stake)):
-            over = after <= 0 or after >= wish
-            found.append((p, after, -float(stake if after > have else -stake) if stake else 0.1, over))
-        return found
+        for gone, p in enumerate(binomial(full - moved, leave)):
+            for came, q in enumerate(emergencies):
+                new = full - moved - gone + admitted + came
+                found.append((p * q, min(room, new), cost + refused * max(0, new - room), False))
+        return merged(found)
 
-    return Drawn(int(rng.integers(3, wish - 3)), int(rng.integers(8, 25)), lambda s: 1 + min(s, wish - s, 5), step)
-
-
-def pricing(rng: np.random.Generator) -> Drawn:
-    """Seats to sell at one of several prices."""
-    seats, prices = int(rng.integers(6, 25)), np.sort(rng.uniform(1, 10, int(rng.integers(3, 8))))
-    chances = np.exp(-prices * rng.uniform(0.1, 0.4))
-
-    def step(left: int, action: int) -> Outcomes:
-        if left == 0:
-            return [(1.0, 0, 0.0, False)]
-        q = chances[action]
-        found = [(q * 0.97, left - 1, -prices[action], False), (1 - q, left, 0.0, False)]
-        return [*found, (q * 0.03, left - 1, 3.0, False)]
-
-    return Drawn(seats, int(rng.integers(15, 60)), lambda s: prices.size if s else 1, step)
+    return Listed(int(rng.integers(2, room)), int(rng.integers(8, 25)), lambda s: 8, outcomes, discount=0.99)
 
 
-def beds(rng: np.random.Generator) -> Drawn:
-    """Patients to admit: elective ones now, or keep beds for emergencies."""
-    top, rate, leave = int(rng.integers(8, 18)), rng.uniform(0.5, 2.5), rng.uniform(0.1, 0.35)
-    gain, turned = rng.uniform(1, 4), rng.uniform(8, 60)
+def furnace(rng: np.random.Generator) -> Simulator:
+    """Choose how hot to run a furnace that rarely, and dearly, breaks down."""
+    wears, heats = size(rng, 10, 100), size(rng, 3, 12)
+    rare, ruin = rng.uniform(2e-4, 4e-3), rng.uniform(20.0, 60.0)
+    stop = rng.uniform(1.0, 4.0)
 
-    def step(full: int, admitted: int) -> Outcomes:
-        now, found = min(top, full + admitted), []
-        for came in range(8):
-            p, kept = poisson.pmf(came, rate), min(top, now + came)
-            cost = turned * (now + came - kept) - gain * (now - full)
-            found += [(p * binom.pmf(out, kept, leave), kept - out, cost, False) for out in range(kept + 1)]
-        return found
+    def outcomes(wear: Any, action: int) -> Outcomes:
+        if action == 0:
+            return [(1.0, max(0, wear - 3), stop, False)]
+        breaks = min(0.5, rare * action**2 * (1 + wear / 4))
+        hotter = 0.15 * action
+        return merged(
+            [
+                (breaks, 0, ruin, False),
+                ((1 - breaks) * hotter, min(wears - 1, wear + 1), -0.6 * action, False),
+                ((1 - breaks) * (1 - hotter), wear, -0.6 * action, False),
+            ]
+        )
 
-    return Drawn(int(rng.integers(0, top)), int(rng.integers(8, 25)), lambda s: min(4, top - s) + 1, step)
-
-
-def random_table(rng: np.random.Generator) -> Drawn:
-    """Anything, with rare disasters."""
-    states, actions, wide = int(rng.integers(20, 150)), int(rng.integers(2, 9)), int(rng.integers(2, 6))
-    targets = rng.integers(states, size=(states, actions, wide))
-    chances = rng.dirichlet(np.full(wide, 0.5), (states, actions))
-    costs = rng.normal(size=(states, actions, wide)) + 10.0 * (rng.random((states, actions, wide)) < 0.03)
-
-    def step(state: int, action: int) -> Outcomes:
-        return [
-            (chances[state, action, k], int(targets[state, action, k]), costs[state, action, k], False)
-            for k in range(wide)
-        ]
-
-    return Drawn(0, int(rng.integers(5, 30)), lambda s: actions, step)
+    return Listed(wears // 3, int(rng.integers(10, 40)), lambda s: heats, outcomes, discount=0.99)
 
 
-CHOSEN_ON = (queue, reservoir, furnace, parking, windy, pricing, random_table)
-OTHERS = (lead_times, replacement, epidemic, knapsack, project, gambling, beds)
+# ------------------------------------------------------- states that do not come back
 
 
-def problems(half: int, count: int, seed: int) -> list[tuple[str, TabularMDP, float]]:
-    """Return ``count`` problems of each generator of a half, with a beta each."""
-    found = []
-    for k, family in enumerate(OTHERS if half else CHOSEN_ON):
-        for j in range(count):
-            rng = np.random.default_rng([seed, half, k, j])
-            table = tabulate(family(rng), max_states=20_000)
-            neutral = backward_induction(table, 0.0)
-            std = float(np.std(evaluate(table, neutral, episodes=300, seed=0).costs))
-            beta = float(rng.choice([-0.5, 0.0, 0.5, 1.0, 2.0, 5.0])) / std if std > 0 else 0.0
-            found.append((family.__name__, table, beta))
-    return found
+def storage(rng: np.random.Generator) -> Simulator:
+    """Buy, hold or sell energy at a price that takes a new value at every step."""
+    room, horizon = 3, int(rng.integers(5, 8))
+    moves = np.exp(rng.normal(0.0, rng.uniform(0.1, 0.4), (horizon, 3)))
+    chances = rng.dirichlet(np.ones(3) * 3, horizon)
+    toll = rng.uniform(0.0, 0.2)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        h, held, price = state
+        change = min(room - held, max(-held, action - 1))
+        cost = price * change + toll * abs(change)
+        return merged(
+            [
+                (float(p), (h + 1, held + change, price * float(m)), cost, False)
+                for p, m in zip(chances[h], moves[h], strict=True)
+            ]
+        )
+
+    return Listed((0, 1, 5.0), horizon, lambda s: 3, outcomes)
 
 
-class UniformInduction:
-    """What any student would write: random actions, transition counts, one backward induction at the end."""
+def dose(rng: np.random.Generator) -> Simulator:
+    """Treat with a dose whose total in the body decides the harm."""
+    horizon, doses = 4, 3
+    effects, decay = rng.uniform(0.5, 2.0, 4), rng.uniform(0.4, 0.8)
+    chances = rng.dirichlet(np.ones(4) * 2)
+    toxic, illness = rng.uniform(2.0, 4.0), rng.uniform(1.0, 2.0)
 
-    def __init__(self, table: TabularMDP, beta: float, seed: int) -> None:
-        self._search, self._rng = LearnedModelSearch(table, beta, seed=seed), np.random.default_rng(seed)
+    def outcomes(state: Any, action: int) -> Outcomes:
+        body, tumour = state
+        found = []
+        for effect, p in zip(effects, chances, strict=True):
+            new = decay * body + action * float(effect)
+            size = max(0.1, tumour * (1.25 - 0.3 * min(new, 2.5)))
+            found.append((float(p), (new, size), illness * size + max(0.0, new - toxic) * 3.0, False))
+        return merged(found)
 
-    def plan(self, iterations: int) -> Any:
-        """Play so many episodes more, and answer."""
-        self._search.play(lambda handle, actions, step, paid: int(self._rng.integers(actions)), iterations - 1)
-        return self._search.plan(iterations=1)
-
-
-PLANNERS: dict[str, Callable[..., Any]] = {
-    "learned": lambda table, beta, seed: LearnedModelSearch(table, beta, seed=seed),
-    "uniform + induction": UniformInduction,
-    "tree": lambda table, beta, seed: ErmMcts(table, beta, preset="auto", seed=seed),
-    "paper": lambda table, beta, seed: ErmMcts(table, beta, seed=seed),
-}
+    return Listed((0.0, 2.0), horizon, lambda s: doses, outcomes)
 
 
-def measure(half: int, count: int, seeds: int, names: list[str], seed: int = 0) -> dict[str, Any]:
-    """Return the normalised regret of the first action: of each planner, problem and budget, one for each seed."""
-    results: dict[str, Any] = {name: {} for name in names}
-    for k, (family, table, beta) in enumerate(problems(half, count, seed)):
-        q = backward_induction(table, beta).action_values(0)[table.start]
-        q = q[np.isfinite(q)]
-        if np.ptp(q) <= 1e-9 * np.abs(q).max():
+def trading(rng: np.random.Generator) -> Simulator:
+    """Sell a block of shares while selling moves a price that wanders."""
+    horizon, block = 4, 4
+    shocks = rng.normal(0.0, rng.uniform(0.2, 0.6), (horizon, 3))
+    impact, fear = rng.uniform(0.05, 0.3), rng.uniform(0.0, 0.1)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        h, left, price = state
+        sold = min(left, action)
+        found = []
+        for shock in shocks[h]:
+            new = price - impact * sold + float(shock)
+            found.append((1 / 3, (h + 1, left - sold, new), -sold * (price - impact * sold) + fear * left, False))
+        return merged(found)
+
+    terminal = lambda state: -state[1] * (state[2] - impact * state[1] * 1.5)  # noqa: E731
+    return Listed((0, block, 10.0), horizon, lambda s: 4, outcomes, terminal=terminal)
+
+
+def contract(rng: np.random.Generator) -> Simulator:
+    """Work under a contract whose penalty depends on all that was delivered."""
+    horizon = int(rng.integers(4, 6))
+    yields = rng.uniform(0.5, 3.0, (horizon, 3, 2))
+    chances = rng.uniform(0.2, 0.8, (horizon, 3))
+    prices = np.sort(rng.uniform(0.0, 1.5, 3))
+    due, penalty = 1.6 * horizon, rng.uniform(1.0, 3.0)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        h, total = state
+        p, (low, high) = float(chances[h, action]), yields[h, action]
+        paid = float(prices[action])
+        return [(p, (h + 1, total + float(low)), paid, False), (1 - p, (h + 1, total + float(high)), paid, False)]
+
+    terminal = lambda state: penalty * max(0.0, due - state[1])  # noqa: E731
+    return Listed((0, 0.0), horizon, lambda s: 3, outcomes, terminal=terminal)
+
+
+Family = Callable[[np.random.Generator], Simulator]
+CHOOSING: dict[str, Family] = {
+    "queue": queue, "lead times": lead_times, "replacement": replacement, "stopping": stopping,
+    "windy route": windy_route, "pricing": pricing, "random table": random_table, "storage*": storage, "dose*": dose,
+}  # fmt: skip
+REPORTING: dict[str, Family] = {
+    "reservoir": reservoir, "epidemic": epidemic, "knapsack": knapsack, "project": project, "gambling": gambling,
+    "beds": beds, "furnace": furnace, "trading*": trading, "contract*": contract,
+}  # fmt: skip
+AVERSIONS = (-1.0, 0.0, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A problem, its risk level, and the exact answer.
+
+    Attributes
+    ----------
+    family, index : str, int
+        Which draw of which family.
+    simulator, table : Simulator, TabularMDP
+        The problem, and the same as a table.
+    beta : float
+        So that beta times the standard deviation of the total under random actions is one of :data:`AVERSIONS`.
+    q : ndarray of float64, shape (A,)
+        Exact risk of each first action (costs).
+    """
+
+    family: str
+    index: int
+    simulator: Simulator
+    table: TabularMDP
+    beta: float
+    q: Any
+
+    def regret(self, action: int) -> float:
+        """Normalised simple regret of a first action: 0 is the best, 1 the mean action."""
+        return float((self.q[action] - self.q.min()) / (self.q.mean() - self.q.min()))
+
+
+def random_std(table: TabularMDP, rng: np.random.Generator, episodes: int = 300) -> float:
+    """Standard deviation of the total under uniformly random actions."""
+    totals = []
+    for _ in range(episodes):
+        state, total, factor = table.start, 0.0, 1.0
+        for _ in range(table.horizon):
+            state, cost, done = table.step(state, int(rng.choice(table.actions(state))), rng)
+            total, factor = total + factor * cost, factor * table.discount
+            if done:
+                break
+        else:
+            total += factor * table.terminal_cost(state)
+        totals.append(total)
+    return float(np.std(totals))
+
+
+def draw(family: str, index: int, *, max_states: int = 60_000) -> Draw:
+    """Return a draw of a family; the same index gives the same problem.
+
+    Draws whose first actions are worth the same, or that have too many states for an exact answer, are drawn again.
+    """
+    build = {**CHOOSING, **REPORTING}[family]
+    for attempt in range(100):
+        rng = np.random.default_rng([index, attempt, *family.encode()])
+        simulator = build(rng)
+        try:
+            table = tabulate(simulator, max_states=max_states)
+        except ModelError:
             continue
-        for name in names:
-            rows = []
-            for run in range(seeds):
-                search, row, done = PLANNERS[name](table, beta, 1000 * k + run), [], 0
-                for budget in BUDGETS:
-                    plan = search.plan(iterations=budget - done)
-                    done = budget
-                    row.append([(q[plan.action] - q.min()) / np.ptp(q), getattr(plan, "probability_best", math.nan)])
-                rows.append(row)
-            results[name][f"{family}-{k}"] = rows
-    return results
+        std = random_std(table, rng)
+        aversion = AVERSIONS[index % len(AVERSIONS)]
+        beta = aversion / std if std > 0.0 else 0.0
+        solution = backward_induction(table, beta)
+        q = np.asarray(solution.q_values[0][table.start], dtype=np.float64)
+        q = q[np.isfinite(q)]
+        if q.size > 1 and q.mean() - q.min() > 1e-4 * max(std, 1e-12):
+            return Draw(family, index, simulator, table, beta, q)
+    raise RuntimeError(f"{family} {index}: no draw with a decision in it")
 
 
-def table_of(results: dict[str, Any]) -> str:
-    """Return geometric (floor .002) and arithmetic means over the problems."""
-    lines = []
-    for name, of in results.items():
-        regrets = np.array([np.array(rows, float)[:, :, 0].mean(axis=0) for rows in of.values()])
-        geometric = np.exp(np.log(np.maximum(regrets, 0.002)).mean(axis=0))
-        cells = [f"{g:.3f} ({a:.2f})" for g, a in zip(geometric, regrets.mean(axis=0), strict=True)]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+def summary(families: Sequence[str], draws: int) -> str:
+    """Sizes of some draws, as a Markdown table."""
+    lines = ["| family | states | horizon | actions | beta * std |", "| --- | --- | --- | --- | --- |"]
+    for family in families:
+        made = [draw(family, k) for k in range(draws)]
+        spans = [
+            f"{min(values)} to {max(values)}"
+            for values in (
+                [d.table.num_states for d in made],
+                [d.table.horizon for d in made],
+                [d.q.size for d in made],
+            )
+        ]
+        lines.append(
+            f"| {family} | " + " | ".join(spans) + f" | {', '.join(f'{AVERSIONS[k % 6]:g}' for k in range(draws))} |"
+        )
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Measure, print and keep."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", type=int, default=0)
-    parser.add_argument("--count", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--planners", nargs="*", default=list(PLANNERS))
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    begun = time.perf_counter()
-    results = measure(given.half, given.count, given.seeds, given.planners)
-    print(table_of(results), f"\n{time.perf_counter() - begun:.0f} s")
-    if given.out:
-        given.out.write_text(json.dumps(results))
-
-
 if __name__ == "__main__":
-    main()
+    print(summary([*CHOOSING, *REPORTING], 6))
