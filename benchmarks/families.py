@@ -183,7 +183,7 @@ def windy_route(rng: np.random.Generator) -> Simulator:
             nx, ny = min(width - 1, max(0, x + dx)), min(height - 1, y + up + dy)
             if nx == width - 1 and ny <= 0:
                 found.append((p, (nx, 0), step, True))
-            elif ny <= 0 and 0 < nx:
+            elif ny <= 0 and nx > 0:
                 found.append((p, (0, 0), step + fall, False))
             else:
                 found.append((p, (nx, max(0, ny)), step, False))

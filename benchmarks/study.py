@@ -107,7 +107,7 @@ def table(results: dict[str, dict[str, Any]], keep: Callable[[str], bool]) -> st
 
 
 def by_family(results: dict[str, dict[str, Any]]) -> str:
-    """Arithmetic mean regret of ours and of the student's loop, family by family, with the standard error of the gap."""
+    """Arithmetic mean regret of ours and of the student's loop, family by family, and which are behind."""
     lines = ["| family | " + " | ".join(f"{n:,}" for n in CHECKPOINTS) + " |", "| --- |" + " --- |" * len(CHECKPOINTS)]
     for family in (*CHOOSING, *REPORTING):
         titles = [t for t in results.get(OURS, {}) if family_of(t) == family and t in results.get(STUDENT, {})]

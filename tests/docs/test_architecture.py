@@ -1,5 +1,6 @@
 """The map of the house is true: rooms, files, and what the ways through it really run."""
 
+import os
 import re
 import subprocess
 import sys
@@ -71,9 +72,10 @@ def test_a_way_runs_through_the_files_that_are_named(way, tmp_path):
     assert 0 < len(named) <= 15
     if way == "gymnasium":
         pytest.importorskip("gymnasium")
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", WALK, way, str(SOURCE)],
-        cwd=tmp_path, capture_output=True, text=True, check=True, env={"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(SOURCE.parent)},
-    ).stdout  # fmt: skip
+    interpreted = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(SOURCE.parent)}
+    command = [sys.executable, "-W", "ignore", "-c", WALK, way, str(SOURCE)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=interpreted)
+    assert done.returncode == 0, done.stderr
+    ran = done.stdout
     missed = [name for name in named if f'"{name}"' not in ran]
     assert missed == []

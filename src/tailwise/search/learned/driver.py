@@ -291,7 +291,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return bool(self._scratch.work[counts.TREE])
 
     def _answers(self) -> tuple[Floats, Floats, Floats]:
-        """Return Q at the root and what it leaves unexplored (2, A), possible values of Q (B, A), held-out ones (C, A)."""
+        """Return root Q and what it leaves unexplored (2, A), possible Q (B, A), held-out Q (C, A)."""
         root = int(self._scratch.root[0])
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         if self._is_tree():
