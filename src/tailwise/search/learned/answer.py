@@ -307,7 +307,10 @@ class Judged(NamedTuple):
             ends = [_LOW if self.held_out.size else 1.0 - _HIGH, _HIGH]
             low[self.sure], high[self.sure] = np.quantile(self.possible[:, self.sure], ends, axis=0)
         if self.held_out.size:
-            high[self.sure] = np.maximum(high[self.sure], np.quantile(self.held_out[:, self.sure], _HIGH, axis=0))
+            held = np.where(
+                np.isfinite(self.held_out), self.held_out, self.values
+            )  # an action with no draw in one half
+            high[self.sure] = np.maximum(high[self.sure], np.quantile(held[:, self.sure], _HIGH, axis=0))
         return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self) -> list[dict[str, Any]]:
