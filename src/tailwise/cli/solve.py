@@ -68,6 +68,18 @@ def register(app: typer.Typer) -> None:
         if step and not isinstance(objective, ERM):
             raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
         is_erm = isinstance(objective, ERM)
+        hidden = _hidden(model)
+        if hidden is not None:
+            if step or state is not None:
+                raise OptionError("the state is not seen: solve plans from the start; leave out --step and --state")
+            plan = solved(hidden, objective, progress=True).plan()
+            output.save_decision(plan)
+            if output.json:
+                frame = {"horizon": hidden.horizon, "discount": hidden.discount}
+                print_json({"model": hidden.name, **frame, **plan.to_dict()})
+                return
+            show_plan(hidden, plan)
+            return
         problem, gap, totals = load_solvable(model, aim.beta if is_erm else None), 0.0, dict[str, Any]()
         if is_erm:
             planner = ExactPlanner(problem, objective, threads=threads)
@@ -95,6 +107,14 @@ def register(app: typer.Typer) -> None:
             say("Its actions depend on what was paid so far; planning again for the rest is another objective.")
         elif isinstance(objective, EVaR):
             say(f"It is the policy of least ERM at beta {plan.beta:.6g}; keep to that beta at every step.")
+
+
+def _hidden(given: given.Model) -> Any:
+    """Return the model where its state is not seen, else None."""
+    from tailwise.models.simulator import is_partly_observed
+
+    model = given.load()
+    return model if is_partly_observed(model) else None
 
 
 def _sampled_report(found: Any, model: Any, objective: Objective, limits: dict[str, Any]) -> Any:

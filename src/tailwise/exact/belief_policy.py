@@ -45,7 +45,7 @@ _MOST_ATOMS = 200_000
 _SHOWN = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Belief:
     """What is known of the hidden state at a step.
 
@@ -71,7 +71,12 @@ class Belief:
         """The belief, tilted by what was paid unseen: float64, shape (S,); it sums to 1."""
         return np.exp(self.log_tilted)
 
-    def __str__(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for ``json.dumps``."""
+        found = {"step": self.step, "probabilities": self.probabilities.tolist(), "tilted": self.tilted.tolist()}
+        return found | ({"states": list(self.names)} if self.names else {})
+
+    def __repr__(self) -> str:
         order = np.argsort(-self.probabilities, kind="stable")[:_SHOWN]
         likely = [k for k in order.tolist() if self.probabilities[k] > 0.0]
         said = ", ".join(f"{self.names[k] if self.names else k}: {self.probabilities[k]:.3g}" for k in likely)

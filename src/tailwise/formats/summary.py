@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tailwise.errors import ModelError
-from tailwise.models import TabularMDP
+from tailwise.models import PomdpTable, TabularMDP
 from tailwise.models.contract import Sense
+from tailwise.models.partly_observed import hidden_actions
+from tailwise.models.simulator import is_partly_observed, model_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +22,8 @@ class Summary:
     ----------
     name : str
         Name of the problem.
-    kind : "table" or "simulator"
-        Which of the two it is.
+    kind : "table", "simulator", or "hidden states"
+        Which of them it is.
     sense : "cost" or "reward"
         What the numbers are.
     states : int or None
@@ -94,6 +96,8 @@ def summarize(model: Any) -> Summary:
     """
     if isinstance(model, TabularMDP):
         return _of_table(model)
+    if is_partly_observed(model):
+        return _of_hidden(model)
     lacking = [name for name in ("actions", "step", "start", "horizon") if not hasattr(model, name)]
     if lacking:
         raise ModelError(f"{type(model).__name__} is no model: it has no {lacking[0]}")
@@ -110,6 +114,21 @@ def summarize(model: Any) -> Summary:
         start=str(state_name(model.start)),
         notes=tuple(getattr(model, "notes", ())),
     )
+
+
+def _of_hidden(model: Any) -> Summary:
+    seen = "seen" if getattr(model, "cost_seen", False) else "not seen"
+    notes = (*getattr(model, "notes", ()), f"the state is not seen; what a step costs is {seen}")
+    count = len(hidden_actions(model))
+    given: dict[str, Any] = {"name": model_name(model), "sense": model.sense, "start": "a belief", "notes": notes}
+    if isinstance(model, PomdpTable):
+        table = _of_table(model.table)
+        notes = (*notes, f"{model.num_observations} observations: {', '.join(model.observation_labels[:8])}")
+        return replace(table, **given | {"kind": "hidden states", "notes": notes})
+    return Summary(
+        kind="hidden states", actions=count, start_actions=count, horizon=int(model.horizon),
+        discount=float(model.discount), **given,
+    )  # fmt: skip
 
 
 def _of_table(mdp: TabularMDP) -> Summary:

@@ -286,6 +286,11 @@ class PomdpTable(Shown):
         return self.table.num_actions
 
     @property
+    def num_outcomes(self) -> int:
+        """Number of outcomes: of next state, observation and cost."""
+        return self.table.num_outcomes
+
+    @property
     def num_observations(self) -> int:
         """Number of observations O."""
         return len(self.observation_labels)

@@ -69,7 +69,14 @@ class ParticleBelief:
     def __len__(self) -> int:
         return len(self.particles)
 
-    def __str__(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for ``json.dumps``."""
+        twins = {"probabilities": self.probabilities, "tilted": self.tilted}
+        return {"particles": len(self)} | {
+            name: [[str(state), share] for state, share in found.items()] for name, found in twins.items()
+        }
+
+    def __repr__(self) -> str:
         likely = sorted(self.probabilities.items(), key=lambda item: -item[1])
         said = ", ".join(f"{short(state, 30)}: {share:.3g}" for state, share in likely[:4])
         return f"belief ({said}{f' and {len(likely) - 4} more' if len(likely) > 4 else ''}; {len(self)} particles)"
