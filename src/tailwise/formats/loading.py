@@ -67,7 +67,7 @@ def load(
 
     Returns
     -------
-    TabularMDP or simulator
+    TabularMDP, simulator, or PomdpTable where the state is not seen (``.pomdp`` files)
         ``model.notes`` tells what was assumed.
 
     Raises
@@ -122,15 +122,14 @@ def load(
     )
 
 
-def with_common(model: TabularMDP | Simulator, common: dict[str, Any]) -> TabularMDP | Simulator:
+def with_common(model: TabularMDP | Simulator | PomdpTable, common: dict[str, Any]) -> TabularMDP | Simulator:
     """Apply the horizon, discount and start that were given to a model that is already there."""
     if not common:
-        return model
+        return model  # type: ignore[return-value]  # whoever loads a file of hidden states knows
     if isinstance(model, TabularMDP):
         return table_with_common(model, common)
-    hidden: Any = model
-    if isinstance(hidden, PomdpTable):
-        hidden = hidden.with_options(**common)
+    if isinstance(model, PomdpTable):
+        hidden: Any = model.with_options(**common)
         return hidden  # type: ignore[no-any-return]
     for name, value in common.items():
         if name == "start" and isinstance(value, str):

@@ -15,7 +15,7 @@ from typing import Any
 
 from tailwise._lazy import import_modules
 from tailwise.errors import OptionError
-from tailwise.models import Simulator, TabularMDP
+from tailwise.models import PomdpTable, Simulator, TabularMDP
 
 COMMON = ("horizon", "discount", "start")
 """Options that every source takes."""
@@ -46,7 +46,7 @@ class Format:
     """
 
     name: str
-    read: Callable[..., TabularMDP | Simulator]
+    read: Callable[..., TabularMDP | Simulator | PomdpTable]
     write: Callable[[TabularMDP, Path], None] | None
     extensions: tuple[str, ...]
     options: tuple[str, ...] | None
@@ -59,7 +59,7 @@ _FORMATS: dict[str, Format] = {}
 
 def register_format(
     name: str,
-    read: Callable[..., TabularMDP | Simulator],
+    read: Callable[..., TabularMDP | Simulator | PomdpTable],
     *,
     extensions: Sequence[str] = (),
     write: Callable[[TabularMDP, Path], None] | None = None,

@@ -1,12 +1,15 @@
-"""Cassandra's text format (.MDP, and .POMDP where the state is said to be seen).
+"""Cassandra's text format: .MDP and .POMDP files.
 
-``T: a : s : s' p``, ``T: a : s`` with a row, ``T: a`` with a matrix, ``uniform`` or ``identity``; rewards
-``R: a : s : s' r``, likewise, with ``: o`` in between where there are observations. ``*`` stands for all; what comes
-later counts. Rewards that differ by observation are refused, since the outcomes of a table have none.
+``T: a : s : s' p``, ``T: a : s`` with a row, ``T: a`` with a matrix, ``uniform``, ``identity`` or (a row) ``reset``;
+``O: a : s' : o p`` likewise; rewards ``R: a : s : s' r``, with ``: o`` in between where there are observations. ``*``
+stands for all; what comes later counts. The start is probabilities, a state, ``uniform``, or states to include or
+exclude. A file with observations is a :class:`tailwise.PomdpTable`; with ``observe="state"`` it is planned as if its
+state were seen, and then rewards that differ by observation are refused, since the outcomes of a table have none.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,13 +19,16 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import number_of
 from tailwise.formats.list_options import DEFAULT_HORIZON, check_common, observed
 from tailwise.formats.registry import register_format
-from tailwise.models import TabularMDP
+from tailwise.models import PomdpTable, TabularMDP
+from tailwise.models.contract import SUM_TOLERANCE
 
 _MOST = 50_000_000  # numbers of the dense arrays
+_KINDS = ["actions", "states", "states", "observations"]
 _HEADS = ("discount", "values", "states", "actions", "observations", "start", "T", "O", "R")
 _TOKEN = re.compile(r"[^\s:]+|:")
 
@@ -34,15 +40,18 @@ def read_cassandra(
     discount: float | None = None,
     start: int | str | None = None,
     observe: str | None = None,
-) -> TabularMDP:
-    """Cassandra's text format, of MDPs and (with observe=state) POMDPs."""
+) -> TabularMDP | PomdpTable:
+    """Cassandra's text format, of MDPs and POMDPs."""
     check_common(horizon, discount, start)
+    if observe is not None:
+        choice(observe, "observe", ("state",))
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    return _Reader(path, text).table(horizon, discount, start, observe)
+    reader = _Reader(path, text, is_seen=observe == "state")
+    return reader.hidden(horizon, discount, start) if reader.hides else reader.table(horizon, discount, start, observe)
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str) -> None:
+    def __init__(self, path: Path, text: str, *, is_seen: bool) -> None:
         self._path = path
         self._tokens = [
             (match[0], number)
@@ -52,6 +61,7 @@ class _Reader:
         self._at = 0
         self._names: dict[str, list[str]] = {"states": [], "actions": [], "observations": []}
         self._settings: dict[str, list[str]] = {}
+        self._settings_lines: dict[str, int] = {}
         while self._at < len(self._tokens) and self._word() not in ("T", "O", "R"):
             self._head()
         for name in ("states", "actions"):
@@ -61,32 +71,107 @@ class _Reader:
         if actions * count * count > _MOST:
             self._fail(f"{count} states and {actions} actions: more than {_MOST} numbers; list the transitions as CSV")
         self._chances = np.zeros((actions, count, count))
-        self._rewards = np.zeros((actions, count, count))
+        self._rewards = np.zeros((actions, count, count))  # with a last axis once they differ by observation
+        self._shown = np.zeros((actions, count, len(self._names["observations"])))
+        self.hides = bool(self._names["observations"]) and not is_seen
+        self._lines = {"T": np.zeros((actions, count), np.int64), "O": np.zeros((actions, count), np.int64)}
         while self._at < len(self._tokens):
             self._entry()
 
     def table(
         self, horizon: int | None, discount: float | None, start: int | str | None, observe: str | None
     ) -> TabularMDP:
-        path, states = self._path, self._names["states"]
+        path = self._path
         notes = [observed(observe, f"{path}")] if self._names["observations"] else []
+        given = self._frame(horizon, discount, notes)
+        try:
+            mdp = TabularMDP.from_arrays(
+                self._chances, **given, order="ASS", costs_order="ASS", start=self._start(start)
+            )
+        except (ModelError, TypeError) as error:
+            raise FormatError(f"{path}: {error}") from None
+        return replace(mdp, notes=(*mdp.notes, *notes))
+
+    def hidden(self, horizon: int | None, discount: float | None, start: int | str | None) -> PomdpTable:
+        """Return what the file says, its state not seen."""
+        notes: list[str] = []
+        given = self._frame(horizon, discount, notes)
+        for head, chances, what in (("T", self._chances, "transitions"), ("O", self._shown, "observations")):
+            self._check_rows(head, chances, what)
+        if self._rewards.ndim == 3:
+            given["costs_order"] = "ASS"
+        belief = self._belief(start, notes)
+        try:
+            found = PomdpTable.from_arrays(
+                self._chances, self._shown, **given, order="ASS", start=belief,
+                observation_labels=self._names["observations"],
+            )  # fmt: skip
+        except (ModelError, TypeError) as error:
+            raise FormatError(f"{self._path}: {error}") from None
+        return replace(found, table=replace(found.table, notes=(*found.table.notes, *notes)))
+
+    def _check_rows(self, head: str, chances: NDArray[np.float64], what: str) -> None:
+        """Raise what is wrong with a row of probabilities, with the last line that wrote into it."""
+        with np.errstate(invalid="ignore"):
+            sums = chances.sum(axis=2)
+            wrong = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE) | ~(chances >= 0.0).all(axis=2)
+        if not wrong.any():
+            return
+        a, s = np.argwhere(wrong)[0].tolist()
+        line = int(self._lines[head][a, s])
+        place = f"action {self._names['actions'][a]}, state {self._names['states'][s]}"
+        if not line:
+            raise FormatError(f"{self._path}: no line gives the {what} of {place}")
+        self._fail(f"the {what} of {place} are probabilities that sum to {sums[a, s]:.9g}; they must sum to 1", line)
+
+    def _frame(self, horizon: int | None, discount: float | None, notes: list[str]) -> dict[str, Any]:
+        """Return costs or rewards, horizon, discount and names."""
         factor = number_of("".join(self._settings.get("discount", ["1"]))) if discount is None else discount
         if factor == 0:
             notes.append("discount 0: only the first step counts, so that the horizon is 1")
             horizon, factor = 1, 1.0
         if horizon is None:
             notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
-        sense = "costs" if self._settings.get("values") == ["cost"] else "rewards"
-        given: dict[str, Any] = {sense: self._rewards, "discount": factor}
-        try:
-            mdp = TabularMDP.from_arrays(
-                self._chances, **given, order="ASS", costs_order="ASS",
-                horizon=DEFAULT_HORIZON if horizon is None else horizon, start=self._start(start),
-                state_labels=states, action_labels=self._names["actions"], name=path.name,
-            )  # fmt: skip
-        except (ModelError, TypeError) as error:
-            raise FormatError(f"{path}: {error}") from None
-        return replace(mdp, notes=(*mdp.notes, *notes))
+        values = self._settings.get("values", ["reward"])
+        if values not in (["cost"], ["reward"]):
+            raise FormatError(f"{self._path}: 'values:' must be cost or reward, not {' '.join(values)[:40]!r}")
+        return {
+            f"{values[0]}s": self._rewards, "discount": factor,
+            "horizon": DEFAULT_HORIZON if horizon is None else horizon, "state_labels": self._names["states"],
+            "action_labels": self._names["actions"], "name": self._path.name,
+        }  # fmt: skip
+
+    def _belief(self, given: int | str | None, notes: list[str]) -> NDArray[np.float64]:
+        """Return the probability of each state before the first decision."""
+        states, said = self._names["states"], self._settings.get("start", [])
+        belief = np.zeros(len(states))
+        if given is not None:
+            belief[self._index(str(given), "states", OptionError)] = 1.0
+            return belief
+        if said[:1] in (["include"], ["exclude"]):
+            for word in said[1:]:
+                belief[self._index(word, "states")] = 1.0
+            belief = belief if said[0] == "include" else 1.0 - belief
+            if not belief.any():
+                raise FormatError(f"{self._path}: its start {said[0]}s no state that is left to begin in")
+            return np.asarray(belief / belief.sum())
+        if not said or said == ["uniform"]:
+            if not said:
+                notes.append("the file gives no start; every state is taken as equally likely")
+            return np.full(len(states), 1.0 / len(states))
+        if len(said) == 1 and len(states) > 1:
+            belief[self._index(said[0], "states")] = 1.0
+            return belief
+        chances = [number_of(word) for word in said]
+        total = math.fsum(chance or 0.0 for chance in chances)
+        if len(said) != len(states) or None in chances or not abs(total - 1.0) <= SUM_TOLERANCE:
+            line = self._settings_lines.get("start")
+            self._fail(
+                f"the start must be a state, uniform, or {len(states)} probabilities that sum to 1, not "
+                f"{' '.join(said)[:60]!r}",
+                line,
+            )
+        return np.array(chances, dtype=np.float64)
 
     def _start(self, given: int | str | None) -> int:
         states = self._names["states"]
@@ -120,6 +205,7 @@ class _Reader:
             self._names[name] = list(map(str, range(int(words[0])))) if is_count else words
         else:
             self._settings[name] = words if kind == ":" else [kind, *words]
+            self._settings_lines[name] = self._line()
 
     def _entry(self) -> None:
         """Read one T, O or R entry."""
@@ -132,21 +218,47 @@ class _Reader:
             self._take()
             keys.append(self._take())
         words = list(self._until_head())
-        if head == "O":
+        if head == "O" and not self.hides:
             return
-        array = self._chances if head == "T" else self._rewards
-        kinds = ["actions", "states", "states", "observations"][: 3 if head == "T" else 4]
+        kinds = {"T": _KINDS[:3], "O": [*_KINDS[:2], "observations"], "R": _KINDS[:]}[head]
         if not 1 <= len(keys) <= len(kinds):
             self._fail(f"{head} with {len(keys)} names", line)
+        if head == "R" and self.hides:
+            self._reward(keys, words, line)
+            return
         if len(keys) == 4:
             if keys[3] != "*":
                 self._fail("a reward that depends on the observation; a table has none", line)
             keys = keys[:3]
+        array = {"T": self._chances, "O": self._shown, "R": self._rewards}[head]
         where = [self._index(key, kind) for key, kind in zip(keys, kinds, strict=False)]
         block = array[np.ix_(*where)]
         if head == "R" and self._names["observations"] and len(keys) < 4 and words and len(words) > 1:
             words = self._without_observations(words, line)
         array[np.ix_(*where)] = self._numbers(words, block.shape[len(keys) :], line)
+        if head in self._lines:
+            self._lines[head][np.ix_(*where[:2])] = line
+
+    def _reward(self, keys: list[str], words: list[str], line: int) -> None:
+        """Read a reward where there are observations: one number, or numbers over what is not named."""
+        where = [self._index(key, kind) for key, kind in zip(keys, _KINDS, strict=False)]
+        seen = len(self._names["observations"])
+        if len(words) == 1 and len(keys) >= 3:  # also three names and a number, as some files have it
+            value: Any = self._numbers(words, (), line)
+            if len(keys) == 3 or keys[3] == "*":
+                self._rewards[np.ix_(*where[:3])] = value  # for every observation
+                return
+        else:
+            size = len(self._names["states"])
+            value = self._numbers(words, (size, size, seen)[len(keys) - 1 :] if len(keys) < 4 else (), line)
+            if len(keys) < 4 and self._rewards.ndim == 3 and (np.ptp(value, axis=-1) == 0.0).all():
+                self._rewards[np.ix_(*where)] = value[..., 0]
+                return
+        if self._rewards.ndim == 3:
+            if self._rewards.size * seen > _MOST:
+                self._fail(f"rewards that depend on the observation: more than {_MOST} numbers", line)
+            self._rewards = np.repeat(self._rewards[..., None], seen, axis=3)
+        self._rewards[np.ix_(*where)] = value
 
     def _without_observations(self, words: list[str], line: int) -> list[str]:
         """Rows over observations, all of whose numbers are the same, as one number each."""
@@ -157,6 +269,8 @@ class _Reader:
         return [row[0] for row in rows]
 
     def _numbers(self, words: list[str], shape: tuple[int, ...], line: int) -> Any:
+        if words == ["reset"] and len(shape) == 1 and self._names["observations"]:
+            return self._belief(None, [])
         if words == ["uniform"] and shape:
             return np.full(shape, 1.0 / shape[-1])
         if words == ["identity"] and len(shape) == 2:

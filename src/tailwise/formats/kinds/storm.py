@@ -13,7 +13,7 @@ from tailwise._progress import activity
 from tailwise.errors import OptionError
 from tailwise.formats.registry import register_format
 from tailwise.formats.storm_options import StormOptions
-from tailwise.models import TabularMDP
+from tailwise.models import PomdpTable, TabularMDP
 
 
 def read_tra(path: Path, **options: Any) -> TabularMDP:
@@ -45,7 +45,7 @@ register_format("umb", read_umb_file, extensions=(".umb",), options=StormOptions
 _CASSANDRAS = ("horizon", "discount", "start", "observe")  # options of its files
 
 
-def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP:
+def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP | PomdpTable:
     """Model that Storm builds (extra ``prism``)."""
     from tailwise.formats.explicit_model import table_of_model
     from tailwise.formats.kinds.cassandra import read_cassandra
