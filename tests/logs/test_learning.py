@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tailwise import EVaR, TabularMDP, backward_induction, learn_model, load_episodes, make_planner, solve
+from tailwise import EVaR, TabularMDP, backward_induction, learn_model, load, load_episodes, make_planner, solve
+from tailwise.errors import FormatError
 from tailwise.exact import feared_model
 from tailwise.logs import PooledPrior, WorstCasePrior
 
@@ -76,3 +77,20 @@ def test_the_report_says_what_is_promised_and_feared(tmp_path):
         assert "between" in page
         assert "The model that it fears" in page
         assert "as if" in page
+
+
+def test_the_command_writes_a_model_that_others_read(tmp_path):
+    from typer.testing import CliRunner
+
+    from tailwise.cli.app import app
+
+    path, out = tmp_path / "log.csv", tmp_path / "model.npz"
+    rows = zip(*LOG.values(), strict=True)
+    path.write_text("\n".join(",".join(map(str, row)) for row in (list(LOG), *rows)) + "\n")
+    found = CliRunner().invoke(app, ["learn", str(path), "--out", str(out), "--json"])
+    assert found.exit_code == 0, found.output
+    assert '"episodes": 40' in found.output
+    saved, model = load(out), learn_model(load_episodes(path))
+    assert saved.equals(TabularMDP(**{name: getattr(model, name) for name in TabularMDP.__dataclass_fields__}))
+    again = CliRunner().invoke(app, ["learn", str(path), "--out", str(out)])
+    assert isinstance(again.exception, FormatError)
