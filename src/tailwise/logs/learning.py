@@ -66,6 +66,8 @@ class Evidence:
         Share of its target's prior that is the outcome's: costs of one target.
     guessed : ndarray of bool, shape (outcomes,)
         Whether the cost is a guess from other transitions, with several values.
+    weights : ndarray of float64, shape (k, 2)
+        Of the pooled prior: weights that may be meant, and how likely each is; that of ``prior`` is the likeliest.
     """
 
     episodes: Episodes
@@ -78,6 +80,7 @@ class Evidence:
     pool_states: Ints
     within: Floats
     guessed: NDArray[np.bool_]
+    weights: Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -193,9 +196,9 @@ def learn_model(
             "last row"
         )
     notes = list(episodes.notes)
-    wanted = as_prior(prior)
+    wanted, weights = as_prior(prior), np.zeros((0, 2))
     if isinstance(wanted, PooledPrior):
-        wanted, said = chosen_by_likelihood(counts, wanted, seed)
+        wanted, said, weights = chosen_by_likelihood(counts, wanted, seed)
         notes.append(f"prior: {wanted.words}" + (f"; {said}" if said else ""))
     else:
         notes.append(f"prior: {wanted.words}")
@@ -206,7 +209,7 @@ def learn_model(
         length = episodes.longest
         notes.append(f"horizon {length:,}: the longest episode")
     integer(length, "horizon", low=1)
-    return _assembled(counts, wanted, drawn, begins, first, length, discount, name, notes)
+    return _assembled(counts, wanted, drawn, begins, first, length, discount, name, notes, weights)
 
 
 @dataclass(frozen=True)
@@ -443,7 +446,7 @@ def _start(
 
 def _assembled(
     counts: Counts, prior: Prior, drawn: _Drawn, begins: Any, first: int, horizon: int, discount: float, name: str,
-    notes: list[str],
+    notes: list[str], weights: Floats,
 ) -> LearnedTable:  # fmt: skip
     log = counts.episodes
     num_states = log.num_states + drawn.bad_end
@@ -485,7 +488,7 @@ def _assembled(
         tried[built.action_offsets[first]] = log.num_episodes
     evidence = Evidence(
         log, prior, columns["counts"], columns["pseudo"], tried, columns["pool"], drawn.pool_counts, drawn.pool_states,
-        columns["within"], columns["guessed"],
+        columns["within"], columns["guessed"], weights,
     )  # fmt: skip
     whole = replace(built, evidence=evidence)
     return replace(whole, notes=(*notes, *whole.coverage.notes))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._validate import real
 from tailwise.errors import OptionError
@@ -17,6 +18,7 @@ from tailwise.logs.counts import Counts
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
 
+Floats = NDArray[np.float64]
 WEIGHTS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 SPREADS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _FOLDS = 4
@@ -148,17 +150,17 @@ def as_prior(given: object) -> Prior:
     )
 
 
-def chosen_by_likelihood(counts: Counts, prior: PooledPrior, seed: int) -> tuple[PooledPrior, str]:
-    """Return the weight and spread under which held-out episodes are most likely, and how that was found, in words."""
+def chosen_by_likelihood(counts: Counts, prior: PooledPrior, seed: int) -> tuple[PooledPrior, str, Floats]:
+    """Return the weight and spread under which held-out episodes are likeliest, how found, and all weights."""
     log = counts.episodes
     weights = WEIGHTS if prior.weight is None else (prior.weight,)
     spreads = SPREADS if prior.spread is None else (prior.spread,)
     if len(weights) == len(spreads) == 1:
-        return PooledPrior(weights[0], spreads[0], prior.untried), ""
+        return PooledPrior(weights[0], spreads[0], prior.untried), "", np.array([[weights[0], 1.0]])
+    unknown = np.column_stack([np.array(weights), np.full(len(weights), 1.0 / len(weights))])
     if log.num_episodes < 2:
-        return PooledPrior(
-            prior.weight or 5.0, prior.spread or 3.0, prior.untried
-        ), "one episode: the weight is a guess"
+        guess = PooledPrior(prior.weight or 5.0, prior.spread or 3.0, prior.untried)
+        return guess, "one episode: the weight is a guess", unknown
     rng = np.random.default_rng(seed)
     fold = rng.permutation(log.num_episodes) % min(_FOLDS, log.num_episodes)
     of_step = np.repeat(fold, log.lengths)[counts.known]
@@ -176,11 +178,14 @@ def chosen_by_likelihood(counts: Counts, prior: PooledPrior, seed: int) -> tuple
                 mean = (pooled + spread * base) / (left + spread)
                 scores[i, j] += float(np.log((seen + weight * mean) / (tried + weight)).sum())
     if not scored:
-        return PooledPrior(prior.weight or 5.0, prior.spread or 3.0, prior.untried), "the weight is a guess"
+        guess = PooledPrior(prior.weight or 5.0, prior.spread or 3.0, prior.untried)
+        return guess, "the weight is a guess", unknown
     i, j = divmod(int(scores.argmax()), len(spreads))
     parts = int(fold.max()) + 1
     said = (
         f"weight {weights[i]:g} was chosen by held-out likelihood: {scores[i, j] / scored:.4g} per step on "
         f"{parts} parts of the episodes, each held out in turn (weights tried: {weights[0]:g} to {weights[-1]:g})"
     )
-    return PooledPrior(weights[i], spreads[j], prior.untried), said
+    likely = np.exp(scores - scores.max()).sum(axis=1)
+    found = np.column_stack([np.array(weights), likely / likely.sum()])
+    return PooledPrior(weights[i], spreads[j], prior.untried), said, found

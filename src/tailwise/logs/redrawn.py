@@ -27,6 +27,8 @@ class Posterior:
 
     def __init__(self, mdp: LearnedTable, rows: Ints, seed: int) -> None:
         self._mdp, found = mdp, mdp.evidence
+        self._weights, self._likely = found.weights.T
+        self._chosen = getattr(found.prior, "weight", 1.0)
         self._rng = np.random.default_rng(seed)
         _, self._owner, self._kept = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
         kept = self._kept
@@ -70,7 +72,8 @@ class Posterior:
             shared = rng.gamma(self._pool_counts)
             sums = np.add.reduceat(shared, self._pool_first)
             shared /= np.repeat(np.where(sums > 0.0, sums, 1.0), self._pool_sizes)
-            pseudo[self._pooled] = self._weight * shared[self._in_pool] * within[self._pooled]
+            ratio = rng.choice(self._weights, p=self._likely) / self._chosen if self._weights.size else 1.0
+            pseudo[self._pooled] = ratio * self._weight * shared[self._in_pool] * within[self._pooled]
         alpha = self._counts + pseudo
         masses = np.where(alpha > 0.0, rng.gamma(np.where(alpha > 0.0, alpha, 1.0)), 0.0)
         sizes = np.diff(np.append(self._first, masses.size))
