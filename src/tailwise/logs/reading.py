@@ -75,7 +75,7 @@ def load_episodes(
         ``step`` orders the rows of an episode (numbers, dates or times); without one, rows count in their order.
     discretize : Discretized or mapping of column to Discretized, optional
         How to bin columns of the state that are continuous: an even grid of ``levels`` over what occurs, or
-        ``choices``; a value counts as the nearest. ``tailwise.logs.binning_loss`` measures what that loses.
+        ``choices``; a value counts as the nearest.
     gaps : "error", "split" or "ignore", default "error"
         Where step numbers are missing, or a next state is not the state of the next row: refuse, leave out the
         step that leads across, or take the next row as what followed.
