@@ -7,11 +7,12 @@ from tailwise._lazy import lazy
 if TYPE_CHECKING:
     from tailwise.logs.coverage import Coverage, PairCount
     from tailwise.logs.episodes import Episodes
-    from tailwise.logs.learning import Evidence, LearnedTable, learn_model
+    from tailwise.logs.learning import learn_model
     from tailwise.logs.off_policy import OffPolicy, off_policy
     from tailwise.logs.priors import PooledPrior, Prior, SeenPrior, TablePrior, WorstCasePrior
     from tailwise.logs.promises import Logged, Promise, promise
     from tailwise.logs.reading import load_episodes
+    from tailwise.logs.table import Evidence, LearnedTable
 
 __all__ = [
     "Coverage",

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import StateError
 from tailwise.exact.fixed_policies import policy_chances
+from tailwise.logs.episodes import Episodes
 from tailwise.models import TabularMDP
-
-if TYPE_CHECKING:
-    from tailwise.logs.learning import Evidence
 
 Floats = NDArray[np.float64]
 RARE = 5
@@ -70,9 +68,8 @@ class Coverage:
     _mdp: TabularMDP
 
     @classmethod
-    def of(cls, mdp: TabularMDP, evidence: Evidence) -> Coverage:
+    def of(cls, mdp: TabularMDP, log: Episodes) -> Coverage:
         """Count the pairs of a learned table's log."""
-        log = evidence.episodes
         counts = np.zeros((mdp.num_states, mdp.num_actions), dtype=np.int64)
         flat = np.bincount(
             log.states.astype(np.int64) * log.num_actions + log.actions, minlength=log.num_states * log.num_actions

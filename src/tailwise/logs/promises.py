@@ -15,9 +15,9 @@ from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, TailwiseError
 from tailwise.logs.coverage import PairCount
 from tailwise.logs.episodes import Episodes
-from tailwise.logs.learning import START, LearnedTable, learn_model
 from tailwise.logs.off_policy import OffPolicy, off_policy
 from tailwise.logs.redrawn import Posterior, interval_of, objective_of
+from tailwise.logs.table import START, LearnedTable
 from tailwise.risk import Expectation, Objective
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import as_objective
@@ -102,7 +102,7 @@ class Promise:
         rest, held = log.split(_HELD_OUT)
         has_start = START in mdp.state_labels
         try:
-            table = learn_model(
+            table = mdp.evidence.learn(
                 rest, prior=mdp.evidence.prior, horizon=mdp.horizon - has_start, discount=mdp.discount,
                 start=None if has_start else mdp.start,
             )  # fmt: skip

@@ -12,7 +12,7 @@ from tailwise._arrays import ranges
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
-from tailwise.logs.learning import LearnedTable
+from tailwise.logs.table import LearnedTable
 from tailwise.models import TabularMDP
 from tailwise.risk import ERM, Expectation, NestedCVaR, Objective, WorstCase
 

@@ -1,0 +1,112 @@
+"""A table that was learned from a log, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.logs.coverage import Coverage
+from tailwise.logs.episodes import Episodes
+from tailwise.logs.priors import Prior
+from tailwise.models import TabularMDP
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+START = "(start)"
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a learned table rests on; one entry per outcome of the table, where not said otherwise.
+
+    Attributes
+    ----------
+    episodes : Episodes
+        The log.
+    prior : Prior
+        What was believed before.
+    counts : ndarray of float64, shape (outcomes,)
+        How often each outcome was seen.
+    pseudo : ndarray of float64, shape (outcomes,)
+        What the prior adds: its observations of each outcome.
+    tried : ndarray of int64, shape (rows,)
+        How often each pair of state and action was tried, ends unknown included.
+    pool : ndarray of int64, shape (outcomes,)
+        Of the pooled prior: the group (state, target) that the outcome belongs to, or -1.
+    pool_counts : ndarray of float64, shape (groups,)
+        Parameters of the posterior of what a state's actions share.
+    pool_states : ndarray of int64, shape (groups,)
+        State of each group.
+    within : ndarray of float64, shape (outcomes,)
+        Share of its target's prior that is the outcome's: costs of one target.
+    guessed : ndarray of bool, shape (outcomes,)
+        Whether the cost is a guess from other transitions, with several values.
+    weights : ndarray of float64, shape (k, 2)
+        Of the pooled prior: weights that may be meant, and how likely each is; that of ``prior`` is the likeliest.
+    learn : callable
+        Makes a table from other episodes in the same way: :func:`learn_model`.
+    promises : callable
+        Says what a plan on the table promises: :func:`promise`.
+    """
+
+    episodes: Episodes
+    prior: Prior
+    counts: Floats
+    pseudo: Floats
+    tried: Ints
+    pool: Ints
+    pool_counts: Floats
+    pool_states: Ints
+    within: Floats
+    guessed: NDArray[np.bool_]
+    weights: Floats
+    learn: Callable[..., LearnedTable]
+    promises: Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LearnedTable(TabularMDP):
+    """A table at the posterior mean of a log, which keeps its counts; made by :func:`learn_model`."""
+
+    evidence: Evidence = field(default=None, repr=False)  # type: ignore[assignment]  # learn_model always gives it
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How often each pair of state and action was tried (see :class:`Coverage`)."""
+        return Coverage.of(self, self.evidence.episodes)
+
+    def told_of(self, plan: Any) -> tuple[str, ...]:
+        """Return what a plan's reader must know: where it leans on pairs of state and action that were never tried."""
+        policy = plan.policy
+        if policy is None or getattr(policy, "policy", None) is None or policy.mdp is not self:
+            state, action = plan.state, plan.action
+            if not isinstance(state, (int, np.integer)) or not isinstance(action, (int, np.integer)):
+                return ()
+            is_known = not self.coverage.reached[state] or self.coverage.counts[state, action] > 0
+            return (
+                ()
+                if is_known
+                else (f"{plan.label} was never tried in {self.state_name(int(state))}: what it does is a guess",)
+            )
+        known = self.__dict__.get("_told")
+        if known is None or known[0] is not policy:
+            pairs = self.coverage.under(policy, below=1)
+            shown = "; ".join(map(str, pairs[:3])) + ("; ..." if len(pairs) > 3 else "")
+            said = (
+                (f"the plan leans on {len(pairs):,} pairs of state and action that were never tried: {shown}",)
+                if pairs
+                else ()
+            )
+            known = self.__dict__["_told"] = policy, said
+        found: tuple[str, ...] = known[1]
+        return found
+
+    def promise(self, policy: Any, **options: Any) -> Any:
+        """Return what a fixed plan or policy promises on this table; see :func:`tailwise.logs.promise`."""
+        return self.evidence.promises(self, policy, **options)
