@@ -7,10 +7,11 @@ was paid, :mod:`tailwise.exact.alpha_vectors`, from samples). Each action of a n
 sums: of the weights W, and of the weights times the utility of the cost just paid, which give the ERM C of that cost.
 With V the value of the node that follows,
 
-    Q(a) = ERM at beta_h of { C(o) + discount V(o) } under the weights W(o),      V = Q of the action most tried,
+    Q(a) = ERM at beta_h of { C(o) + discount V(o) } under the weights W(o),      V = the least Q of what was tried.
 
-so that what was tried for the sake of knowing does not weigh on the value. A node that is new is valued by a random
-roll-out. Actions are chosen by Q minus the project's polynomial bonus ``constant * range * N^(1/4) / n^(1/2)``.
+A node that is new is valued by a roll-out that repeats one action, or plays at random: whichever had the least ERM from
+the root. (What plays far worse than need be would weigh on every value above, exponentially.) Actions are chosen by Q
+minus the project's polynomial bonus ``constant * range * N^(1/4) / n^(1/2)``.
 
 Where observations are continuous, an action keeps few of them (progressive widening), and what is new is taken for one
 that is there; a model that has ``likelihood(state, action, next_state, observation)`` has such samples weighed by it.
@@ -29,13 +30,15 @@ from tailwise.errors import OptionError, StateError
 from tailwise.models.partly_observed import drawn
 from tailwise.models.simulator import action_label, model_name, short
 from tailwise.planners.hidden import HiddenPlanner
-from tailwise.risk import ERM
+from tailwise.risk import ERM, erm
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import StopReason
 
 _REBASE = 1.0
 _FAR = 600.0
+_UNCHOSEN = -2
+_TRIALS = 64  # roll-outs of each way to play on, before one is chosen
 _ATTEMPTS = 50  # draws for each particle that is wanted after a step
 _NODE_BYTES = 900
 
@@ -239,12 +242,15 @@ class HistoryMcts(HiddenPlanner):
 
     def _begin(self) -> None:
         self._known = None
+        self._repeated = _UNCHOSEN  # place of the action that roll-outs repeat, -1: random ones
         self._root, self._count, self._steps = _Node(), 1, 0
         self._powers = [float(self.model.discount) ** h for h in range(int(self.model.horizon) + 1)]
 
     # ------------------------------------------------------------ an iteration
 
     def _run(self, count: int) -> StopReason | None:
+        if self._repeated == _UNCHOSEN:
+            self._repeated = self._choose_roll_outs()
         for _ in range(count):
             if self._count >= self._room:
                 return StopReason.MAX_NODES
@@ -305,7 +311,7 @@ class HistoryMcts(HiddenPlanner):
         else:
             node = _DONE
         if node is not _DONE:
-            rest = self._rolled_out(state, self._step + len(path))
+            rest = self._rolled_out(state, self._step + len(path), self._repeated)
             h = self._step + len(path)
             beta = self.beta * self._powers[h]
             fake = node.roll.children.setdefault(None, _Child(None))
@@ -321,8 +327,7 @@ class HistoryMcts(HiddenPlanner):
             to_go = (total - before) / self._powers[k]
             one.low, one.high = min(one.low, to_go), max(one.high, to_go)
             assert one.actions is not None
-            tried = max(one.actions, key=lambda item: (item.count, -item.value if item.count else -math.inf))
-            one.value = tried.value
+            one.value = min(action.value for action in one.actions if action.count)
 
     def _chosen(self, node: _Node) -> int:
         assert node.actions is not None
@@ -361,10 +366,18 @@ class HistoryMcts(HiddenPlanner):
         share = float(self._density(state, self._actions[place], following, seen))
         return math.log(share) if share > 0.0 else -_FAR
 
-    def _rolled_out(self, state: Any, h: int) -> float:
+    def _choose_roll_outs(self) -> int:
+        """Return the place of the action to repeat in roll-outs, or -1 for random ones."""
+        ways: list[int] = [-1, *range(len(self._actions))]
+        losses = np.array(
+            [[self._rolled_out(self._drawn_root()[0], self._step, way) for _ in range(_TRIALS)] for way in ways]
+        )
+        return ways[int(np.argmin([erm(row, self.root_beta) for row in losses]))]
+
+    def _rolled_out(self, state: Any, h: int, repeated: int) -> float:
         total, factor, horizon = 0.0, 1.0, int(self.model.horizon)
         for step in range(h, horizon):
-            action = self._actions[int(self._rng.integers(len(self._actions)))]
+            action = self._actions[repeated if repeated >= 0 else int(self._rng.integers(len(self._actions)))]
             state, cost, done, _ = drawn(self.model, state, action, self._rng)
             self._steps += 1
             total += factor * self._sign * cost
