@@ -19,7 +19,7 @@ def test_bounds_hold_the_optimum_and_meet(name, options, beta):
     model = domains.make(name, **options)
     exact = solve(model, beta)
     search = make_planner(model, beta)
-    assert search.kind == "histories"
+    assert search.kind == "beliefs"
     before = None
     for _ in range(3):
         plan = search.plan(iterations=3)
@@ -121,10 +121,14 @@ def test_closed_loop():
 
 def test_kinds_refuse_what_they_are_not_for():
     tiger, seen = domains.make("tiger"), domains.make("mdp-4")
-    with pytest.raises(ModelError, match="takes the state as seen"):
+    with pytest.raises(ModelError, match=r"takes the state as seen.*: use beliefs, histories"):
         make_planner(tiger, 0.1, kind="erm-mcts")
     with pytest.raises(ModelError, match="whose state is not seen"):
         make_planner(seen, 0.1, kind="histories")
+    with pytest.raises(
+        ModelError, match=r"with starts\(\), outcomes\(\) and observations\(\); this LightDark does not: use histories"
+    ):
+        make_planner(domains.make("light-dark"), 0.1, kind="beliefs")
     with pytest.raises(ModelError, match="is seen"):
         BeliefSearch(seen, 0.1)
     with pytest.raises(ModelError, match="does not act on what was observed"):

@@ -79,11 +79,15 @@ def test_a_kind_says_which_objectives_it_pursues():
     assert make_planner(mdp, ERM(0.5), kind="erm-mcts").options.beta == 0.5
 
 
+def _model_of(kind):
+    return domains.make("tiger" if find_planner(kind).hidden else "mdp-4")
+
+
 @pytest.mark.parametrize("kind", [kind.name for kind in list_planners()])
 def test_kinds_declare_the_options_that_they_take(kind):
     """What the table of kinds says of a class, which is imported late, is what its constructor takes."""
     declared = find_planner(kind)
-    built = make_planner(domains.make("mdp-4"), _OBJECTIVES.get(kind, 0.5), kind=kind)
+    built = make_planner(_model_of(kind), _OBJECTIVES.get(kind, 0.5), kind=kind)
     signature = inspect.signature(type(built)).parameters
     taken = {name for name, one in signature.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
     if "keywords" in signature:
@@ -227,7 +231,9 @@ def test_auto_is_played_as_what_it_chose():
 
 _SLOW_UNCOMPILED = ("cvar-mcts", "distributional")  # they solve a table of totals over and over
 _KINDS = [
-    pytest.param(kind.name, marks=[pytest.mark.compiled] * (kind.name in _SLOW_UNCOMPILED)) for kind in list_planners()
+    pytest.param(kind.name, marks=[pytest.mark.compiled] * (kind.name in _SLOW_UNCOMPILED))
+    for kind in list_planners()
+    if not kind.hidden
 ]
 
 
@@ -258,6 +264,18 @@ def test_every_named_planner_takes_a_seed_and_ends_at_its_limits(kind):
     else:
         with pytest.raises(OptionError, match="leave accrued out"):
             other.act(2, 3, accrued=1.0)
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in list_planners() if kind.hidden])
+def test_planners_of_hidden_states_take_a_seed_and_end_at_their_limits(kind):
+    tiger = domains.make("tiger")
+    planners = [make_planner(tiger, 0.05, kind=kind, seed=7) for _ in range(2)]
+    first, second = (planner.plan(iterations=50) for planner in planners)
+    assert (first.action, first.value, first.iterations <= 50) == (second.action, second.value, True)
+    planners[0].advance("listen", "hear-left")
+    other = planners[0].fresh(seed=7)
+    assert (planners[0].step, other.step) == (1, 0)
+    assert other.plan(iterations=50).value == first.value
 
 
 def test_gap_stops_once_no_action_could_be_better_by_more():

@@ -20,14 +20,13 @@ def register(app: typer.Typer) -> None:
         from tailwise.planners.registry import NOBODY
 
         cells, kinds = objective_cells(), list_planners()
-        models = {"any": "any", "outcomes": "lists its outcomes", "hidden": "hides its state"}
         if json:
             print_json(
                 {
                     "objectives": [asdict(cell) for cell in cells],
                     "planners": [
                         {
-                            "name": kind.name, "summary": kind.summary, "models": kind.models,
+                            "name": kind.name, "summary": kind.summary, "models": kind.models, "hidden": kind.hidden,
                             "objectives": [one.__name__ for one in kind.objectives], "options": kind.options,
                         }
                         for kind in kinds
@@ -43,7 +42,7 @@ def register(app: typer.Typer) -> None:
         )
         show_table(
             ("planner", "model", "what it is"),
-            [(kind.name, models[kind.models], kind.summary) for kind in kinds],
+            [(kind.name, kind.needs, kind.summary) for kind in kinds],
             spare=("model",),
             texts=("planner", "model", "what it is"),
         )

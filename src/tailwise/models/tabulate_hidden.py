@@ -14,6 +14,13 @@ from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import model_name
 from tailwise.models.tabulate import ask, ask_terminal_cost
 
+_LISTS = ("starts", "outcomes", "observations")
+
+
+def lists_hidden(model: Any) -> bool:
+    """Return whether a model whose state is not seen can be tabulated: it says all that may happen."""
+    return isinstance(model, PomdpTable) or all(callable(getattr(model, name, None)) for name in _LISTS)
+
 
 def tabulate_hidden(model: Any, *, max_states: int = 100_000) -> PomdpTable:
     """Build the table of a partly observed simulator that lists what may happen; a table is its own.
@@ -39,7 +46,7 @@ def tabulate_hidden(model: Any, *, max_states: int = 100_000) -> PomdpTable:
         return model
     require_hidden(model)
     name = model_name(model)
-    for method in ("starts", "outcomes", "observations"):
+    for method in _LISTS:
         if not callable(getattr(model, method, None)):
             raise ModelError(
                 f"{name} has no {method}(); an exact solution needs starts(), outcomes(state, action) and "

@@ -277,14 +277,3 @@ def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tupl
         told[h] = np.min(options, axis=0)
     largest = np.maximum(np.abs(told).max(axis=1), np.abs(blind).max(axis=(0, 2)))
     return told, blind, np.maximum.accumulate(largest[::-1])[::-1]
-
-
-def histories_planner(model: Any, beta: float, *, seed: Seed = None, **options: Any) -> HiddenPlanner:
-    """Return the search over histories that suits a model: over beliefs where all is listed, else by sampling."""
-    from tailwise.planners.history_mcts import HistoryMcts
-
-    lists = all(callable(getattr(model, name, None)) for name in ("starts", "outcomes", "observations"))
-    sampled = {"exploration", "particles", "widening"} & set(options)
-    if (isinstance(model, PomdpTable) or lists) and not sampled:
-        return BeliefSearch(model, beta, seed=seed, **options)
-    return HistoryMcts(model, beta, seed=seed, **options)

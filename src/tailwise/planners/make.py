@@ -21,6 +21,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import is_partly_observed, lists_outcomes, model_name
 from tailwise.models.tabulate import tabulated_within
+from tailwise.models.tabulate_hidden import lists_hidden
 from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable, takes
 from tailwise.planners.registry import PlannerKind, find_planner, imported, list_planners
 from tailwise.risk.objectives import Objective, as_objective
@@ -130,7 +131,9 @@ def _suited(model: Any, options: Any) -> Iterator[tuple[str, str]]:
     """Yield (kind, reason) of what suits a model, best first, for those whose objective it is."""
     name = model_name(model)
     if is_partly_observed(model):
-        yield "histories", f"the state of {name} is not seen"
+        if lists_hidden(model):
+            yield "beliefs", f"the state of {name} is not seen, and all that may happen is listed"
+        yield "histories", f"the state of {name} is not seen, and what may happen is sampled"
         return
     if isinstance(model, TabularMDP):
         if _is_quick(model):
@@ -156,19 +159,21 @@ def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[
     if not kind.pursues(objective):
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
     able = [one for one in list_planners() if one.pursues(objective) and one.works_on(model)]
-    if is_partly_observed(model) and kind.models != "hidden":
+    if is_partly_observed(model) and not kind.hidden:
         raise ModelError(
-            f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use histories"
+            f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use "
+            f"{', '.join(one.name for one in able)}"
         )
-    if kind.models == "hidden" and not is_partly_observed(model):
+    if kind.hidden and not is_partly_observed(model):
         raise ModelError(
             f"{kind.name} is for models whose state is not seen; {model_name(model)} shows it: use "
             f"{', '.join(one.name for one in able)}"
         )
     if not kind.works_on(model):
+        lists = "starts(), outcomes() and observations()" if kind.hidden else "outcomes(state, action)"
         raise ModelError(
-            f"{kind.name} needs a model that lists its outcomes: a table, or a simulator with outcomes(state, action); "
-            f"this {type(model).__name__} does not: use {', '.join(one.name for one in able)}"
+            f"{kind.name} needs a model that lists its outcomes: a table, or a simulator with {lists}; this "
+            f"{type(model).__name__} does not: use {', '.join(one.name for one in able)}"
         )
     for name, value in options.items():
         if _takes(kind, name, value):
@@ -188,8 +193,7 @@ def _takes(kind: PlannerKind, option: str, value: Any) -> bool:
 
 def _cells(objective: Objective) -> str:
     """Say which kinds pursue an objective."""
-    where = {"any": "any model", "outcomes": "models that list their outcomes", "hidden": "hidden states"}
-    able = [f"{kind.name} ({where[kind.models]})" for kind in list_planners() if kind.pursues(objective)]
+    able = [f"{kind.name} ({kind.needs})" for kind in list_planners() if kind.pursues(objective)]
     return f"those that do: {', '.join(able)}" if able else "none does"
 
 

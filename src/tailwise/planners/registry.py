@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tailwise._lazy import nearest
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import is_partly_observed, lists_outcomes
+from tailwise.models.tabulate_hidden import lists_hidden
 from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ class PlannerKind:
     options : tuple of str or None
         Names of its other keywords; None where it takes any. Those of a ``build`` that is given itself are read from
         its signature.
-    models : "any", "outcomes" or "hidden"
-        What it works on: any model whose state is seen, one that lists its outcomes (a table, or a simulator that has
-        ``outcomes``), or one whose state is not seen.
+    models : "any" or "outcomes"
+        What it works on: any model, or one that lists its outcomes (a table, or a simulator that has ``outcomes``).
+    hidden : bool
+        Whether it plans on models whose state is not seen, and on no others.
     objectives : tuple of type
         Classes of objectives that it pursues.
     bonus : callable or str, optional
@@ -60,7 +62,8 @@ class PlannerKind:
     summary: str
     build: Callable[..., Planner] | str
     options: tuple[str, ...] | None = None
-    models: Literal["any", "outcomes", "hidden"] = "any"
+    models: Literal["any", "outcomes"] = "any"
+    hidden: bool = False
     objectives: tuple[type[Objective], ...] = _BY_BETA
     bonus: Callable[..., Bonus] | str | None = None
     saves: bool = False
@@ -69,15 +72,19 @@ class PlannerKind:
         if self.options is None and callable(self.build):
             object.__setattr__(self, "options", _options_of(self.build))
 
+    @property
+    def needs(self) -> str:
+        """What a model must be, in words."""
+        needs = ["hides its state"] * self.hidden + ["lists its outcomes"] * (self.models == "outcomes")
+        return " and ".join(needs) or "any model"
+
     def pursues(self, objective: Objective) -> bool:
         """Return whether it plans for such an objective."""
         return isinstance(objective, self.objectives)
 
     def works_on(self, model: Any) -> bool:
         """Return whether it plans on such a model."""
-        if is_partly_observed(model) or self.models == "hidden":
-            return self.models == "hidden" and is_partly_observed(model)
-        return self.models == "any" or lists_outcomes(model)
+        return is_partly_observed(model) == self.hidden and (self.models == "any" or _lists(model))
 
     def takes(self, option: str) -> bool:
         """Return whether it has an option of that name."""
@@ -90,6 +97,11 @@ class PlannerKind:
             what = getattr(objective, "beta", 0.0)
         planner: Planner = imported(self.build)(model, what, **options)
         return planner
+
+
+def _lists(model: Any) -> bool:
+    """Return whether a model says all that may happen, with probabilities."""
+    return lists_hidden(model) if is_partly_observed(model) else lists_outcomes(model)
 
 
 _KINDS: dict[str, PlannerKind] = {}
@@ -199,7 +211,8 @@ def objective_cells(objectives: tuple[type[Objective], ...] = OBJECTIVES) -> tup
     """
     cells = []
     for objective in objectives:
-        able = [kind for kind in list_planners() if any(issubclass(objective, one) for one in kind.objectives)]
+        seen = (kind for kind in list_planners() if not kind.hidden)
+        able = [kind for kind in seen if any(issubclass(objective, one) for one in kind.objectives)]
         listing = tuple(kind.name for kind in able if kind.models == "outcomes")
         cells.append(Cell(objective.__name__, listing, tuple(kind.name for kind in able if kind.models == "any")))
     return tuple(cells)
@@ -282,7 +295,12 @@ register_planner(PlannerKind(
     objectives=(ERM, Expectation, CVaR, EVaR, Exceedance, ExpectedUtility), options=_LEARNED,
 ))  # fmt: skip
 register_planner(PlannerKind(
-    "histories", build="tailwise.planners.belief_search:histories_planner", models="hidden",
-    summary="where the state is not seen: search over what may be done and observed",
-    options=("exploration", "particles", "widening", "max_nodes", "tolerance", "max_states"),
+    "beliefs", build="tailwise.planners.belief_search:BeliefSearch", models="outcomes", hidden=True,
+    summary="where the state is not seen: bounds over beliefs, with proof",
+    options=("tolerance", "max_nodes", "max_states"),
+))  # fmt: skip
+register_planner(PlannerKind(
+    "histories", build="tailwise.planners.history_mcts:HistoryMcts", hidden=True,
+    summary="where the state is not seen: search over what was done and observed, by weighted samples",
+    options=("exploration", "particles", "widening", "max_nodes"),
 ))  # fmt: skip

@@ -121,7 +121,7 @@ def reach(known, horizon, root, depth):  # type: ignore[no-untyped-def]
 
 @inlined
 def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type: ignore[no-untyped-def]
-    """Probability of coming from ``pair`` to a state in which nothing was tried."""
+    """Probability of coming from ``pair`` to a state in which nothing was tried; 1 if nothing has weight."""
     outcome, total, lost = known.heads[pair], 0.0, 0.0
     while outcome != 0:
         target = np.int64(known.targets[outcome])
@@ -129,7 +129,7 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
         if target >= 0 and h + 1 < rules.horizon:
             lost += weights[outcome] * (unexplored[target] if ahead.values[target] < math.inf else 1.0)
         outcome = known.links[outcome]
-    return lost / total
+    return lost / total if total > 0.0 else 1.0
 
 
 @inlined
