@@ -60,6 +60,8 @@ if TYPE_CHECKING:
         ExpectedUtility,
         NestedCVaR,
         Objective,
+        RobustKL,
+        RobustL1,
         WorstCase,
         erm,
     )
@@ -97,6 +99,8 @@ _HOMES = {
     "LearnedModelSearch": "planners",
     "LogBonus": "bonuses",
     "NestedCVaR": "risk",
+    "RobustKL": "risk",
+    "RobustL1": "risk",
     "NluMcts": "planners",
     "Objective": "risk",
     "Plan": "search",

@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from tailwise import EVaR, TabularMDP, backward_induction, learn_model, load, load_episodes, make_planner, solve
+from tailwise import (
+    EVaR,
+    Expectation,
+    RobustKL,
+    RobustL1,
+    TabularMDP,
+    backward_induction,
+    learn_model,
+    load,
+    load_episodes,
+    make_planner,
+    solve,
+)
 from tailwise.errors import FormatError
 from tailwise.exact import feared_model
 from tailwise.logs import PooledPrior, WorstCasePrior
@@ -66,6 +78,18 @@ def test_a_promise_holds_the_value_and_what_the_log_achieved():
     assert promise.interval.low <= promise.value <= promise.interval.high
     assert promise.logged.value == 27.5
     assert promise.interval == policy.mdp.promise(policy).interval
+
+
+def test_robust_plans_take_their_balls_from_the_posterior():
+    model = learn_model(load_episodes(LOG))
+    longer = learn_model(
+        load_episodes({name: list(column) * 4 for name, column in LOG.items()} | {"patient": range(160)})
+    )
+    tight, wide = (solve(model, RobustL1(confidence=share)) for share in (0.1, 0.9))
+    assert solve(model, 0.0).value < tight.value < wide.value
+    for objective in (RobustKL(confidence=0.9), RobustL1(confidence=0.9)):
+        assert (longer.credible_radii(objective) < model.credible_radii(objective)).all()
+    assert wide.promise.objective == Expectation()
 
 
 def test_the_report_says_what_is_promised_and_feared(tmp_path):

@@ -19,11 +19,14 @@ from tailwise.risk.objectives import (
     Expectation,
     ExpectedUtility,
     NestedCVaR,
+    RobustKL,
+    RobustL1,
     WorstCase,
 )
 
 EXAMPLES = (
-    Expectation(), ERM(0.5), EVaR(0.9), CVaR(0.9), NestedCVaR(0.9), Exceedance(2.0), WorstCase(), ExpectedUtility(abs),
+    Expectation(), ERM(0.5), EVaR(0.9), CVaR(0.9), NestedCVaR(0.9), RobustKL(0.1), RobustL1(0.1), Exceedance(2.0),
+    WorstCase(), ExpectedUtility(abs),
     Expectation().within(CVaR(0.9), 3.0),
 )  # fmt: skip
 

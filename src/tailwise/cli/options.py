@@ -144,6 +144,12 @@ class Aim:
     )
     cvar: Annotated[float | None, typer.Option(metavar="LEVEL", help="CVaR of the total, at this level.")] = None
     nested_cvar: Annotated[float | None, typer.Option(metavar="LEVEL", help="CVaR of CVaR at every step.")] = None
+    robust_kl: Annotated[
+        float | None, typer.Option(metavar="RADIUS", help="Mean in the worst model within a KL ball around each row.")
+    ] = None
+    robust_l1: Annotated[
+        float | None, typer.Option(metavar="RADIUS", help="The same with L1 balls: half the radius may move.")
+    ] = None
     exceed: Annotated[
         float | None,
         typer.Option(metavar="TOTAL", help="Probability that the total exceeds this (of rewards: falls short of it)."),
@@ -161,18 +167,34 @@ class Aim:
     def objective(self) -> Objective:
         """Return it, or raise the error of none or two."""
         from tailwise.errors import OptionError
-        from tailwise.risk.objectives import ERM, CVaR, EVaR, Exceedance, Expectation, NestedCVaR
+        from tailwise.risk.objectives import (
+            ERM,
+            CVaR,
+            EVaR,
+            Exceedance,
+            Expectation,
+            NestedCVaR,
+            RobustKL,
+            RobustL1,
+        )
 
-        kinds = {"beta": ERM, "evar": EVaR, "cvar": CVaR, "nested_cvar": NestedCVaR, "exceed": Exceedance}
+        kinds: dict[str, Callable[[float], Objective]] = {
+            "beta": ERM, "evar": EVaR, "cvar": CVaR, "nested_cvar": NestedCVaR, "robust_kl": RobustKL,
+            "robust_l1": RobustL1, "exceed": Exceedance,
+        }  # fmt: skip
         chosen = [name for name in kinds if getattr(self, name) is not None]
         if not chosen:
             raise OptionError(
                 "--beta is missing: how much risk weighs, per unit of cost (> 0 averse, 0 the mean, < 0 seeking); "
-                "'tailwise beta' finds one. Or give another objective: --evar, --cvar, --nested-cvar or --exceed"
+                "'tailwise beta' finds one. Or give another objective: --evar, --cvar, --nested-cvar, "
+                "--robust-kl, --robust-l1 or --exceed"
             )
         if len(chosen) > 1:
             given = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
-            raise OptionError(f"give one objective: --beta, --evar, --cvar, --nested-cvar or --exceed, not {given}")
+            raise OptionError(
+                "give one objective: --beta, --evar, --cvar, --nested-cvar, --robust-kl, --robust-l1 or --exceed, not "
+                f"{given}"
+            )
         objective: Objective = kinds[chosen[0]](getattr(self, chosen[0]))
         if self.within is None:
             return objective

@@ -45,10 +45,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,7 @@ from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.exact.policy import Policy
 from tailwise.exact.relevant import low_total, relevant_bounds
-from tailwise.exact.sweeps import Sweeps, chosen_of, least_of, row_ends, row_tails
+from tailwise.exact.sweeps import RowRisks, Sweeps, chosen_of, least_of, row_tails, row_worst
 from tailwise.exact.tails import ROUNDING, Limits, gap_of
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
@@ -133,25 +133,22 @@ Floats = NDArray[np.float64]
 
 def worst_case(mdp: TabularMDP, progress: Progress = None) -> Policy:
     """Return the policy of the least worst total. O(H * outcomes)."""
-
-    def rows(h: int, values: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-        largest = row_ends(mdp, h, values, values)[1]
-        return largest, np.abs(largest)
-
-    values, policy = _induced(mdp, rows, progress)
-    return Policy(WorstCase(), mdp, float(values[0, mdp.start]), beta=math.inf, values=values, policy=policy)
+    values, policy = induced(mdp, row_worst, progress)
+    first = float(values[0, mdp.start])
+    return Policy(WorstCase(), mdp, first, beta=math.inf, values=values, policy=policy, row_risks=row_worst)
 
 
 def nested_cvar(mdp: TabularMDP, level: float, progress: Progress = None) -> Policy:
     """Return the policy of the least nested CVaR, at a level inside (0, 1). O(H * outcomes * log outcomes)."""
-    values, policy = _induced(mdp, lambda h, later, sizes: row_tails(mdp, h, later, sizes, 1.0 - level), progress)
-    return Policy(NestedCVaR(level), mdp, float(values[0, mdp.start]), values=values, policy=policy)
+    rows = partial(row_tails, tail=1.0 - level)
+    values, policy = induced(mdp, rows, progress)
+    return Policy(
+        NestedCVaR(level), mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows
+    )  # fmt: skip
 
 
-def _induced(
-    mdp: TabularMDP, rows: Callable[[int, Floats, Floats], tuple[Floats, Floats]], progress: Progress
-) -> tuple[Floats, NDArray[np.int32]]:
-    """Return values (H + 1, S) in the model's sense and policy (H, S); ``rows`` takes step, values and their sizes."""
+def induced(mdp: TabularMDP, rows: RowRisks, progress: Progress) -> tuple[Floats, NDArray[np.int32]]:
+    """Return values (H + 1, S) in the model's sense and policy (H, S), by the risk that ``rows`` gives each row."""
     mdp.require_sound()
     values = np.empty((mdp.horizon + 1, mdp.num_states))
     policy = np.empty((mdp.horizon, mdp.num_states), np.int32)
@@ -159,7 +156,7 @@ def _induced(
     sizes = np.abs(mdp.terminal_losses)
     with followed(progress, "solving", mdp.horizon) as tick:
         for h in range(mdp.horizon - 1, -1, -1):
-            risks, added = rows(h, values[h + 1], sizes)
+            risks, added = rows(mdp, h, values[h + 1], sizes)
             values[h] = least_of(mdp, risks)
             policy[h], sizes = chosen_of(mdp, risks, values[h], added)
             if tick is not None:

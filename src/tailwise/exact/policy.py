@@ -17,11 +17,11 @@ from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
 from tailwise.exact.grid_totals import Choices, GridTotals
-from tailwise.exact.sweeps import TIE_TOLERANCE, Sweeps, row_ends, row_tails
+from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, short, state_label
-from tailwise.risk import ERM, EVaR, Expectation, NestedCVaR, Objective
+from tailwise.risk import ERM, EVaR, Expectation, Objective
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
@@ -67,6 +67,8 @@ class Policy(Shown):
         The simulator that was solved, in whose states and actions the policy speaks; None for a table.
     graph, chosen : object
         Of a policy that acts on what was paid: the pairs (state, accrued cost), and what to do there.
+    row_risks : callable, optional
+        Of an objective that is taken again at every step: the risk of each row of the table; else the ERM's.
     """
 
     objective: Objective
@@ -83,6 +85,7 @@ class Policy(Shown):
     model: Any = None
     graph: ReachableTotals | GridTotals | None = field(default=None, repr=False)
     chosen: Choices = field(default=(), repr=False)
+    row_risks: RowRisks | None = field(default=None, repr=False)
     _law: ReturnDistribution | None = field(default=None, repr=False)
     _places: Places = field(default_factory=dict, repr=False)
 
@@ -189,10 +192,8 @@ class Policy(Shown):
         """Return the value of each row of the table at a step, as a loss."""
         self._policy  # noqa: B018
         mdp, after = self.mdp, np.array(self.mdp.signed(self.values[step + 1]))
-        if isinstance(self.objective, NestedCVaR) and 0.0 < self.objective.level < 1.0:
-            return row_tails(mdp, step, after, np.abs(after), 1.0 - self.objective.level)[0]
-        if self.beta == math.inf:
-            return row_ends(mdp, step, after, after)[1]
+        if self.row_risks is not None:
+            return self.row_risks(mdp, step, after, np.abs(after))[0]
         flat, spare = np.empty(mdp.num_rows), np.empty(mdp.num_states)
         Sweeps(mdp, self.beta)(step, after, flat, spare, np.empty(spare.size, np.int32))
         return flat

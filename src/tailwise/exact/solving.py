@@ -3,6 +3,7 @@
 =============================================  =======================================================================
 ``Expectation()``, ``ERM(beta)``, a number      backward induction (:mod:`tailwise.exact.induction`)
 ``WorstCase()``, ``NestedCVaR(level)``          backward induction of another step (:mod:`tailwise.exact.induction`)
+``RobustKL``, ``RobustL1``                      the same, with each row the worst of its ball (:mod:`.robust`)
 ``EVaR(level)``                                 the ERM at betas of which the best is certified (:mod:`.evar`)
 ``CVaR(level)``, ``Exceedance(threshold)``      pairs of state and accrued cost (:mod:`tailwise.exact.tails`)
 ``ExpectedUtility(utility)``                    the same, where the totals are few enough to list
@@ -24,6 +25,7 @@ from tailwise.exact.belief_policy import solve_hidden
 from tailwise.exact.budgets import solve_budget
 from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
+from tailwise.exact.robust import solve_robust
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
@@ -40,6 +42,8 @@ from tailwise.risk import (
     ExpectedUtility,
     NestedCVaR,
     Objective,
+    RobustKL,
+    RobustL1,
     WorstCase,
     as_objective,
 )
@@ -194,5 +198,5 @@ def _at_level(solver: Solver) -> Solver:
 _SOLVERS: dict[type[Objective], Solver] = {
     Expectation: _neutral, ERM: _entropic, EVaR: _at_level(solve_evar), CVaR: _at_level(solve_cvar),
     NestedCVaR: _at_level(_nested), Exceedance: solve_exceedance, WorstCase: _worst, ExpectedUtility: solve_utility,
-    Budgeted: solve_budget,
+    Budgeted: solve_budget, RobustKL: solve_robust, RobustL1: solve_robust,
 }  # fmt: skip

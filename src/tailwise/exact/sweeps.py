@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -263,14 +264,29 @@ def row_ends(mdp: TabularMDP, h: int, low: Floats, high: Floats) -> tuple[Floats
     return ends[0], ends[1]
 
 
+RowRisks = Callable[[TabularMDP, int, Floats, Floats], tuple[Floats, Floats]]
+"""From a table, a step, the values after it and their sizes: the risk of each row, and the size of what it adds up."""
+
+
+def row_worst(mdp: TabularMDP, h: int, values: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Return the largest total of each row."""
+    largest = row_ends(mdp, h, values, values)[1]
+    return largest, np.abs(largest)
+
+
+def outcome_totals(mdp: TabularMDP, h: int, values: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Return the total of each outcome at step ``h``, from the values after it, and the size of what that adds up."""
+    later = _later(mdp, values)
+    losses = mdp.losses
+    if mdp.step_losses.size:
+        losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
+    return losses + later, np.abs(losses) + _later(mdp, sizes)
+
+
 def row_tails(mdp: TabularMDP, h: int, values: Floats, sizes: Floats, tail: float) -> tuple[Floats, Floats]:
     """Return the mean of the worst ``tail`` of each row's outcomes, and the mean size of what that adds up."""
     owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
-    later = _later(mdp, values)
-    totals = mdp.losses + later
-    if mdp.step_losses.size:
-        totals = totals + mdp.step_losses[h, owners]
-    added = np.abs(totals - later) + _later(mdp, sizes)
+    totals, added = outcome_totals(mdp, h, values, sizes)
     order = np.lexsort((-totals, owners))  # rows stay together, the worst outcome of each first
     risks, row_sizes = np.empty(mdp.num_rows), np.empty(mdp.num_rows)
     _tail_means(totals[order], mdp.probabilities[order], added[order], mdp.outcome_offsets, tail, risks, row_sizes)

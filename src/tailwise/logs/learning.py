@@ -29,6 +29,7 @@ from tailwise.logs.priors import (
     chosen_by_likelihood,
 )
 from tailwise.logs.promises import promise
+from tailwise.logs.redrawn import Posterior
 from tailwise.logs.table import START, Evidence, LearnedTable
 from tailwise.models import TabularMDP
 
@@ -400,7 +401,7 @@ def _assembled(
         tried[built.action_offsets[first]] = log.num_episodes
     evidence = Evidence(
         log, prior, columns["counts"], columns["pseudo"], tried, columns["pool"], drawn.pool_counts, drawn.pool_states,
-        columns["within"], columns["guessed"], weights, learn_model, promise,
+        columns["within"], columns["guessed"], weights, learn_model, promise, Posterior,
     )  # fmt: skip
     whole = replace(built, evidence=evidence)
     return replace(whole, notes=(*notes, *whole.coverage.notes))

@@ -20,7 +20,7 @@ from tailwise.logs.redrawn import Posterior, interval_of, objective_of
 from tailwise.logs.table import START, LearnedTable
 from tailwise.risk import Expectation, Objective
 from tailwise.risk.measures import Interval
-from tailwise.risk.objectives import as_objective
+from tailwise.risk.objectives import Robust, as_objective
 
 Floats = NDArray[np.float64]
 _RESAMPLES = 400
@@ -174,7 +174,7 @@ def promise(
     policy : Policy, Plan with a policy, or action ids of shape (S,) or (H, S)
         The plan; it stays as it is, whatever the model.
     objective : Objective or float, optional
-        That of the policy if not given; the mean of plain arrays.
+        That of the policy if not given; the mean of plain arrays and of robust policies.
     confidence : float in (0, 1), default 0.9
         Share of the drawn models within the interval.
     draws : int, default 200
@@ -216,6 +216,8 @@ def promise(
         raise OptionError("the plan is for one decision alone; give a policy, as solve(model, objective)")
     wanted = getattr(policy, "objective", Expectation()) if objective is None else objective
     wanted = as_objective(wanted)
+    if isinstance(wanted, Robust):  # its balls stand for what is not known; the promise has the models themselves
+        wanted = Expectation()
     value, rows = objective_of(model, policy, wanted)
     posterior = Posterior(model, rows, seed)
     found = np.array([value(posterior.draw()) for _ in range(integer(draws, "draws", low=20))])

@@ -14,6 +14,7 @@ from tailwise.logs.coverage import Coverage
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior
 from tailwise.models import TabularMDP
+from tailwise.risk.objectives import Robust, RobustL1
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +54,8 @@ class Evidence:
         Makes a table from other episodes in the same way: :func:`learn_model`.
     promises : callable
         Says what a plan on the table promises: :func:`promise`.
+    posterior : callable
+        Draws tables from the posterior: from a table, rows and a seed to an object with ``draw()``.
     """
 
     episodes: Episodes
@@ -68,6 +71,7 @@ class Evidence:
     weights: Floats
     learn: Callable[..., LearnedTable]
     promises: Callable[..., Any]
+    posterior: Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,6 +110,35 @@ class LearnedTable(TabularMDP):
             known = self.__dict__["_told"] = policy, said
         found: tuple[str, ...] = known[1]
         return found
+
+    def credible_radii(self, objective: Robust, *, draws: int = 200, seed: int = 0) -> Floats:
+        """Return the radius of each row's ball that holds the objective's ``confidence`` of the row's posterior.
+
+        Parameters
+        ----------
+        objective : RobustKL or RobustL1
+            With a confidence.
+        draws : int, default 200
+            Models drawn from the posterior.
+        seed : int, default 0
+            Of the draws.
+
+        Returns
+        -------
+        ndarray of float64, shape (rows,)
+        """
+        posterior = self.evidence.posterior(self, np.arange(self.num_rows), seed)
+        first, found = self.outcome_offsets[:-1], np.empty((draws, self.num_rows))
+        for k in range(draws):
+            drawn = posterior.draw()
+            if isinstance(objective, RobustL1):
+                apart = np.abs(drawn - self.probabilities)
+            else:
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    apart = np.where(drawn > 0.0, drawn * np.log(drawn / self.probabilities), 0.0)
+            found[k] = np.add.reduceat(apart, first)
+        radii: Floats = np.maximum(np.quantile(found, objective.confidence or 0.0, axis=0), 0.0)
+        return radii
 
     def promise(self, policy: Any, **options: Any) -> Any:
         """Return what a fixed plan or policy promises on this table; see :func:`tailwise.logs.promise`."""

@@ -41,7 +41,17 @@ from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
-from tailwise.risk.objectives import ERM, Budgeted, CVaR, EVaR, ExpectedUtility, NestedCVaR, Objective, as_objective
+from tailwise.risk.objectives import (
+    ERM,
+    Budgeted,
+    CVaR,
+    EVaR,
+    ExpectedUtility,
+    NestedCVaR,
+    Objective,
+    Robust,
+    as_objective,
+)
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.anytime import Turn, one_thread, plan_limits
 from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
@@ -109,8 +119,11 @@ class DistributionalMcts(PolicyMixin):
     ) -> None:
         is_function = callable(objective) and not isinstance(objective, Objective)
         self.objective = ExpectedUtility(objective) if is_function else as_objective(objective)  # type: ignore[arg-type]
-        if isinstance(self.objective, (Budgeted, NestedCVaR)):
-            raise OptionError(f"{self.objective.words} is no function of the total alone: use sampled_planning")
+        if isinstance(self.objective, (Budgeted, NestedCVaR, Robust)):
+            raise OptionError(
+                f"{self.objective.words} is no function of the total alone: use solve where outcomes are listed"
+                + ("" if isinstance(self.objective, Robust) else ", or sampled_planning")
+            )
         self.model, self._turn = model, Turn()
         one, two = seed_sequence(seed).spawn(2)
         self.search = LearnedSearch(model, LearnedOptions(beta=0.0, **keywords), seed=one)

@@ -21,6 +21,8 @@ from tailwise.risk.objectives import (
     ExpectedUtility,
     NestedCVaR,
     Objective,
+    RobustKL,
+    RobustL1,
     WorstCase,
     as_objective,
 )
@@ -38,6 +40,8 @@ __all__ = [
     "NestedCVaR",
     "Objective",
     "ReturnDistribution",
+    "RobustKL",
+    "RobustL1",
     "WorstCase",
     "as_objective",
     "conditional_value_at_risk",

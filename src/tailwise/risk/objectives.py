@@ -10,6 +10,7 @@ the same place, after the model; a plain number stands for ``ERM(number)``.
 ``EVaR(level)``                   ``inf over beta > 0 of ERM_beta(X) - ln(1 - level) / beta`` (Ahmadi-Javid, 2012)
 ``CVaR(level)``                   the mean of the worst ``1 - level`` (Rockafellar & Uryasev, 2000)
 ``NestedCVaR(level)``             the CVaR of step cost plus CVaR of what follows, step by step (Ruszczynski, 2010)
+``RobustKL(r)``, ``RobustL1(r)``  the mean, where each row may be the worst of a ball around it (rectangular)
 ``Exceedance(threshold)``         the probability of a total worse than the threshold
 ``WorstCase()``                   the worst total that can happen
 ``ExpectedUtility(utility)``      the mean of a function of the total
@@ -241,6 +242,70 @@ class NestedCVaR(_AtLevel):
 
 
 @dataclass(frozen=True)
+class Robust(Objective):
+    """The mean in the worst model of a ball around each row of a table; the base of its two kinds.
+
+    Each state and action has a ball of its own (rectangular), over the outcomes that the row lists, and nature may take
+    another model of it at each step. Like nested CVaR it is no function of the total's distribution.
+    """
+
+    radius: float | None = None
+    confidence: float | None = None
+    ball: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if (self.radius is None) == (self.confidence is None):
+            raise OptionError(f"{type(self).__name__} takes a radius, or the confidence of balls that a log allows")
+        if self.radius is None:
+            share = real(self.confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+            object.__setattr__(self, "confidence", share)
+        else:
+            object.__setattr__(self, "radius", real(self.radius, "radius", low=0.0))
+
+    @property
+    def words(self) -> str:
+        """The objective in words."""
+        if self.radius is None:
+            return (
+                f"{self.name} within {self.ball} balls that hold {self.confidence:.4g} of what the log leaves possible"
+            )
+        return f"{self.name} within {self.ball} balls of radius {self.radius:.6g}"
+
+
+@dataclass(frozen=True)
+class RobustKL(Robust):
+    """The robust mean in KL balls: each row q keeps ``KL(q || p) <= radius``. At each step it is an EVaR.
+
+    Parameters
+    ----------
+    radius : float >= 0, optional
+        In nats. 0 is the mean; from ``-ln p`` of the rarest outcome on, the worst case.
+    confidence : float in (0, 1), optional
+        Instead, on a table learned from a log: the share of the posterior of each row that its ball holds.
+    """
+
+    name: ClassVar[str] = "robust mean"
+    ball: ClassVar[str] = "KL"
+
+
+@dataclass(frozen=True)
+class RobustL1(Robust):
+    """The robust mean in L1 balls: each row q keeps ``sum |q - p| <= radius``.
+
+    Parameters
+    ----------
+    radius : float >= 0, optional
+        0 is the mean; from 2 on (all mass moved), the worst case.
+    confidence : float in (0, 1), optional
+        Instead, on a table learned from a log: the share of the posterior of each row that its ball holds (a Bayesian
+        credible region; Petrik & Russell, 2019).
+    """
+
+    name: ClassVar[str] = "robust mean"
+    ball: ClassVar[str] = "L1"
+
+
+@dataclass(frozen=True)
 class Exceedance(Objective):
     """The probability of a total worse than a threshold: above it for costs, below it for rewards.
 
@@ -392,5 +457,5 @@ def as_objective(value: object) -> Objective:
 
 
 OBJECTIVES: tuple[type[Objective], ...] = (
-    Expectation, ERM, EVaR, CVaR, NestedCVaR, Exceedance, WorstCase, ExpectedUtility, Budgeted,
+    Expectation, ERM, EVaR, CVaR, NestedCVaR, RobustKL, RobustL1, Exceedance, WorstCase, ExpectedUtility, Budgeted,
 )  # fmt: skip
