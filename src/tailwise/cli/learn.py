@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         prior: Annotated[
             str, typer.Option(help="auto, pooled, worst, seen, or a model file: what was believed before.")
         ] = "auto",
-        horizon: given.Horizon = None,
+        horizon: given.Steps = None,
         discount: given.Discount = None,
         state: given.State = None,
         episode: Column = None,

@@ -69,7 +69,21 @@ def whole(text: str) -> int:
     return int(value)
 
 
-Horizon: TypeAlias = Annotated[int | None, typer.Option(help="Number of decisions, if not the model's own.")]
+NO_HORIZON = "none"
+
+
+def steps_or_none(text: str) -> Any:
+    """Read a number of decisions, or "none": no horizon."""
+    return NO_HORIZON if text.strip().lower() == NO_HORIZON else whole(text)
+
+
+Steps: TypeAlias = Annotated[int | None, typer.Option("--horizon", help="Number of decisions, if not the model's own.")]
+Horizon: TypeAlias = Annotated[
+    Any,
+    typer.Option(
+        parser=steps_or_none, metavar="INTEGER", help="Number of decisions, if not the model's own; none: no horizon."
+    ),
+]
 Discount: TypeAlias = Annotated[float | None, typer.Option(help="Discount factor, if not the model's own.")]
 State: TypeAlias = Annotated[
     str | None,
@@ -124,9 +138,11 @@ class Model:
         """Read it."""
         from tailwise._progress import activity
         from tailwise.formats import load
+        from tailwise.models.contract import OWN
 
         with activity(f"reading {self.model}"):
-            return load(self.model, horizon=self.horizon, discount=self.discount, start=start)
+            steps = OWN if self.horizon is None else None if self.horizon == NO_HORIZON else self.horizon
+            return load(self.model, horizon=steps, discount=self.discount, start=start)
 
 
 @dataclass(frozen=True)

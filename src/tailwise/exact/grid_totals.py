@@ -133,7 +133,7 @@ class GridTotals:
     @property
     def tolerance(self) -> float:
         """No total is off by more than this."""
-        return (self.mdp.horizon + 1) * self.spacing
+        return float((self.mdp.horizon + 1) * self.spacing)
 
     def overstated(self, *, level: float | None = None, beta: float | None = None) -> float:
         """By how much the CVaR at a level, or the ERM at a beta, of a policy may be overstated."""

@@ -94,7 +94,7 @@ class ReachableTotals:
 
     @property
     def _rounding(self) -> float:
-        return _ROUNDING * (self.mdp.horizon + 8)
+        return float(_ROUNDING * (self.mdp.horizon + 8))
 
     def minimise(self, function: Callable[[Floats], Floats]) -> tuple[float, tuple[Ints, ...]]:
         """Return the least mean of a function of the total, and the table's row to take in each pair of each step."""

@@ -99,7 +99,7 @@ def _table(
     if discount is None:
         discount = 1.0
         notes.append("the file gives no discount; 1 is assumed; say discount=")
-    if horizon is None:
+    if horizon is None and metadata is None:
         horizon = DEFAULT_HORIZON
         notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
     terminal = metadata.terminal_values if metadata is not None and metadata.terminal_values else None

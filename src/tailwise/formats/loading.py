@@ -15,12 +15,14 @@ from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
 from tailwise.formats.spec import is_file, parse_spec
 from tailwise.models import PomdpTable, Simulator, TabularMDP
+from tailwise.models.contract import OWN, Own
+from tailwise.models.simulator import lists_outcomes, model_name
 
 
 def load(
     source: Any,
     *,
-    horizon: int | None = None,
+    horizon: int | Own | None = OWN,
     discount: float | None = None,
     start: int | str | None = None,
     kind: str | None = None,
@@ -54,8 +56,9 @@ def load(
     source : str, path, data frame, open file or TabularMDP
         What to load. Data frames (pandas, polars, pyarrow, NumPy records, mappings of columns) hold transition
         lists; ``P[s][a] = [(p, s', r, done)]`` is one as well. A table is returned with the other options applied.
-    horizon : int, optional
-        Number of decisions. Where neither you nor the source gives it, it is 100 and a note says so.
+    horizon : int or None, optional
+        Number of decisions; None for no horizon (``horizon=none`` in a specification): ends are then where outcomes are
+        ``done`` or states absorb at no cost. Where neither you nor the source says, it is 100 and a note says so.
     discount : float in (0, 1], optional
         Factor per step; the source's own if it has one, else 1.
     start : int or str, optional
@@ -91,7 +94,9 @@ def load(
     >>> tailwise.load(columns, horizon=5, start="b").state_labels
     ('a', 'b')
     """
-    common: dict[str, Any] = {"horizon": horizon, "discount": discount, "start": start}
+    if horizon is None:
+        return without_horizon(load(source, discount=discount, start=start, kind=kind, **options))
+    common: dict[str, Any] = {"horizon": None if horizon is OWN else horizon, "discount": discount, "start": start}
     named = None if kind is None else find_format(kind)
     if kind is not None and named is None:
         raise UnknownNameError(f"kind={kind!r}: there are {', '.join(item.name for item in list_formats())}")
@@ -101,6 +106,10 @@ def load(
     if isinstance(source, (str, os.PathLike)):
         text = os.fspath(source)
         spec = parse_spec(text if named is None else f"{named.name}:{text}")
+        if horizon is OWN and ("horizon", "none") in spec.options:
+            rest = "&".join(f"{name}={value}" for name, value in spec.options if name != "horizon")
+            whole = text.rpartition("?")[0] + (f"?{rest}" if rest else "")
+            return load(whole, horizon=None, discount=discount, start=start, kind=kind, **options)
         for name, value in spec.options:
             if name in common:
                 common[name] = value if common[name] is None else common[name]
@@ -120,6 +129,19 @@ def load(
         "arrays and objects of other libraries have functions of their own: tailwise.formats.from_mdptoolbox, "
         "from_discrete_dp, TabularMDP.from_arrays, TabularMDP.from_gymnasium"
     )
+
+
+def without_horizon(model: TabularMDP | Simulator | PomdpTable) -> TabularMDP | Simulator:
+    """Return a model without a horizon: a table, or a simulator that lists its outcomes."""
+    if isinstance(model, TabularMDP):
+        return model.with_options(horizon=None)
+    if isinstance(model, PomdpTable):
+        raise OptionError(f"{model.name} has hidden states, which are solved up to a horizon: give one")
+    if not lists_outcomes(model):
+        raise OptionError(
+            f"{model_name(model)} does not list its outcomes, so that it is sampled, up to a horizon: give one"
+        )
+    return with_common(model, {"horizon": None})
 
 
 def with_common(model: TabularMDP | Simulator | PomdpTable, common: dict[str, Any]) -> TabularMDP | Simulator:
@@ -149,7 +171,7 @@ def table_with_common(mdp: TabularMDP, common: dict[str, Any]) -> TabularMDP:
     if not changed:
         return mdp
     mdp = mdp.with_options(**changed)
-    mdp.require_sound()
+    mdp.require_sound(endless=True)
     return mdp
 
 

@@ -35,7 +35,7 @@ class Metadata:
     source: str
     name: str
     sense: Sense
-    horizon: int
+    horizon: int | None
     discount: float
     start: int
     num_states: int
@@ -124,7 +124,7 @@ def _is_texts(value: Any) -> bool:
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "a text"),
     "sense": (lambda value: value in ("cost", "reward"), "'cost' or 'reward'"),
-    "horizon": (_whole(1), "a whole number of at least 1"),
+    "horizon": (lambda value: value is None or _whole(1)(value), "a whole number of at least 1, or null for none"),
     "discount": (lambda value: _is_number(value) and 0 < value <= 1, "a number in (0, 1]"),
     "start": (_whole(0), "the number of a state"),
     "num_states": (_whole(1), "a whole number of at least 1"),

@@ -40,7 +40,7 @@ class Summary:
         Range of the cost (or reward) of one step, in the model's sense.
     lowest_terminal, highest_terminal : float or None
         Range of the terminal cost (or reward); None if there is none.
-    horizon : int
+    horizon : int or None
         Number of decisions.
     discount : float in (0, 1]
         Factor per step.
@@ -62,7 +62,7 @@ class Summary:
     highest: float | None = None
     lowest_terminal: float | None = None
     highest_terminal: float | None = None
-    horizon: int
+    horizon: int | None
     discount: float
     start: str
     notes: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def summarize(model: Any) -> Summary:
         sense=getattr(model, "sense", "cost"),
         actions=getattr(model, "num_actions", None),
         start_actions=allowed if isinstance(allowed, int) else len(allowed),
-        horizon=int(model.horizon),
+        horizon=None if model.horizon is None else int(model.horizon),
         discount=float(getattr(model, "discount", 1.0)),
         start=str(state_name(model.start)),
         notes=tuple(getattr(model, "notes", ())),

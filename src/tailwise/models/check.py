@@ -11,8 +11,9 @@ from typing import Any
 
 from tailwise.errors import ModelError
 from tailwise.models.check_table import Report
+from tailwise.models.contract import needs_horizon
 from tailwise.models.partly_observed import check_hidden
-from tailwise.models.simulator import is_partly_observed, refuse_hidden, validate_simulator
+from tailwise.models.simulator import is_partly_observed, model_name, refuse_hidden, validate_simulator
 
 
 def check_model(model: Any) -> Report:
@@ -54,7 +55,7 @@ def check_model(model: Any) -> Report:
     return check_simulator(model, 0, episodes=5)
 
 
-def require_model(model: Any) -> None:
+def require_model(model: Any, *, endless: bool = False) -> None:
     """Raise ``ModelError`` for what can be seen without running anything; every entry point calls this.
 
     A table is looked through, once in its life; of a simulator the methods, their arguments and the attributes.
@@ -62,6 +63,8 @@ def require_model(model: Any) -> None:
     refuse_hidden(model)
     own = getattr(model, "require_sound", None)
     if own is not None:
-        own()
-    else:
-        validate_simulator(model)
+        own(endless=endless)
+        return
+    validate_simulator(model)
+    if model.horizon is None and not endless:
+        raise ModelError(needs_horizon(model_name(model)))

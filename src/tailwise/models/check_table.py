@@ -108,6 +108,9 @@ def _violations(table: Table) -> Iterator[Violation]:
     for k in _outside(table.step_losses.reshape(-1), -LARGEST_COST, LARGEST_COST).tolist():
         h, row = divmod(k, table.num_rows)
         yield Violation(f"step {h}, {place(row)}", f"{table.sense} {table.signed(table.step_losses[h, row])}", limit)
+    if table.horizon is None and table.terminal_losses.any():
+        problem = "there are terminal costs, but no horizon at which they are charged"
+        yield Violation("terminal costs", problem, "give a horizon, or charge them on the outcomes that end")
     for state in _outside(table.terminal_losses, -LARGEST_COST, LARGEST_COST).tolist():
         value = table.signed(table.terminal_losses[state])
         yield Violation(f"state {table.state_name(state)}", f"terminal {table.sense} {value}", limit)
@@ -133,7 +136,7 @@ def _structure(table: Table) -> Iterator[Violation]:
         "action_offsets": (states + 1,), "action_ids": (rows,), "outcome_offsets": (rows + 1,),
         "probabilities": (outcomes,), "next_states": (outcomes,), "losses": (outcomes,), "done": (outcomes,),
         "terminal_losses": (states,),
-        "step_losses": (table.horizon, rows) if table.step_losses.size else table.step_losses.shape,
+        "step_losses": (table.horizon or 0, rows) if table.step_losses.size else table.step_losses.shape,
     }  # fmt: skip
     for name, shape in shapes.items():
         if getattr(table, name).shape != shape:
@@ -176,10 +179,11 @@ def dead_ends(table: Table, start: int | None = None, steps: int | None = None) 
     from scipy.sparse import csgraph, csr_array  # slow to import, and seldom needed
 
     start, steps = table.start if start is None else start, table.horizon if steps is None else steps
+    limit = np.inf if steps is None else steps - 1
     offsets = np.append(0, np.cumsum(~table.done, dtype=np.int64))[table.outcome_offsets[table.action_offsets]]
     targets = table.next_states[~table.done]
     graph = csr_array((np.ones(targets.size), targets, offsets), shape=(table.num_states,) * 2)
-    distance = csgraph.dijkstra(graph, indices=start, unweighted=True, limit=steps - 1)
+    distance = csgraph.dijkstra(graph, indices=start, unweighted=True, limit=limit)
     return np.flatnonzero(empty & np.isfinite(distance))
 
 

@@ -1,7 +1,7 @@
 """The contract that every model answers, whatever its kind.
 
-A model is a finite-horizon decision problem. At step ``h`` (0 to ``horizon - 1``) the decision
-maker sees the state, picks one of ``actions(state)``, pays a cost and moves on. The total is
+A model is a decision problem. At step ``h`` (0 to ``horizon - 1``, or without end where ``horizon`` is None) the
+decision maker sees the state, picks one of ``actions(state)``, pays a cost and moves on. The total is
 ``sum_h discount**h * cost_h``, plus ``discount**horizon * terminal_cost(state)`` when step
 ``horizon`` is reached. ``done=True`` ends the episode: nothing more is charged, no terminal cost.
 
@@ -12,7 +12,8 @@ The limits below, and the checks of what all kinds of models have, are written h
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +21,15 @@ from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 
 Sense: TypeAlias = Literal["cost", "reward"]
+
+
+class Own(Enum):
+    """What stands for "not given" where None means something of its own: that there is no horizon."""
+
+    OWN = "own"
+
+
+OWN: Final = Own.OWN
 State: TypeAlias = Hashable
 Action: TypeAlias = Hashable
 
@@ -46,8 +56,8 @@ class Model(Protocol):
 
     Attributes
     ----------
-    horizon : int
-        Number of decisions H, at least 1.
+    horizon : int or None
+        Number of decisions H, at least 1; None where there is none, and the episode goes on until it is done.
     discount : float in (0, 1]
         Factor per step.
     sense : "cost" or "reward"
@@ -56,7 +66,7 @@ class Model(Protocol):
         Initial state.
     """
 
-    horizon: int
+    horizon: Any
     discount: float
     sense: Sense
     start: Any
@@ -77,8 +87,21 @@ def check_horizon(horizon: Any) -> int:
     except OptionError as error:
         raise ModelError(str(error)) from None
     if steps > MAX_HORIZON:
-        raise ModelError(f"horizon must be at most {MAX_HORIZON}, not {steps}; there are no endless episodes")
+        raise ModelError(f"horizon must be at most {MAX_HORIZON}, not {steps}; None stands for no horizon")
     return steps
+
+
+def check_any_horizon(horizon: Any) -> int | None:
+    """Return ``horizon`` as :func:`check_horizon` does, or None as it is: no horizon."""
+    return None if horizon is None else check_horizon(horizon)
+
+
+def needs_horizon(name: str) -> str:
+    """Say that a model has no horizon where one is needed, and what to do."""
+    return (
+        f"{name} has no horizon, and this needs one: give it one (model.with_options(horizon=...), or horizon=), "
+        "truncate(model, tolerance) where it discounts, or find its stationary policy by solve(model, objective)"
+    )
 
 
 def check_discount(discount: Any) -> float:
@@ -99,7 +122,7 @@ def check_sense(sense: Any) -> Sense:
 def scalar_faults(model: Any) -> list[str]:
     """Say what is wrong with the horizon, discount and sense that a model has."""
     faults = []
-    for name, check in (("horizon", check_horizon), ("discount", check_discount), ("sense", check_sense)):
+    for name, check in (("horizon", check_any_horizon), ("discount", check_discount), ("sense", check_sense)):
         if hasattr(model, name):
             try:
                 check(getattr(model, name))

@@ -27,7 +27,9 @@ def fingerprint(model: Any, size: int = 16) -> bytes:
         for array in (model.observed, model.start_belief, np.array([model.cost_seen])):
             digest.update(np.ascontiguousarray(array).data)
         model = model.table
-    digest.update(repr((model.sense, int(model.horizon), float(model.discount))).encode())
+    digest.update(
+        repr((model.sense, None if model.horizon is None else int(model.horizon), float(model.discount))).encode()
+    )
     if isinstance(model, TabularMDP):
         digest.update(repr(model.start).encode())
         for array in (*model.data, model.action_ids):

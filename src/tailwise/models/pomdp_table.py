@@ -253,7 +253,7 @@ class PomdpTable(Shown):
     @property
     def horizon(self) -> int:
         """Number of decisions H."""
-        return self.table.horizon
+        return int(self.table.horizon)
 
     @property
     def discount(self) -> float:

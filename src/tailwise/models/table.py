@@ -50,7 +50,7 @@ class Table:
     done: NDArray[np.bool_]
     step_losses: Floats
     terminal_losses: Floats
-    horizon: int
+    horizon: Any  # int, or None: no horizon
     discount: float
     start: int
     sense: Sense = "cost"

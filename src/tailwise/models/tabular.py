@@ -14,7 +14,7 @@ from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
 from tailwise.models.check_table import Report, check_table
-from tailwise.models.contract import Outcome, check_discount, check_horizon
+from tailwise.models.contract import OWN, Outcome, Own, check_any_horizon, check_discount, needs_horizon
 from tailwise.models.table import ARRAYS, Ints, Table, TableData
 from tailwise.models.tabular_build import Frame, count_actions
 
@@ -27,7 +27,7 @@ def require_table(model: Any, who: str, way_out: str = "make one with models.tab
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TabularMDP(Shown, Table):
-    """A finite-horizon MDP held as a sparse table.
+    """An MDP held as a sparse table.
 
     Build one with :meth:`from_arrays`, :meth:`from_outcomes` or :meth:`from_gymnasium`, or load it
     from a file with :func:`tailwise.load`.
@@ -52,8 +52,8 @@ class TabularMDP(Shown, Table):
         Loss of each row that depends on the step, added to ``losses``; empty if there is none.
     terminal_losses : ndarray of float64, shape (S,)
         Charged once, at step H.
-    horizon : int
-        Number of decisions H.
+    horizon : int or None
+        Number of decisions H. None: no horizon; the episode goes on until it is done, or for ever.
     discount : float in (0, 1]
         Factor per step.
     start : int
@@ -82,7 +82,7 @@ class TabularMDP(Shown, Table):
         order: str | None = None,
         costs_order: str | None = None,
         mask: ArrayLike | None = None,
-        horizon: int,
+        horizon: int | None,
         discount: float = 1.0,
         start: int | str = 0,
         terminal_costs: ArrayLike | None = None,
@@ -110,8 +110,8 @@ class TabularMDP(Shown, Table):
             Axes of ``costs`` or ``rewards``, where the shape fits two readings.
         mask : array_like of bool, shape (S, A), optional
             True where the action is allowed.
-        horizon : int
-            Number of decisions, at least 1.
+        horizon : int or None
+            Number of decisions, at least 1; None for no horizon (see :func:`tailwise.solve`).
         discount : float in (0, 1], default 1.0
             Factor per step.
         start : int or str, default 0
@@ -143,7 +143,13 @@ class TabularMDP(Shown, Table):
         (2, 2, 5)
         """
         parts, declared = tabular_build.parts_from_arrays(
-            transitions, costs, rewards, order=order, costs_order=costs_order, mask=mask, horizon=check_horizon(horizon)
+            transitions,
+            costs,
+            rewards,
+            order=order,
+            costs_order=costs_order,
+            mask=mask,
+            horizon=check_any_horizon(horizon),
         )
         if count_actions(parts) < declared and not action_labels:
             action_labels = tuple(map(str, range(declared)))  # keeps A, though its last action is illegal everywhere
@@ -164,7 +170,7 @@ class TabularMDP(Shown, Table):
         rewards: ArrayLike | None = None,
         done: ArrayLike | None = None,
         num_states: int | None = None,
-        horizon: int,
+        horizon: int | None,
         discount: float = 1.0,
         start: int | str = 0,
         terminal_costs: ArrayLike | None = None,
@@ -271,7 +277,7 @@ class TabularMDP(Shown, Table):
         built = cls(
             **parts._asdict(),
             terminal_losses=terminal,
-            horizon=check_horizon(frame.horizon),
+            horizon=check_any_horizon(frame.horizon),
             discount=check_discount(frame.discount),
             start=tabular_build.find_start(frame.start, num_states, frame.state_labels),
             state_labels=tabular_build.labels(frame.state_labels, num_states, "state_labels"),
@@ -280,7 +286,7 @@ class TabularMDP(Shown, Table):
             notes=tuple(frame.notes),
         )
         if validate:
-            built.require_sound()
+            built.require_sound(endless=True)
         return built
 
     # ---------------------------------------------------------------- contract
@@ -349,9 +355,9 @@ class TabularMDP(Shown, Table):
     # ------------------------------------------------------------------- other
 
     def with_options(
-        self, *, horizon: int | None = None, discount: float | None = None, start: int | str | None = None
+        self, *, horizon: int | Own | None = OWN, discount: float | None = None, start: int | str | None = None
     ) -> Self:
-        """Return a copy with another horizon, discount or start.
+        """Return a copy with another horizon (None: without one), discount or start.
 
         Raises
         ------
@@ -359,8 +365,10 @@ class TabularMDP(Shown, Table):
             If the table has per-step costs and ``horizon`` is longer than they are.
         """
         changed: dict[str, Any] = {}
-        if horizon is not None:
-            changed["horizon"] = check_horizon(horizon)
+        if horizon is None:
+            changed = self._without_horizon()
+        elif horizon is not OWN:
+            changed["horizon"] = check_any_horizon(horizon)
             if self.step_losses.size:
                 if horizon > self.step_losses.shape[0]:
                     raise ModelError(
@@ -373,6 +381,15 @@ class TabularMDP(Shown, Table):
             changed["start"] = self.find_state(start)
         return replace(self, **changed)
 
+    def _without_horizon(self) -> dict[str, Any]:
+        """Return what changes where the horizon is left out."""
+        if self.step_losses.size:
+            raise ModelError(f"costs of {self.name} depend on the step, up to its horizon: it cannot go without one")
+        notes = tuple(note for note in self.notes if "gives no horizon" not in note)
+        if self.terminal_losses.any():
+            notes = (*notes, "there is no horizon, so that terminal costs are never charged; they were left out")
+        return {"horizon": None, "terminal_losses": np.zeros(self.num_states), "notes": notes}
+
     # ------------------------------------------------------------------- checks
 
     @cached_property
@@ -383,9 +400,11 @@ class TabularMDP(Shown, Table):
         """Report everything that is wrong with the table (see :func:`tailwise.check_model`); it is looked at once."""
         return self._report
 
-    def require_sound(self) -> None:
-        """Raise ``ModelError`` for whatever :meth:`check` faults."""
+    def require_sound(self, *, endless: bool = False) -> None:
+        """Raise ``ModelError`` for whatever :meth:`check` faults, and for having no horizon unless ``endless``."""
         self._report.raise_for_errors()
+        if self.horizon is None and not endless:
+            raise ModelError(needs_horizon(self.name))
 
     @cached_property
     def data(self) -> TableData:

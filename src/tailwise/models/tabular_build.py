@@ -37,7 +37,7 @@ class Parts(NamedTuple):
 class Frame(NamedTuple):
     """What a table has beside its arrays, as it was given."""
 
-    horizon: int
+    horizon: int | None
     discount: float
     start: int | str
     terminal_costs: ArrayLike | None
@@ -140,7 +140,7 @@ def parts_from_arrays(
     order: str | None,
     costs_order: str | None,
     mask: ArrayLike | None,
-    horizon: int,
+    horizon: int | None,
 ) -> tuple[Parts, int]:
     """Read transition and cost arrays in any accepted shape (see ``TabularMDP.from_arrays``); also return A."""
     sense, values = pick(costs, rewards)
@@ -174,7 +174,7 @@ def parts_from_arrays(
         target, chance, lengths = target[kept], chance[kept], np.where(allowed.reshape(-1), lengths, 0)
     rows = np.flatnonzero(allowed)
     lengths = lengths[rows]
-    step_cost = np.ascontiguousarray(array.reshape(horizon, -1)[:, rows]) if kind == "HSA" else None
+    step_cost = np.ascontiguousarray(array.reshape(array.shape[0], -1)[:, rows]) if kind == "HSA" else None
     if kind == "SAS":
         cost = _cost_of_outcomes(array, num_actions, np.repeat(rows, lengths), target)
     else:
@@ -262,7 +262,7 @@ def _cost_array(
     values: Any,
     num_states: int,
     num_actions: int,
-    horizon: int,
+    horizon: int | None,
     order: str | None,
     costs_order: str | None,
     sense: str,
@@ -282,7 +282,7 @@ def _cost_array(
         "SA": (num_states, num_actions),
         "SAS": (num_states, num_actions, num_states),
         "ASS": (num_actions, num_states, num_states),
-        "HSA": (horizon, num_states, num_actions),
+        "HSA": (0 if horizon is None else horizon, num_states, num_actions),
     }
     fits = [kind for kind, shape in shapes.items() if array.shape == shape]
     if costs_order is not None:

@@ -114,12 +114,13 @@ def _listed(
                         return None
                 rows.append((here, k, here if done else index[target][0], float(probability), float(cost), bool(done)))
     states, actions, targets, chances, costs, ends = map(np.array, zip(*rows, strict=True))
-    terminals = _terminals(simulator, list(index))
+    steps = None if simulator.horizon is None else int(simulator.horizon)
+    terminals = None if steps is None else _terminals(simulator, list(index))
     in_costs = simulator.sense == "cost"
     table = TabularMDP.from_outcomes(
         states, actions, targets, chances, costs if in_costs else None, rewards=None if in_costs else costs,
         terminal_costs=terminals if in_costs else None, terminal_rewards=None if in_costs else terminals,
-        done=ends, num_states=len(index), horizon=int(simulator.horizon), discount=float(simulator.discount), start=0,
+        done=ends, num_states=len(index), horizon=steps, discount=float(simulator.discount), start=0,
         state_labels=_labels(simulator, list(index)), name=name,
         action_labels=_action_labels(simulator, most) if numbered else (),
     )  # fmt: skip

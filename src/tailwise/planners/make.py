@@ -151,7 +151,7 @@ def _suited(model: Any, options: Any) -> Iterator[tuple[str, str]]:
 def _is_quick(table: TabularMDP) -> bool:
     """Whether backward induction takes no longer than a search would."""
     work, space = table.num_outcomes * table.horizon, 12 * (table.horizon + 1) * table.num_states
-    return work <= _QUICK_SWEEP and space <= _QUICK_BYTES
+    return bool(work <= _QUICK_SWEEP and space <= _QUICK_BYTES)
 
 
 def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[str, Any], reason: str) -> None:
