@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailwise.exact import (
         Policy,
         backward_induction,
+        limit_beta,
         solve,
         truncate,
     )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     )
     from tailwise.risk import (
         ERM,
+        Average,
         CVaR,
         EntropicAccumulator,
         EVaR,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
         ExpectedUtility,
         NestedCVaR,
         Objective,
+        Recursive,
         RobustKL,
         RobustL1,
         WorstCase,
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {
     "AccMcts": "planners",
+    "Average": "risk",
     "BoundedRtdp": "planners",
     "CVaR": "risk",
     "CompiledSimulator": "models",
@@ -108,6 +112,7 @@ _HOMES = {
     "PartlyObserved": "models",
     "PolynomialBonus": "bonuses",
     "PomdpTable": "models",
+    "Recursive": "risk",
     "Bonus": "bonuses",
     "RangeBonus": "bonuses",
     "BellmanBackup": "search",
@@ -130,6 +135,7 @@ _HOMES = {
     "choose_beta": "evaluation",
     "erm": "risk",
     "evaluate": "evaluation",
+    "limit_beta": "exact",
     "frontier": "evaluation",
     "learn_model": "logs",
     "load": "formats",

@@ -4,6 +4,7 @@
 
     TailwiseError
     ├── ModelError          (ValueError)    the model breaks its contract
+    │   └── InfiniteValueError              no policy has a finite value, or none is best
     ├── OptionError         (ValueError)    an argument or option is out of range
     ├── StateError          (LookupError)   a state or action is not in the model
     ├── UnknownNameError    (LookupError)   no domain, planner or environment of that name
@@ -31,6 +32,14 @@ class TailwiseError(Exception):
 
 class ModelError(TailwiseError, ValueError):
     """Raised when a model breaks its contract (probabilities, costs, actions, start)."""
+
+
+class InfiniteValueError(ModelError):
+    """Raised when the best value is infinite; ``value`` is it, in the model's own sense. The message says why."""
+
+    def __init__(self, message: str, value: float = float("inf")) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 class OptionError(TailwiseError, ValueError):

@@ -7,6 +7,7 @@ from tailwise._lazy import lazy
 if TYPE_CHECKING:
     from tailwise.exact.belief_policy import Belief, BeliefPolicy
     from tailwise.exact.distributions import return_distribution
+    from tailwise.exact.endless import BetaLimit, limit_beta
     from tailwise.exact.feared import FearedModel, FearedOutcome, feared_model
     from tailwise.exact.fixed_policies import action_frequencies, policy_risk
     from tailwise.exact.induction import backward_induction
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Belief",
     "BeliefPolicy",
+    "BetaLimit",
     "FearedModel",
     "FearedOutcome",
     "Limits",
@@ -27,6 +29,7 @@ __all__ = [
     "action_frequencies",
     "backward_induction",
     "feared_model",
+    "limit_beta",
     "policy_intervals",
     "policy_risk",
     "register_solver",

@@ -9,6 +9,7 @@ are in general position), hence the limit; beyond it totals are merged, or put o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
+from tailwise.exact.endings import followed_to_the_end, stationary_actions
 from tailwise.exact.fixed_policies import policy_chances, policy_rows
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.relevant import relevant_bounds
@@ -69,6 +71,12 @@ def return_distribution(
     (2, 8.038962, 9.711821)
     """
     limit = integer(max_atoms, "max_atoms", low=1)
+    if mdp.horizon is None:
+        mdp.require_sound(endless=True)
+        table, actions, left = followed_to_the_end(mdp, stationary_actions(mdp, policy))
+        law = return_distribution(table, actions, tolerance=tolerance, max_atoms=max_atoms)
+        unfinished, tail = (left, 0.0) if mdp.discount == 1.0 else (0.0, left)
+        return replace(law, tolerance=law.tolerance + tail, unfinished=unfinished)
     chances = policy_chances(mdp, policy)
 
     def choose(h: int, states: Ints, accrued: Floats) -> tuple[Ints, Ints, Floats]:

@@ -17,11 +17,12 @@ from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
 from tailwise.exact.grid_totals import Choices, GridTotals
+from tailwise.exact.parts import Part
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, short, state_label
-from tailwise.risk import ERM, EVaR, Expectation, Objective
+from tailwise.risk import ERM, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
@@ -65,6 +66,11 @@ class Policy(Shown):
         How many problems were solved on the way.
     model : object
         The simulator that was solved, in whose states and actions the policy speaks; None for a table.
+    bracket : tuple of (float, float) or None
+        Without a horizon: what the best value is certain to lie between, in order.
+    stationary_from : int
+        Without a horizon: the step from which on the policy is stationary. ``policy`` has a row for each step, of which
+        the last is followed for ever; ``values`` as many.
     graph, chosen : object
         Of a policy that acts on what was paid: the pairs (state, accrued cost), and what to do there.
     row_risks : callable, optional
@@ -83,6 +89,8 @@ class Policy(Shown):
     multiplier: float | None = None
     solves: int = 1
     model: Any = None
+    bracket: tuple[float, float] | None = None
+    stationary_from: int = 0
     graph: ReachableTotals | GridTotals | None = field(default=None, repr=False)
     chosen: Choices = field(default=(), repr=False)
     row_risks: RowRisks | None = field(default=None, repr=False)
@@ -131,7 +139,11 @@ class Policy(Shown):
         index = self.index(state, step)
         if self.graph is not None:
             return self._named(self.graph.action(self.chosen, index, step, float(self.mdp.signed(accrued))), state)
-        return self._named(int(self._policy[step, index]), state)
+        return self._named(int(self._policy[self._place(step), index]), state)
+
+    def _place(self, step: int) -> int:
+        """Return which row of the policy is followed at a step."""
+        return step if self.mdp.horizon is not None else min(step, len(self._policy) - 1)
 
     def index(self, state: Any, step: int = 0) -> int:
         """Return the table's index of a state at a step, or raise ``StateError``.
@@ -167,7 +179,7 @@ class Policy(Shown):
     @cached_property
     def q_values(self) -> Floats:
         """All action values, shape (H, S, A); inf (-inf for rewards) = illegal. Computed at first use."""
-        return np.stack([self.action_values(h) for h in range(self.mdp.horizon)])
+        return np.stack([self.action_values(h) for h in range(len(self._policy))])
 
     def optimal_actions(self, step: int, state: Any, *, tolerance: float = TIE_TOLERANCE) -> NDArray[np.int64]:
         """Return every action id whose value ties with the best: int64, shape (k,)."""
@@ -176,7 +188,7 @@ class Policy(Shown):
         best = row.min()
         if best == math.inf:
             return np.empty(0, np.int64)
-        chosen = row[self._policy[step, index]]  # it ties by the sizes of what was added up
+        chosen = row[self._policy[self._place(step), index]]  # it ties by the sizes of what was added up
         return np.flatnonzero(row <= max(best + tolerance * abs(best), chosen))
 
     @property
@@ -190,6 +202,8 @@ class Policy(Shown):
 
     def _row_values(self, step: int) -> Floats:
         """Return the value of each row of the table at a step, as a loss."""
+        if self.mdp.horizon is None:
+            return self._endless_row_values(step)
         self._policy  # noqa: B018
         mdp, after = self.mdp, np.array(self.mdp.signed(self.values[step + 1]))
         if self.row_risks is not None:
@@ -197,6 +211,21 @@ class Policy(Shown):
         flat, spare = np.empty(mdp.num_rows), np.empty(mdp.num_states)
         Sweeps(mdp, self.beta)(step, after, flat, spare, np.empty(spare.size, np.int32))
         return flat
+
+    def _endless_row_values(self, step: int) -> Floats:
+        mdp, objective = self.mdp, self.objective
+        part, discount = Part.of(mdp), float(mdp.discount)
+        after = np.array(mdp.signed(self.values[min(step + 1, len(self.values) - 1)]))
+        if self.beta == math.inf:
+            return np.asarray(np.maximum.reduceat(part.ahead(after, discount), part.offsets[:-1]))
+        level = self.beta
+        if isinstance(objective, Recursive) and objective.apart:
+            means = np.add.reduceat(part.probabilities * part.costs, part.offsets[:-1])
+            part, level = replace(part, costs=means[part.owners]), level / discount
+        elif not isinstance(objective, Recursive):
+            level *= discount**step
+        with np.errstate(invalid="ignore"):
+            return part.risks(after, level, discount)
 
     # ------------------------------------------------------------ what may come
 
@@ -220,6 +249,8 @@ class Policy(Shown):
         first = self.mdp.action_labels.index(action) if action in self.mdp.action_labels else int(action)
         if self.graph is None:
             policy = self._policy.copy()
+            if self.mdp.horizon is None:
+                policy = np.concatenate((policy[:1], policy[min(1, len(policy) - 1) :]))
             policy[0, self.mdp.start] = first
             return return_distribution(self.mdp, policy, tolerance=None, max_atoms=_MOST_ATOMS)
         table = self.graph.mdp
@@ -306,8 +337,8 @@ class Policy(Shown):
         laws = [later._law_after(int(action)) if distributions or self.graph is not None else None for action in ids]
         if self.graph is None:
             values = self.action_values(step)[root, ids] + self._over(root, step)
-            best = ids.tolist().index(int(self._policy[step, root]))
-            value = float(self.values[step, root]) + self._over(root, step)
+            best = ids.tolist().index(int(self._policy[self._place(step), root]))
+            value = float(self.values[self._place(step), root]) + self._over(root, step)
             tied = set(self.optimal_actions(step, at).tolist())
         else:
             values = np.array([math.nan if law is None else law.risk(self.objective) for law in laws])
@@ -319,18 +350,24 @@ class Policy(Shown):
         )
         return Plan(
             action=rows[best].action, label=rows[best].label, value=value, rows=rows, state=at, step=step,
-            beta=self.beta, root_beta=self.beta * float(mdp.discount) ** step, sense=mdp.sense,
+            beta=self.beta, root_beta=later.beta, sense=mdp.sense,
             iterations=0, simulator_steps=0,
             nodes=0 if self.policy is None else int(self.policy.size),
             bytes=0 if self.values is None else int(self.values.nbytes + self._policy.nbytes),
             seconds=time.perf_counter() - begun, stopped=StopReason.PROVEN,
             interval_meaning=f"the exact {self.objective.name} of the action, followed by optimal ones",
-            method="backward induction" if self.graph is None else "pairs of state and accrued cost, solved exactly",
-            objective=self._shown_objective(root, step), proven=self.gap == 0.0,
+            method=self._method,
+            objective=self._shown_objective(root, step), proven=self.gap <= 1e-9 * abs(self.value),
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if int(action) in tied),
             threshold=self.threshold, policy=self,
             origin=Origin(own, {"objective": self.objective.words}, "none is needed", table=mdp, root=root),
         )  # fmt: skip
+
+    @property
+    def _method(self) -> str:
+        if self.mdp.horizon is None:
+            return "policy iteration, without a horizon"
+        return "backward induction" if self.graph is None else "pairs of state and accrued cost, solved exactly"
 
     def _over(self, root: int, step: int) -> float:
         """Return what the objective is over the policy's own values: of an EVaR at the start, what its beta costs."""
@@ -359,12 +396,24 @@ class Policy(Shown):
         mdp = self.mdp
         if (state, step) == (mdp.start, 0):
             return self
+        if mdp.horizon is None:
+            return self._endless_from(state, step)
         steps = mdp.step_losses[step:] if mdp.step_losses.size else mdp.step_losses
         table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=steps)
         factor = float(mdp.discount) ** step
         return replace(
             self, objective=self.objective.later(factor), mdp=table, values=self.values[step:],
             policy=self._policy[step:], beta=self.beta * factor, value=float(self.values[step, state]), model=None,
+        )  # fmt: skip
+
+    def _endless_from(self, state: int, step: int) -> Policy:
+        row, factor = self._place(step), float(self.mdp.discount) ** step
+        fades = self.mdp.discount < 1.0 and not isinstance(self.objective, Recursive)
+        return replace(
+            self, objective=self.objective.later(factor), mdp=replace(self.mdp, start=state), model=None,
+            value=float(self.values[row, state]), values=self.values[row:], policy=self._policy[row:],
+            beta=self.beta * factor if fades else self.beta, bracket=None, _law=None,
+            stationary_from=max(0, self.stationary_from - step),
         )  # fmt: skip
 
     def _law_after(self, action: int) -> ReturnDistribution | None:
@@ -423,8 +472,9 @@ class Policy(Shown):
 
 def find_index(mdp: TabularMDP, model: Any, places: Places, state: Any, step: int) -> int:
     """Return the table's index of a state of the model at a step, or raise ``StateError``; see :meth:`Policy.index`."""
-    if not isinstance(step, (int, np.integer)) or not 0 <= step < mdp.horizon:
-        raise StateError(f"step {step!r} is outside 0..{mdp.horizon - 1}")
+    if not isinstance(step, (int, np.integer)) or step < 0 or (mdp.horizon is not None and step >= mdp.horizon):
+        last = "" if mdp.horizon is None else mdp.horizon - 1
+        raise StateError(f"step {step!r} is outside 0..{last}")
     if model is None or model is mdp:
         if isinstance(state, (int, np.integer)) and 0 <= state < mdp.num_states:
             return int(state)
@@ -433,6 +483,6 @@ def find_index(mdp: TabularMDP, model: Any, places: Places, state: Any, step: in
         raise StateError(f"state {state!r} is outside 0..{mdp.num_states - 1}")
     canonical = getattr(model, "canonical", None)
     place = places.get(state if canonical is None else canonical(state))
-    if place is None or place[1] > step:
+    if place is None or (place[1] > step and mdp.horizon is not None):
         raise StateError(f"state {short(state)} cannot be reached from the start by step {step}")
     return place[0]

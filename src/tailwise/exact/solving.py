@@ -9,6 +9,7 @@
 ``ExpectedUtility(utility)``                    the same, where the totals are few enough to list
 ``Expectation().within(CVaR or ERM, bound)``    the same, by the Lagrangian (:mod:`tailwise.exact.budgets`)
 hidden states, for ``ERM`` and ``Expectation``  alpha vectors over the tilted belief (:mod:`.alpha_vectors`)
+without a horizon                               stationary, or in the end (:mod:`tailwise.exact.endless`)
 =============================================  =======================================================================
 """
 
@@ -19,10 +20,11 @@ from dataclasses import replace
 from typing import Any
 
 from tailwise._progress import Progress
-from tailwise._validate import integer, real, thread_count
+from tailwise._validate import choice, integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.belief_policy import solve_hidden
 from tailwise.exact.budgets import solve_budget
+from tailwise.exact.endless import solve_endless
 from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
 from tailwise.exact.robust import solve_robust
@@ -34,6 +36,7 @@ from tailwise.models.tabulate import tabulate_states
 from tailwise.models.tabulate_hidden import tabulate_hidden
 from tailwise.risk import (
     ERM,
+    Average,
     Budgeted,
     CVaR,
     EVaR,
@@ -42,6 +45,7 @@ from tailwise.risk import (
     ExpectedUtility,
     NestedCVaR,
     Objective,
+    Recursive,
     RobustKL,
     RobustL1,
     WorstCase,
@@ -55,6 +59,7 @@ def solve(
     model: Any,
     objective: Objective | float,
     *,
+    criterion: str = "total",
     tolerance: float | None = None,
     effort: float = 1.0,
     max_states: int = 100_000,
@@ -70,6 +75,9 @@ def solve(
         (:class:`tailwise.exact.BeliefPolicy`).
     objective : Objective or float
         What is wanted of the total, as ``CVaR(0.95)``; a number is the beta of an ERM.
+    criterion : "total", "recursive" or "average"
+        Of what the objective is taken: for ERM and mean "recursive" stands for ``Recursive(objective)``, "average" for
+        ``Average(objective)``.
     tolerance : float, optional
         Gap at which to stop, > 0 (for CVaR and budgets 0 is allowed), in the unit of the costs, for EVaR, CVaR and
         budgets. If not given, a small share of what the best policy found costs above the least total: 1e-4, 1e-6 and
@@ -95,6 +103,8 @@ def solve(
         If no policy keeps to the budget or the threshold, or no solver takes the objective; the message says what can.
     ModelError
         If the model does not list its outcomes, lists wrong ones, or has too many states.
+    InfiniteValueError
+        If, without a horizon, the best value is infinite: says in words why.
 
     Examples
     --------
@@ -112,13 +122,16 @@ def solve(
     ['up', 'right']
     """
     wanted = as_objective(objective)
+    if choice(criterion, "criterion", ("total", "recursive", "average")) != "total":
+        wanted = Recursive(wanted) if criterion == "recursive" else Average(wanted)
     allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=isinstance(wanted, EVaR))
     limits = Limits(allowed, real(effort, "effort", low=0.0, low_open=True), thread_count(threads), progress)
     most = integer(max_states, "max_states", low=1)
     if is_partly_observed(model):
         hidden = tabulate_hidden(model, max_states=most)
         return solve_hidden(hidden, wanted, limits, most, None if hidden is model else model)
-    solver = solver_of(wanted)
+    is_endless = getattr(model, "horizon", 0) is None
+    solver = solve_endless if is_endless else solver_of(wanted)
     table, places = tabulated(model, max_states=most)
     policy = solver(table, wanted, limits)
     return policy if table is model else replace(policy, model=model, _places=places)
@@ -157,7 +170,7 @@ def register_solver(kind: type[Objective], solver: Solver) -> None:
 
 def tabulated(model: Any, *, max_states: int) -> tuple[TabularMDP, Places]:
     """Return a table as it is, or that of a simulator, with the index and the first step of each state."""
-    require_model(model)
+    require_model(model, endless=True)
     if isinstance(model, TabularMDP):
         return model, {}
     if own_method(model, "outcomes") is None:
@@ -185,6 +198,19 @@ def _nested(mdp: TabularMDP, objective: NestedCVaR, limits: Limits) -> Policy:
     return nested_cvar(mdp, objective.level, limits.progress)
 
 
+def _recursive(mdp: TabularMDP, objective: Recursive, limits: Limits) -> Policy:
+    if mdp.discount < 1.0 or objective.apart:
+        raise OptionError(
+            f"the {objective.words} is solved without a horizon: model.with_options(horizon=None); up to a horizon, "
+            "and without discounting, it is the ERM of the total"
+        )
+    return replace(backward_induction(mdp, objective.beta, threads=limits.threads), objective=objective)
+
+
+def _average(mdp: TabularMDP, objective: Average, limits: Limits) -> Policy:
+    raise OptionError(f"the {objective.words} is of a plant that runs for ever: model.with_options(horizon=None)")
+
+
 def _at_level(solver: Solver) -> Solver:
     """Return a solver for levels in [0, 1]: 0 is the mean, 1 the worst case."""
 
@@ -198,5 +224,5 @@ def _at_level(solver: Solver) -> Solver:
 _SOLVERS: dict[type[Objective], Solver] = {
     Expectation: _neutral, ERM: _entropic, EVaR: _at_level(solve_evar), CVaR: _at_level(solve_cvar),
     NestedCVaR: _at_level(_nested), Exceedance: solve_exceedance, WorstCase: _worst, ExpectedUtility: solve_utility,
-    Budgeted: solve_budget, RobustKL: solve_robust, RobustL1: solve_robust,
+    Budgeted: solve_budget, RobustKL: solve_robust, RobustL1: solve_robust, Recursive: _recursive, Average: _average,
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """What risk is: the entropic risk measure, its accumulator, and other measures of samples."""
 
 from tailwise.risk.accumulator import EntropicAccumulator
+from tailwise.risk.criteria import Average, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import erm, oce_objective, oce_utility
 from tailwise.risk.measures import (
@@ -29,6 +30,7 @@ from tailwise.risk.objectives import (
 
 __all__ = [
     "ERM",
+    "Average",
     "Budgeted",
     "CVaR",
     "EVaR",
@@ -39,6 +41,7 @@ __all__ = [
     "Interval",
     "NestedCVaR",
     "Objective",
+    "Recursive",
     "ReturnDistribution",
     "RobustKL",
     "RobustL1",

@@ -114,12 +114,16 @@ class ReturnDistribution(Measures):
         What the totals are.
     tolerance : float
         No total was moved by more than this; 0 if only equal ones were merged.
+    unfinished : float
+        Probability of episodes without a horizon that were cut off before their end: they stand at what was paid by
+        then.
     """
 
     costs: Floats
     probabilities: Floats
     sense: Literal["cost", "reward"] = "cost"
     tolerance: float = 0.0
+    unfinished: float = 0.0
 
     def __post_init__(self) -> None:
         self.costs.setflags(write=False)

@@ -1,0 +1,298 @@
+r"""A table, or a part of it, as solvers without a horizon work on it. All values are losses.
+
+The risk of a row is ``ERM_b(c + discount V(s'))`` over its outcomes, at one level b for every step. For one row of each
+state its derivative is the *tilted* matrix
+
+    Q(s, s') = p exp(b (c + discount V(s') - risk of the row)),
+
+whose rows sum to the chance of going on; at b = 0 they are the probabilities themselves. Whether totals are finite,
+how far a residual reaches, and what policies are worth are all linear equations in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._arrays import ranges
+from tailwise.models import TabularMDP
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+OVER = -1  # in place of a next state: the episode is over
+_DIRECT = 20_000  # states up to which linear equations are factored at once
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a table, sorted by state, whose outcomes lead to states or out (``OVER``).
+
+    Attributes
+    ----------
+    size : int
+        Number of states.
+    states : ndarray of int64, shape (rows,)
+        State of each row.
+    ids : ndarray of int64, shape (rows,)
+        The table's row; -1 where there is none.
+    offsets : ndarray of int64, shape (rows + 1,)
+        First outcome of each row.
+    probabilities, costs, targets : ndarray, shape (outcomes,)
+        Of each outcome.
+    """
+
+    size: int
+    states: Ints
+    ids: Ints
+    offsets: Ints
+    probabilities: Floats
+    costs: Floats
+    targets: Ints
+
+    @classmethod
+    def of(cls, mdp: TabularMDP) -> Part:
+        """Return the whole of a table without a horizon."""
+        targets = mdp.next_states.astype(np.int64)
+        targets[mdp.done] = OVER
+        return cls(
+            mdp.num_states, mdp.row_states, np.arange(mdp.num_rows), mdp.outcome_offsets, mdp.probabilities,
+            mdp.losses, targets,
+        )  # fmt: skip
+
+    @cached_property
+    def owners(self) -> Ints:
+        """Row of each outcome."""
+        return np.repeat(np.arange(self.states.size), np.diff(self.offsets))
+
+    @cached_property
+    def deciding(self) -> Ints:
+        """States that have a row."""
+        return np.unique(self.states)
+
+    @cached_property
+    def first_rows(self) -> Ints:
+        """First row of each deciding state."""
+        return np.searchsorted(self.states, self.deciding)
+
+    def taking(self, rows: Ints) -> Part:
+        """Return some of the rows, in this order, of the same states."""
+        offsets, _, outcomes = ranges(self.offsets[rows], self.offsets[rows + 1])
+        return Part(
+            self.size, self.states[rows], self.ids[rows], np.append(offsets, outcomes.size),
+            self.probabilities[outcomes], self.costs[outcomes], self.targets[outcomes],
+        )  # fmt: skip
+
+    def where(self, kept: Bools) -> Part:
+        """Return the rows for which ``kept`` is true."""
+        return self if kept.all() else self.taking(np.flatnonzero(kept))
+
+    def rows_within(self, inside: Bools) -> Bools:
+        """Return which rows are of states inside and lead to no state outside."""
+        stays = np.where(self.targets >= 0, inside[self.targets], True)
+        return inside[self.states] & np.logical_and.reduceat(stays, self.offsets[:-1])
+
+    def rows_into(self, aims: Bools, *, over: bool = False) -> Bools:
+        """Return which rows have an outcome that leads to one of the states, or out."""
+        hits = np.where(self.targets >= 0, aims[self.targets], over)
+        return np.asarray(np.logical_or.reduceat(hits, self.offsets[:-1]))
+
+    def held_in(self, labels: Ints) -> Part:
+        """Return the same, over where an outcome leads to a state of another label."""
+        stays = (self.targets >= 0) & (labels[self.targets] == labels[self.states[self.owners]])
+        return replace(self, targets=np.where(stays, self.targets, OVER))
+
+    def killed(self, share: float | Floats) -> Part:
+        """Return the same, over after each step with probability ``1 - share``, which may be one of each row."""
+        share = np.broadcast_to(share, self.states.shape)[self.owners]
+        order = np.argsort(np.concatenate((self.owners, self.owners)), kind="stable")
+        both = np.concatenate((share * self.probabilities, (1.0 - share) * self.probabilities))
+        targets = np.concatenate((self.targets, np.full(self.targets.size, OVER)))
+        costs = np.concatenate((self.costs, self.costs))
+        return Part(self.size, self.states, self.ids, 2 * self.offsets, both[order], costs[order], targets[order])
+
+    # ------------------------------------------------------------------ values
+
+    def ahead(self, values: Floats, discount: float) -> Floats:
+        """Return ``c + discount V(s')`` of each outcome."""
+        return self.costs + np.where(self.targets >= 0, discount * values[self.targets], 0.0)
+
+    def risks(self, values: Floats, beta: float, discount: float = 1.0) -> Floats:
+        """Return the risk of each row; of infinite values those that stand for no weight are left out."""
+        ahead, first = self.ahead(values, discount), self.offsets[:-1]
+        if beta == 0.0:
+            return np.asarray(np.add.reduceat(self.probabilities * ahead, first))
+        top = np.maximum.reduceat(ahead, first) if beta > 0.0 else np.minimum.reduceat(ahead, first)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(invalid="ignore", over="ignore"):
+            far = beta * (ahead - shift[self.owners])
+            sums = np.add.reduceat(self.probabilities * np.expm1(far), first)
+        low = sums <= -0.5
+        if low.any():
+            plain = np.add.reduceat(self.probabilities * np.exp(far), first)
+            with np.errstate(divide="ignore"):
+                logs = np.where(low, np.log(plain), np.log1p(np.where(low, 0.0, sums)))
+        else:
+            logs = np.log1p(sums)
+        return np.asarray(np.where(np.isfinite(top), shift + logs / beta, top))
+
+    def least(self, rows: Floats) -> Floats:
+        """Return the least over the rows of each state; +inf where there is none."""
+        values = np.full(self.size, np.inf)
+        values[self.deciding] = np.minimum.reduceat(rows, self.first_rows)
+        return values
+
+    def best_rows(self, rows: Floats, values: Floats) -> Ints:
+        """Return, for each deciding state, its first row that has the state's value or less."""
+        good = np.flatnonzero(rows <= values[self.states])
+        return good[np.searchsorted(good, self.first_rows)]
+
+    def rounding(self, values: Floats, discount: float = 1.0) -> float:
+        """Return how far off the risk of a row may be, from rounding."""
+        finite = np.abs(values[np.isfinite(values)])
+        return 3.0 * _EPS * (float(np.abs(self.costs).max(initial=0.0)) + discount * float(finite.max(initial=0.0)))
+
+    # ------------------------------------------------------ a row of each state
+
+    def tilted(self, values: Floats, beta: float, discount: float = 1.0) -> tuple[Floats, Any]:
+        """Return risks and tilted matrix (CSR, of the states) of a part that has one row of each state, or none."""
+        from scipy.sparse import csr_array
+
+        risks = self.risks(values, beta, discount)
+        weights = self.probabilities
+        if beta != 0.0:
+            with np.errstate(over="ignore", invalid="ignore"):
+                weights = weights * np.exp(beta * (self.ahead(values, discount) - risks[self.owners]))
+        going = self.targets >= 0
+        places = self.states[self.owners[going]], self.targets[going]
+        return risks, csr_array((weights[going], places), shape=(self.size, self.size))
+
+
+def solved(matrix: Any, *sides: Floats) -> list[Floats] | None:
+    """Solve sparse linear equations, to about 8 digits; None where the matrix is singular to working precision.
+
+    Large ones are tried by iteration first, which takes few steps where states mix fast; where they do not, the
+    matrix is close to banded, and its factors stay sparse.
+    """
+    from scipy.sparse import csc_array
+    from scipy.sparse.linalg import bicgstab, splu
+
+    size = matrix.shape[0]
+    if size > _DIRECT:
+        found = []
+        for side in sides:
+            scale = float(np.abs(side).max(initial=0.0)) or 1.0
+            guess, failed = bicgstab(matrix, side / scale, rtol=1e-9, atol=0.0, maxiter=150)
+            if failed or not np.isfinite(guess).all():
+                break
+            found.append(scale * guess)
+        if len(found) == len(sides):
+            return found
+    try:
+        factors = splu(csc_array(matrix))
+    except RuntimeError:
+        return None
+    found = [factors.solve(side) for side in sides]
+    return found if all(np.isfinite(answer).all() for answer in found) else None
+
+
+def components(part: Part) -> tuple[int, Ints]:
+    """Return number and label of the strongly connected components of the states under all rows of a part."""
+    from scipy.sparse import csgraph
+
+    count, labels = csgraph.connected_components(graph_of(part), directed=True, connection="strong")
+    return int(count), labels.astype(np.int64)
+
+
+def graph_of(part: Part) -> Any:
+    """Return where the rows of a part can lead, as a sparse matrix of ones."""
+    from scipy.sparse import csr_array
+
+    going = part.targets >= 0
+    places = part.states[part.owners[going]], part.targets[going]
+    return csr_array((np.ones(int(going.sum())), places), shape=(part.size, part.size))
+
+
+def reaching(part: Part, aims: Bools, *, over: bool = False) -> Bools:
+    """Return which states can reach one of the aims (or the end)."""
+    from scipy.sparse import csgraph
+
+    found = np.zeros(part.size + 1, np.bool_)
+    found[csgraph.breadth_first_order(_backward(part, aims, over), part.size, return_predecessors=False)] = True
+    return found[:-1]
+
+
+def distances(part: Part, aims: Bools, *, over: bool = False) -> Floats:
+    """Return in how many steps at least a state can reach one of the aims (or the end): infinite if not at all."""
+    from scipy.sparse import csgraph
+
+    found = csgraph.dijkstra(_backward(part, aims, over), indices=part.size, unweighted=True)
+    return np.asarray(found[:-1], np.float64) - 1.0
+
+
+def _backward(part: Part, aims: Bools, over: bool) -> Any:
+    """Return the reversed graph of a part, in which one more node leads to the aims, and to what may end."""
+    from scipy.sparse import csr_array
+
+    going, origins = part.targets >= 0, part.states[part.owners]
+    ends = np.flatnonzero(aims)
+    heads = np.concatenate((part.targets[going], np.full(ends.size, part.size)))
+    tails = np.concatenate((origins[going], ends))
+    if over:  # the end itself is a step away
+        last = np.unique(origins[~going])
+        heads, tails = np.append(heads, np.full(last.size, part.size)), np.append(tails, last)
+    return csr_array((np.ones(heads.size), (heads, tails)), shape=(part.size + 1,) * 2)
+
+
+def end_components(part: Part) -> Bools:
+    """Return which rows lie in end components: sets of rows that keep an episode among their states for ever."""
+    inside = np.logical_and.reduceat(part.targets >= 0, part.offsets[:-1])
+    while True:
+        held = part.where(inside)
+        if not held.states.size:
+            return inside
+        _, labels = components(held)
+        leaves = labels[np.where(held.targets >= 0, held.targets, 0)] != labels[held.states[held.owners]]
+        out = np.logical_or.reduceat(leaves, held.offsets[:-1])
+        # a state without a row left ends nothing: rows that lead there leave their component, which is another
+        if not out.any():
+            return inside
+        inside[np.flatnonzero(inside)[out]] = False
+
+
+def words_of(mdp: TabularMDP, states: Any, most: int = 6) -> str:
+    """Name states, the first few of many."""
+    names = [mdp.state_name(int(state)) for state in np.asarray(states).tolist()[:most]]
+    more = f" and {len(states) - most} more" if len(states) > most else ""
+    return f"state{'s' * (len(states) != 1)} {', '.join(names)}{more}"
+
+
+def is_positive(values: Floats) -> bool:
+    """Whether all values are finite and positive."""
+    return bool(np.isfinite(values).all() and (values > 0.0).all()) if values.size else True
+
+
+def log_radius(matrix: Any) -> float:
+    """Return the logarithm of the spectral radius of a non-negative irreducible sparse matrix, to rounding or 1e-9."""
+    size = matrix.shape[0]
+    if size <= 400:
+        dense = matrix.toarray()
+        radius = float(np.abs(np.linalg.eigvals(dense)).max(initial=0.0))
+        return math.log(radius) if radius > 0.0 else -math.inf
+    vector, low, high = np.ones(size), 0.0, math.inf
+    for _ in range(20_000):
+        image = 0.5 * (vector + matrix @ vector)  # half of it stays: no period
+        ratios = image / vector
+        low, high = float(ratios.min()), float(ratios.max())
+        vector = image / image.max()
+        if high - low <= 1e-10 * high:
+            break
+    radius = 2.0 * math.sqrt(low * high) - 1.0
+    return math.log(radius) if radius > 0.0 else -math.inf

@@ -1,0 +1,689 @@
+r"""Totals without a horizon: the least ERM of the undiscounted total, of either sign of beta and of the costs.
+
+The total of T steps has an ERM at every T, and the value of a policy is its limit. With ``W = E exp(beta total)`` it
+solves the linear equation
+
+    W(s) = sum of p exp(beta c) over outcomes that end + sum of p exp(beta c) W(s') over the others,
+
+and is finite exactly where the spectral radius of the matrix B = (p exp(beta c)) of what goes on is below 1 (Su, Petrik
+& Grand-Clement, 2025; Baier et al., 2023). beta > 0 looks for the least W, beta < 0 for the largest, beta = 0 is the
+mean, with W itself in place of its logarithm. A stationary policy is optimal.
+
+*What ends.* Outcomes that are ``done``, and end components whose rows cost nothing: a policy may stay there for ever
+at a total of 0 (absorbing states are the simplest). Each is merged into one state, with a row "stop" of its own.
+
+*What is infinite.* A policy whose B has radius >= 1 in a component. For beta < 0 one such policy makes everything that
+can lead there -inf. For beta > 0 a finite policy is looked for: of greedy ones after some sweeps, of the quickest to
+the end, and, where neither is finite, by killing: the episode is over after each step with probability 1 - theta, which
+makes every policy finite for small theta; theta grows as far as the best policy allows, up to 1 or to the inverse of
+the least radius, which is then proven to be above 1; each strongly connected component has a theta of its own. What is
+infinite is removed, with all rows that lead there. Loops that add up to nothing on the whole are refused: a total that
+stays in them has no limit.
+
+*Policy iteration.* Values are scaled by their last guess, so that nothing overflows, and each policy is evaluated by
+one sparse solve; a second right-hand side of ones, whose solution must be positive, proves that the radius is below 1.
+
+*Brackets.* ``u = v + e d``, with d the steps to the end under the tilted matrix, is an upper bound where T_policy u <=
+u, and ``l = v - e m`` a lower one where T l >= l for every row. Both are checked with the rounding of T on top.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tailwise.errors import ModelError
+from tailwise.exact.contraction import contracted
+from tailwise.exact.parts import (
+    OVER,
+    Bools,
+    Floats,
+    Ints,
+    Part,
+    components,
+    distances,
+    end_components,
+    graph_of,
+    is_positive,
+    log_radius,
+    reaching,
+    solved,
+    words_of,
+)
+from tailwise.models import TabularMDP
+
+_ROUNDS = 1000
+_SWEEPS = 200
+_NEAR = 1e-7  # relative change from which on a solve is enough: the next is off by its square
+_ENDLESS = 1e14  # steps
+_LEAST_RADIUS = -1e-14  # logarithm of the spectral radius from which on a total is not finite
+_CALM = 30.0  # |beta residual| from which on a policy is evaluated by a solve
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """Values of the total from each state on, as losses, with what they are certain to lie between.
+
+    ``rows`` are the table's, of each state (-1 where it has none or does not matter); ``reasons`` say why values are
+    infinite: pairs of states and words.
+    """
+
+    values: Floats
+    lower: Floats
+    upper: Floats
+    rows: Ints
+    reasons: tuple[tuple[Ints, str], ...]
+
+    def why(self, state: int) -> str:
+        """Return in words why the value of a state is infinite."""
+        for states, words in self.reasons:
+            if state in states:
+                return words
+        return self.reasons[-1][1] if self.reasons else ""
+
+
+def solve_total(mdp: TabularMDP, beta: float) -> Total:
+    """Return the least ERM of the undiscounted total from each state on."""
+    return _Search(mdp, beta).run()
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluated:
+    """One policy: its values, and the steps to the end under its tilted matrix; or where it has none."""
+
+    values: Floats
+    steps: Floats
+    bad: Bools | None = None  # states of components from which the total is not finite
+
+
+@dataclass(eq=False)
+class _Search:
+    """The search for the values of a table; ``values`` are NaN where they are not known yet."""
+
+    mdp: TabularMDP
+    beta: float
+    merged: Merged = field(init=False)
+    values: Floats = field(init=False)
+    reasons: list[tuple[Ints, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.merged = Merged.of(Part.of(self.mdp))
+        own = self.merged.owner == np.arange(self.part.size)
+        self.values = np.where(own, np.nan, 0.0)
+        empty = np.setdiff1d(np.flatnonzero(own), self.part.deciding)
+        self._set(empty, np.inf, f"no action is allowed in {words_of(self.mdp, empty)}")
+
+    @property
+    def part(self) -> Part:
+        """The table, with what costs nothing merged."""
+        return self.merged.part
+
+    def run(self) -> Total:
+        if self.beta == 0.0:
+            self._drop_improper()
+        while True:
+            part = self._left()
+            if not part.states.size:
+                lower, upper = self.values.copy(), self.values.copy()
+                chosen = part
+                break
+            found = self._round(part)
+            if found is not None:
+                rows, evaluated = found
+                chosen = part.taking(rows)
+                self.values = np.where(np.isnan(self.values), evaluated.values, self.values)
+                lower, upper = bracket(part, chosen, self.values, evaluated.steps, self.beta)
+                break
+        ids = np.full(self.part.size, -1, np.int64)
+        ids[chosen.states] = chosen.ids
+        free = np.setdiff1d(self.part.deciding, chosen.states)  # infinite, whatever is done: the first action
+        ids[free] = self.part.ids[np.searchsorted(self.part.states, free)]
+        owner = self.merged.owner
+        rows = self.merged.spread(ids, self.mdp.row_states)
+        return Total(self.values[owner], lower[owner], upper[owner], rows, tuple(self.reasons))
+
+    # ------------------------------------------------------- what is infinite
+
+    def _set(self, states: Ints, value: float, words: str) -> None:
+        if states.size:
+            self.values[states] = value
+            self.reasons.append((states, words))
+
+    def _left(self) -> Part:
+        """Return the rows of states without a value that lead to no +inf; a state that loses all of them is +inf."""
+        part = self.part
+        while True:
+            open_, worst = np.isnan(self.values), self.values == np.inf
+            rows = open_[part.states] & ~part.rows_into(worst)
+            if self.beta < 0.0:  # +inf is left out of a mean of exp(beta total)
+                rows = open_[part.states]
+            left = part.where(rows)
+            stuck = np.flatnonzero(open_ & ~np.isin(np.arange(part.size), left.deciding))
+            if not stuck.size:
+                return left
+            self._set(stuck, np.inf, f"every action in {words_of(self.mdp, stuck)} can lead to an infinite total")
+
+    def _drop_improper(self) -> None:
+        """Of the mean: give a value to what cannot end surely, which is infinite whatever is done."""
+        part, inside = self.part, np.isnan(self.values)
+        while True:
+            held = part.where(part.rows_within(inside))
+            proper = reaching(held, np.zeros(part.size, np.bool_), over=True)
+            if (proper & inside == inside).all():
+                break
+            inside = proper & inside
+        outside = np.isnan(self.values) & ~inside
+        if not outside.any():
+            return
+        gains, chosen = _gains(part)
+        scale = float(np.abs(part.costs).max(initial=0.0))
+        near = outside & (np.abs(gains) < 1e-5 * scale)
+        if near.any():
+            self._require_moving(chosen, outside & _ahead(chosen, near))
+        falls = outside & (gains < 0.0)
+        lost = np.flatnonzero(falls)
+        self._set(
+            lost, -np.inf, f"from {words_of(self.mdp, lost)} a loop can be followed for ever that lowers the total"
+        )
+        rest = np.flatnonzero(outside & ~falls)
+        self._set(rest, np.inf, f"from {words_of(self.mdp, rest)} there is no way to end for sure")
+        if lost.size:
+            self._spread(inside)
+
+    def _spread(self, inside: Bools) -> None:
+        """Of the mean: what can lead to -inf, and to +inf not at all, is -inf too."""
+        part = self.part
+        while True:
+            lost = self.values == -np.inf
+            rows = part.rows_within(inside | lost) & part.rows_into(lost) & np.isnan(self.values)[part.states]
+            more = np.unique(part.states[rows])
+            if not more.size:
+                return
+            self._set(more, -np.inf, f"{words_of(self.mdp, more)} can lead to a loop that lowers the total for ever")
+
+    # ------------------------------------------------------------ one attempt
+
+    def _round(self, part: Part) -> tuple[Ints, _Evaluated] | None:
+        """Solve what is left; None where some of it turned out to be infinite, and was given its value."""
+        none = np.zeros(part.size, np.bool_)
+        distance = distances(part, none, over=True)
+        ending = distance < np.inf
+        endless = np.isnan(self.values) & ~ending
+        if endless.any():
+            self._decide_endless(part.where(endless[part.states]), endless)
+            return None
+        quick = self._quickest(part, distance)
+        start = np.where(np.isnan(self.values), 0.0, self.values)
+        if self.beta > 0.0:
+            rows = self._finite(part, quick, start)
+            if rows is None:
+                return None
+        else:
+            rows = self._greedy(part, start, quick)
+        rows, found = self._improved(part, rows, start)
+        if found.bad is None:
+            return rows, found
+        self._lower(part, rows, found.bad)
+        return None
+
+    def _require_moving(self, chosen: Part, inside: Bools) -> None:
+        """Refuse loops that a policy stays in for ever, of states ``inside``, and that add up to nothing."""
+        for states in _kept(chosen, inside):
+            if _is_level(chosen, states, self.beta):
+                raise undecided(self.mdp, states, self.beta)
+
+    def _lower(self, part: Part, rows: Ints, bad: Bools) -> None:
+        """Give -inf to a loop that can be followed at will, and to what can lead there."""
+        loop = np.flatnonzero(bad)
+        self._require_moving(part.taking(rows), bad)
+        word = "lowers the total for ever" if self.beta == 0.0 else f"is left too seldom for beta {self.beta:g}"
+        self._set(loop, -np.inf, f"{_loop_words(self.mdp, loop)} {word}")
+        if self.beta == 0.0:
+            self._spread(np.isnan(self.values))
+            return
+        can = reaching(self.part, bad)
+        others = np.flatnonzero(can & np.isnan(self.values))
+        self._set(
+            others,
+            -np.inf,
+            f"from {words_of(self.mdp, others)} {_loop_words(self.mdp, loop)} can be reached, which {word}",
+        )
+
+    def _decide_endless(self, part: Part, endless: Bools) -> None:
+        """Give values to states from which no end can be reached: the sign of what they pay for ever."""
+        killed = part.killed(1.0 - 1e-9)
+        start, rows = np.zeros(part.size), _first(part)
+        start[~endless] = self.values[~endless] if self.beta == 0.0 else start[~endless]
+        states = np.flatnonzero(endless)
+        words = f"from {words_of(self.mdp, states)} there is no way to end"
+        if self.beta > 0.0:
+            finite = self._finite(killed, rows, start)
+            if finite is not None:
+                self._require_moving(part.taking(finite), endless)
+                self._set(states, -np.inf, f"{words}, and the total falls for ever")
+            return
+        rows, found = self._improved(killed, rows, start)
+        if found.bad is None:
+            self._require_moving(part.taking(rows), endless)
+            self._set(states, np.inf, f"{words}, and the total grows for ever")
+        else:
+            self._lower(part, rows, found.bad)
+
+    def _finite(self, part: Part, quick: Ints, start: Floats) -> Ints | None:
+        """Return a policy of finite values for beta > 0; None where some states have none, which are then +inf."""
+        for rows in (self._greedy(part, start, quick), quick):
+            if _evaluate(part.taking(rows), start, self.beta).bad is None:
+                return rows
+        rows, loops = self._quietest(part, quick)
+        if not loops:
+            return rows
+        mask = np.zeros(part.size, np.bool_)
+        for states in loops:
+            self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
+            mask[states] = True
+        _, labels = components(part)
+        others = np.flatnonzero(reaching(part.held_in(labels).taking(rows), mask) & ~mask & np.isnan(self.values))
+        self._set(others, np.inf, f"from {words_of(self.mdp, others)} every way leads to loops: {self.reasons[-1][1]}")
+        return None
+
+    def _quietest(self, part: Part, rows: Ints) -> tuple[Ints, list[Ints]]:
+        """Return a policy whose total is finite in each component where one's is, and the loops of the others."""
+        count, labels = components(part)
+        held, none = part.held_in(labels), np.zeros(part.size)  # what leaves a component does not come through again
+        of_row, of_state, rows = labels[held.states], labels[held.deciding], rows.copy()
+        top, going = np.zeros(count), np.zeros(count, np.bool_)
+        endless: list[Ints] = []
+        np.maximum.at(top, of_row, self.beta * held.risks(none, self.beta))
+        share = before = 0.5 * np.exp(-top)
+        going[of_row] = True
+        for _ in range(_ROUNDS):
+            if not going.any():
+                return rows, endless
+            ids, mine = np.flatnonzero(going[of_row]), going[of_state]
+            piece, old = held.taking(ids).killed(share[of_row[going[of_row]]]), np.searchsorted(ids, rows[mine])
+            better, found = self._improved(piece, old, none)
+            stuck = np.zeros(count, np.bool_)
+            if found.bad is not None:  # by rounding
+                stuck[labels[found.bad]] = True
+            rows[mine] = np.where(stuck[of_state[mine]], rows[mine], ids[better])
+            loops, most = _radii(held.taking(rows[mine]), found.values, self.beta), np.full(count, -np.inf)
+            for radius, states in loops:
+                most[labels[states[0]]] = max(most[labels[states[0]]], radius)
+            proven = going & (share * np.exp(most) >= 1.0 - np.where(stuck, 1e-6, 1e-10))
+            for radius, states in loops:
+                own = labels[states[0]]
+                if proven[own] and radius >= max(most[own] - 1e-9, _LEAST_RADIUS):
+                    endless.append(states)
+            going &= ~proven & (most >= _LEAST_RADIUS)
+            nearer = share + 0.95 * (np.exp(-np.where(going, most, 0.0)) - share)
+            share, before = np.where(stuck, 0.5 * (before + share), nearer), share
+        raise undecided(self.mdp, np.flatnonzero(going[labels]), self.beta)
+
+    # -------------------------------------------------------- policy iteration
+
+    def _improved(self, part: Part, rows: Ints, start: Floats) -> tuple[Ints, _Evaluated]:
+        """Improve a policy until no row is better; or until one is found whose total is not finite."""
+        values, settled = start, False
+        for _ in range(_ROUNDS):
+            found = _evaluate(part.taking(rows), values, self.beta)
+            if found.bad is not None:
+                return rows, found
+            values = found.values
+            risks = part.risks(values, self.beta)
+            best = part.least(risks)
+            sizes = np.where(np.isfinite(values), np.abs(values), 0.0) + _local_size(part, rows)
+            better = (best < values - 1e-13 * sizes)[part.deciding]
+            if not better.any():
+                if settled:
+                    break
+                settled = True  # once more: each evaluation is a Newton step from the last
+                continue
+            settled = False
+            rows = np.where(better, part.best_rows(risks, best), rows)
+        return rows, found
+
+    def _greedy(self, part: Part, start: Floats, quick: Ints) -> Ints:
+        """Return what is best after some sweeps."""
+        values, deciding = start.copy(), part.deciding
+        limit = _SWEEPS if part.size <= 10_000 else 30
+        for _ in range(limit):
+            risks = part.risks(values, self.beta)
+            best = part.least(risks)[deciding]
+            moved = float(np.abs(best - values[deciding]).max())
+            values[deciding] = best
+            if not moved > 1e-12 * float(np.abs(best).max()) or not math.isfinite(moved):
+                break
+        risks = part.risks(values, self.beta)
+        return part.best_rows(risks, part.least(risks)) if np.isfinite(risks).all() else quick
+
+    @staticmethod
+    def _quickest(part: Part, distance: Floats) -> Ints:
+        """Return, of each state, its first row that can lead one step nearer to the end."""
+        nearer = np.where(part.targets >= 0, distance[part.targets], -1.0) < distance[part.states[part.owners]]
+        good = np.flatnonzero(np.logical_or.reduceat(nearer, part.offsets[:-1]))
+        return good[np.searchsorted(part.states[good], part.deciding)]
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """A part whose end components that cost nothing are one state each, with a row that ends (``ids`` -1).
+
+    ``owner`` is the state that stands for each state, ``held`` are the rows that stay inside, as a part.
+    """
+
+    part: Part
+    owner: Ints
+    held: Part
+
+    @classmethod
+    def of(cls, part: Part) -> Merged:
+        """Merge them."""
+        free = np.logical_and.reduceat((part.costs == 0.0) & (part.targets >= 0), part.offsets[:-1])
+        owner, at = np.arange(part.size), np.flatnonzero(free)
+        at = at[end_components(part.taking(at))] if at.size else at
+        held = part.taking(at)
+        if not at.size:
+            return cls(part, owner, held)
+        inside = np.zeros(part.size, np.bool_)
+        inside[held.states] = True
+        count, labels = components(held)
+        least = np.full(count, part.size)
+        np.minimum.at(least, labels, owner)
+        owner = np.where(inside, least[labels], owner)
+        kept = np.ones(part.states.size, np.bool_)
+        kept[at] = False
+        left, stops = part.where(kept), np.unique(owner[inside])
+        lengths = np.append(np.diff(left.offsets), np.ones(stops.size, np.int64))
+        both = Part(
+            part.size, np.append(owner[left.states], stops), np.append(left.ids, np.full(stops.size, -1)),
+            np.append(0, np.cumsum(lengths)), np.append(left.probabilities, np.ones(stops.size)),
+            np.append(left.costs, np.zeros(stops.size)),
+            np.append(np.where(left.targets >= 0, owner[left.targets], OVER), np.full(stops.size, OVER)),
+        )  # fmt: skip
+        return cls(both.taking(np.argsort(both.states, kind="stable")), owner, held)
+
+    def spread(self, ids: Ints, owners: Ints) -> Ints:
+        """Return the table's row of every state, from those of the merged states; ``owners`` are the rows' states."""
+        rows, held = ids[self.owner], self.held
+        if not held.states.size:
+            return rows
+        aims = np.zeros(rows.size, np.bool_)
+        leaves = rows >= 0
+        aims[owners[rows[leaves]]] = True
+        inside = np.zeros(rows.size, np.bool_)
+        inside[held.states] = True
+        steps = distances(held, aims & inside)
+        good = np.logical_or.reduceat(steps[held.targets] < steps[held.states[held.owners]], held.offsets[:-1])
+        order = np.lexsort((~good, held.states))  # the first row of each state that leads nearer; else any
+        states, first = np.unique(held.states[order], return_index=True)
+        moves = np.full(rows.size, -1, np.int64)
+        moves[states] = held.ids[order[first]]
+        mine = np.zeros(rows.size, np.bool_)
+        mine[leaves] = owners[rows[leaves]] == np.flatnonzero(leaves)
+        return np.where(inside & ~mine, moves, rows)
+
+
+def _first(part: Part) -> Ints:
+    return part.first_rows
+
+
+def _local_size(part: Part, rows: Ints) -> Floats:
+    """Return the largest cost of each state's row, for tolerances."""
+    sizes = np.zeros(part.size)
+    sizes[part.states[rows]] = np.maximum.reduceat(np.abs(part.costs), part.offsets[:-1])[rows]
+    return sizes
+
+
+def _evaluate(chosen: Part, start: Floats, beta: float) -> _Evaluated:
+    """Return the values of a policy, one row of each deciding state; others keep the values they have."""
+    deciding, size = chosen.states, chosen.size
+    ending = reaching(chosen, np.zeros(size, np.bool_), over=True)
+    never = np.zeros(size, np.bool_)
+    never[deciding] = ~ending[deciding]
+    values, decides = start.copy(), np.zeros(size, np.bool_)
+    decides[deciding] = True
+    if beta == 0.0:
+        if never.any():
+            return _Evaluated(values, np.full(size, np.nan), _closed(chosen, never))
+        return _mean(chosen, values, decides)
+    values[deciding] = np.where(np.isfinite(values[deciding]), values[deciding], 0.0)
+    if never.any():
+        bad = _grown(chosen, values, beta)
+        if bad is not None and bad[never].any():
+            return _Evaluated(values, np.full(size, np.nan), bad & never)
+        values[never] = -np.inf if beta > 0.0 else np.inf
+        chosen = chosen.where(~never[chosen.states])
+        deciding = chosen.states
+        decides &= ~never
+        if not deciding.size:
+            return _Evaluated(values, np.ones(size))
+    for _ in range(10 * _SWEEPS):
+        after = chosen.risks(values, beta)
+        moved = beta * (after - values[deciding])
+        if np.abs(moved).max() <= _CALM:
+            break
+        values[deciding] = after
+    for _ in range(8):
+        found = _scaled(chosen, values, beta, decides)
+        if found is None:
+            bad = _grown(chosen, values, beta)
+            return _Evaluated(values, np.ones(size), decides & ending if bad is None else bad)
+        logs, steps = found
+        values[deciding] += logs[deciding] / beta
+        if np.abs(logs[deciding]).max() <= _NEAR * (1e-3 + np.abs(beta * values[deciding]).max()):
+            break
+    return _Evaluated(values, steps)
+
+
+def _scaled(chosen: Part, values: Floats, beta: float, decides: Bools) -> tuple[Floats, Floats] | None:
+    """Return by what logarithm W differs from its guess, and the steps to the end; None where W is not finite.
+
+    With ``W = x exp(beta v)`` and the residual r of v: ``(exp(-beta r) - Q) (x - 1) = 1 - exp(-beta r)``.
+    """
+    from scipy.sparse import diags_array
+
+    risks, tilted = chosen.tilted(values, beta)
+    scale, side = np.ones(chosen.size), np.zeros(chosen.size)
+    residual = -beta * (risks - values[chosen.states])
+    scale[chosen.states], side[chosen.states] = np.exp(residual), -np.expm1(residual)
+    found = solved(diags_array(scale) - tilted, side, np.ones(chosen.size))
+    if found is None or not is_positive(1.0 + found[0][decides]) or not is_positive(found[1][decides]):
+        return None
+    return (np.log1p(np.where(decides, found[0], 0.0)), found[1]) if found[1].max() < _ENDLESS else None
+
+
+def _mean(chosen: Part, values: Floats, decides: Bools) -> _Evaluated:
+    """Return the mean total and the mean number of steps of a policy that surely ends."""
+    from scipy.sparse import eye_array
+
+    values, steps = np.where(decides & ~np.isfinite(values), 0.0, values), np.ones(chosen.size)
+    for _ in range(8):
+        means, matrix = chosen.tilted(values, 0.0)
+        side = np.zeros(chosen.size)
+        side[chosen.states] = means - values[chosen.states]
+        found = solved(eye_array(chosen.size) - matrix, side, np.ones(chosen.size))
+        if found is None or not is_positive(found[1]) or found[1].max() > _ENDLESS:
+            return _Evaluated(values, steps, decides)
+        steps = found[1]
+        values = np.where(decides, values + found[0], values)
+        if np.abs(found[0]).max() <= _NEAR * np.abs(values[decides]).max():
+            break
+    return _Evaluated(values, steps)
+
+
+def _closed(chosen: Part, never: Bools) -> Bools:
+    """Return the states among ``never`` that a policy stays in for ever."""
+    mask = np.zeros(chosen.size, np.bool_)
+    for states in _kept(chosen, never):
+        mask[states] = True
+    return mask
+
+
+def _kept(chosen: Part, inside: Bools) -> list[Ints]:
+    """Return the classes of states that a policy never leaves, and where it never ends, among those inside."""
+    count, labels = components(chosen)
+    origins = labels[chosen.states[chosen.owners]]
+    leaving = np.where(chosen.targets >= 0, labels[chosen.targets], OVER) != origins
+    is_left = np.ones(count, np.bool_)
+    is_left[labels[chosen.states]] = False
+    is_left[origins[leaving]] = True
+    kept = np.flatnonzero(inside & ~is_left[labels])
+    kept = kept[np.argsort(labels[kept], kind="stable")]
+    return np.split(kept, np.flatnonzero(np.diff(labels[kept])) + 1) if kept.size else []
+
+
+def _is_level(chosen: Part, states: Ints, beta: float) -> bool:
+    """Whether the total of a policy that stays among these states neither grows nor falls."""
+    from scipy.sparse import eye_array
+
+    inside = np.zeros(chosen.size, np.bool_)
+    inside[states] = True
+    held = chosen.where(inside[chosen.states])
+    scale = float(np.abs(held.costs).max())
+    if beta != 0.0:
+        ((radius, _),) = _radii(held, np.zeros(chosen.size), beta)
+        return abs(radius) <= 1e-11 * (1.0 + abs(beta) * scale)
+    means, matrix = held.tilted(np.zeros(chosen.size), 0.0)
+    shares = np.ones(1)
+    if states.size > 1:  # the stationary law, scaled to 1 at the first state
+        balance = (eye_array(states.size) - matrix[states][:, states]).T.tocsr()
+        found = solved(balance[1:, 1:], -balance[1:, [0]].toarray().ravel())
+        if found is None:
+            return True
+        shares = np.append(1.0, found[0])
+    return abs(float(shares @ means)) <= 1e-11 * scale * float(np.abs(shares).sum())
+
+
+def undecided(mdp: TabularMDP, states: Ints, beta: float) -> ModelError:
+    """Say which loops add up to nothing."""
+    kind = "worst total" if beta == math.inf else f"total at beta {beta:g}"
+    return ModelError(
+        f"the {kind} of {mdp.name} cannot be told: loops through {words_of(mdp, states)} add up to "
+        "nothing on the whole, so that a total that stays in them has no limit; let them end, or cost something"
+    )
+
+
+def _gains(part: Part) -> tuple[Floats, Part]:
+    """Return about the least mean cost per step for ever from each state, and the policy that has it."""
+    far = 1.0 - 1e-7
+    values, _, _, ids = contracted(part, 0.0, far)
+    return (1.0 - far) * values, part.taking(np.flatnonzero(np.isin(part.ids, ids)))
+
+
+def _ahead(chosen: Part, origins: Bools) -> Bools:
+    """Return the states that can be reached from some others."""
+    from scipy.sparse import csgraph, csr_array
+
+    graph, firsts = graph_of(chosen).tocoo(), np.flatnonzero(origins)
+    heads = np.concatenate((graph.coords[0], np.full(firsts.size, chosen.size)))
+    tails = np.concatenate((graph.coords[1], firsts))
+    whole = csr_array((np.ones(heads.size), (heads, tails)), shape=(chosen.size + 1,) * 2)
+    found = np.zeros(chosen.size + 1, np.bool_)
+    found[csgraph.breadth_first_order(whole, chosen.size, return_predecessors=False)] = True
+    return found[:-1]
+
+
+def _radii(chosen: Part, values: Floats, beta: float) -> list[tuple[float, Ints]]:
+    """Return logarithms of the spectral radius of exp(beta cost) of each loop of a policy, with its states."""
+    from scipy.sparse import diags_array
+
+    values = np.where(np.isfinite(values), values, 0.0)
+    risks, tilted = chosen.tilted(values, beta)
+    scale = np.zeros(chosen.size)
+    scale[chosen.states] = np.exp(np.clip(beta * (risks - values[chosen.states]), -700.0, 700.0))
+    matrix = (diags_array(scale) @ tilted).tocsr()
+    count, labels = components(chosen)
+    order = np.argsort(labels, kind="stable")
+    edges = np.searchsorted(labels[order], np.arange(count + 1))
+    sizes, loops = np.diff(edges), matrix.diagonal()
+    found = []
+    for k in range(count):
+        states = order[edges[k] : edges[k + 1]]
+        if sizes[k] == 1:
+            if loops[states[0]] > 0.0:
+                found.append((math.log(float(loops[states[0]])), states))
+        else:
+            found.append((log_radius(matrix[states][:, states]), states))
+    return found
+
+
+def _grown(chosen: Part, values: Floats, beta: float) -> Bools | None:
+    """Return the states of the loops of a policy whose radius is 1 or more; None where there are none."""
+    mask = np.zeros(chosen.size, np.bool_)
+    for radius, states in _radii(chosen, values, beta):
+        if radius >= _LEAST_RADIUS:
+            mask[states] = True
+    return mask if mask.any() else None
+
+
+def bracket(part: Part, chosen: Part, values: Floats, steps: Floats, beta: float) -> tuple[Floats, Floats]:
+    """Return bounds on the optimal values of a part, checked; the lower is -inf where none could be proven."""
+    deciding, states = chosen.states, np.zeros(part.size, np.bool_)
+    states[deciding] = np.isfinite(values[deciding])
+    slack = part.rounding(np.where(states, values, 0.0))
+    residual = np.abs(part.least(part.risks(values, beta))[states] - values[states])
+    off = 1.2 * (float(residual.max(initial=0.0)) + slack)
+    upper, lower = values.copy(), values.copy()
+    for _ in range(30):
+        trial = np.where(states, values + off * steps, values)
+        if _all_below(chosen, chosen.risks(trial, beta), trial - slack, states):
+            upper = trial
+            break
+        off *= 2.0
+    else:
+        upper[states] = np.inf
+    off = 1.2 * (float(residual.max(initial=0.0)) + slack)
+    longest, rows = steps, chosen
+    for _ in range(60):
+        trial = np.where(states, values - off * longest, values)
+        risks = part.risks(trial, beta)
+        least = part.least(risks)
+        if _all_below(chosen, (trial + slack)[deciding], least, states):
+            lower = trial
+            break
+        low = least < trial + slack
+        bad = np.zeros(part.size, np.bool_)
+        bad[deciding] = (low & states)[deciding]
+        picked = part.best_rows(risks, least)
+        longer = part.taking(np.where(bad[part.deciding], picked, _places(part, rows)))
+        try_steps = _steps_of(longer, values, beta, states)
+        if try_steps is None or np.array_equal(longer.ids, rows.ids):
+            off *= 2.0
+            continue
+        longest, rows = np.maximum(longest, try_steps), longer
+    else:
+        lower[states] = -np.inf
+    return lower, upper
+
+
+def _places(part: Part, rows: Part) -> Ints:
+    """Return where the rows of a policy stand in the part."""
+    keys = part.states * (part.ids.max(initial=0) + 2) + part.ids + 1
+    order = np.argsort(keys, kind="stable")
+    wanted = rows.states * (part.ids.max(initial=0) + 2) + rows.ids + 1
+    return np.asarray(order[np.searchsorted(keys[order], wanted)])
+
+
+def _steps_of(chosen: Part, values: Floats, beta: float, states: Bools) -> Floats | None:
+    """Return the steps to the end of a policy from the states whose values are finite; None where it has none."""
+    chosen = chosen.where(states[chosen.states])
+    if beta != 0.0:
+        found = _scaled(chosen, values, beta, states)
+        return None if found is None else found[1]
+    evaluated = _mean(chosen, values, states)
+    return None if evaluated.bad is not None else evaluated.steps
+
+
+def _all_below(chosen: Part, rows: Floats, limits: Floats, states: Bools) -> bool:
+    """Whether a number of each row of a policy is at most that of its state, where that is finite."""
+    counts = states[chosen.states]
+    return bool((rows <= limits[chosen.states])[counts].all())
+
+
+def _loop_words(mdp: TabularMDP, loop: Ints) -> str:
+    """Name a loop by its states."""
+    if loop.size == 1:
+        return f"the loop of state {mdp.state_name(int(loop[0]))}"
+    return f"from state {mdp.state_name(int(loop[0]))} the loop through {words_of(mdp, loop[1:])}"

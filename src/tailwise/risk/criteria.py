@@ -1,0 +1,84 @@
+"""Criteria for models without a horizon, beside the total: the risk that is taken again at every step, and the average.
+
+=========================  =========================================================================================
+an objective of the total  ``solve(model, ERM(beta))``: of everything that is ever paid
+``Recursive(ERM(beta))``   ``V(s) = min over a of ERM_beta(c + discount V(s'))``: the level is the same at every step
+``Average(ERM(beta))``     the rate at which the ERM of the total of T steps grows with T
+=========================  =========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailwise.errors import OptionError
+from tailwise.risk.objectives import ERM, Expectation, Objective, as_objective
+
+
+@dataclass(frozen=True)
+class _OfSteps(Objective):
+    """An ERM or a mean that is taken of steps, and not of the total."""
+
+    risk: Objective
+
+    def __post_init__(self) -> None:
+        risk = as_objective(self.risk)
+        if not isinstance(risk, (ERM, Expectation)):
+            raise OptionError(f"the {self.name} criterion is there for ERM(beta) and Expectation(), not: {risk.words}")
+        object.__setattr__(self, "risk", risk)
+
+    @property
+    def beta(self) -> float:
+        """The risk level; 0 is the mean."""
+        return self.risk.beta if isinstance(self.risk, ERM) else 0.0
+
+    @property
+    def words(self) -> str:
+        """The objective in words."""
+        return f"{self.name} {self.risk.words}"
+
+
+@dataclass(frozen=True)
+class Recursive(_OfSteps):
+    """The ERM of a step's cost and of what follows, at the same level at every step (Epstein-Zin, Hansen-Sargent).
+
+    ``V(s) = min over a of ERM_beta(c + discount V(s'))``. The paper's ERM of the discounted total takes the level
+    ``beta discount^h`` at step h instead, which fades.
+
+    Parameters
+    ----------
+    risk : ERM, Expectation or float
+        The risk; a number is ``ERM(number)``.
+    apart : bool, default False
+        Leave the step's cost out of the risk: ``V(s) = min over a of E[c] + discount ERM_beta(V(s'))``, as economists
+        write it for costs that are certain.
+
+    Examples
+    --------
+    >>> from tailwise import ERM, Recursive
+    >>> Recursive(ERM(0.5)).words
+    'recursive ERM at beta 0.5'
+    """
+
+    apart: bool = False
+    name: ClassVar[str] = "recursive"
+
+
+@dataclass(frozen=True)
+class Average(_OfSteps):
+    """The long-run rate of growth of the ERM of the total: its limit per step, of undiscounted costs.
+
+    Parameters
+    ----------
+    risk : ERM, Expectation or float
+        The risk; a number is ``ERM(number)``, 0 the mean cost per step.
+
+    Examples
+    --------
+    >>> from tailwise import Average
+    >>> Average(0.5).words
+    'average ERM at beta 0.5'
+    """
+
+    name: ClassVar[str] = "average"
