@@ -58,7 +58,7 @@ def test_planners_have_the_protocol_and_policies_have_not():
     mdp = domains.make("mdp-4")
     for kind in list_planners():
         objective = next(one for one in (ERM(0.5), CVaR(0.9), ExpectedUtility(abs)) if kind.pursues(one))
-        model = domains.make("tiger") if kind.models == "hidden" else mdp
+        model = domains.make("tiger") if kind.hidden else mdp
         assert isinstance(make_planner(model, objective, kind=kind.name, seed=0), Planner), kind.name
     assert isinstance(Stranger(mdp), Planner)
     assert not isinstance(backward_induction(mdp, 0.5), Planner)
