@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+from numba.np import linalg
 
 from tailwise._function_key import code_digest
 
@@ -25,6 +27,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
+
+
+def _trust_that_scipy_is_installed() -> None:
+    """Spare numba its import of scipy.linalg, half a second to learn that SciPy is there: tailwise depends on it."""
+    ask = getattr(linalg, "ensure_blas", None)
+    if ask is None or config.DISABLE_JIT:
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = ask
+
+
+_trust_that_scipy_is_installed()
 
 
 def kernel(function: Kernel) -> Kernel:

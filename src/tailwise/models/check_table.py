@@ -174,14 +174,14 @@ def _outside(values: NDArray[Any], low: float, high: float) -> NDArray[np.intp]:
 def dead_ends(table: Table, start: int | None = None, steps: int | None = None) -> NDArray[np.intp]:
     """States without an action that an episode can reach, from ``start``, while some of its ``steps`` are left."""
     empty = np.diff(table.action_offsets) == 0
-    if not empty.any():
+    start, steps = table.start if start is None else start, table.horizon if steps is None else steps
+    targets = table.next_states[~table.done]
+    if not (empty[start] or empty[targets].any()):
         return np.empty(0, np.intp)
     from scipy.sparse import csgraph, csr_array  # slow to import, and seldom needed
 
-    start, steps = table.start if start is None else start, table.horizon if steps is None else steps
     limit = np.inf if steps is None else steps - 1
     offsets = np.append(0, np.cumsum(~table.done, dtype=np.int64))[table.outcome_offsets[table.action_offsets]]
-    targets = table.next_states[~table.done]
     graph = csr_array((np.ones(targets.size), targets, offsets), shape=(table.num_states,) * 2)
     distance = csgraph.dijkstra(graph, indices=start, unweighted=True, limit=limit)
     return np.flatnonzero(empty & np.isfinite(distance))
