@@ -71,7 +71,7 @@ class Belief:
         """The belief, tilted by what was paid unseen: float64, shape (S,); it sums to 1."""
         return np.exp(self.log_tilted)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it as plain values, ready for ``json.dumps``."""
         found = {"step": self.step, "probabilities": self.probabilities.tolist(), "tilted": self.tilted.tolist()}
         return found | ({"states": list(self.names)} if self.names else {})
@@ -466,7 +466,7 @@ class BeliefPolicy(Policy):
             lower=value, upper=value, distribution=law,
         )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``."""
         first = self._values_at(self.start)[1]
         return {

@@ -141,7 +141,7 @@ class Promise:
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the promise as plain values, ready for ``json.dumps``, without the off-policy estimate."""
         return {
             "objective": self.objective.words, "sense": self.sense, "value": plain(self.value),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior
 from tailwise.models import TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
+
+if TYPE_CHECKING:
+    from tailwise.logs.promises import Promise
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -140,6 +143,7 @@ class LearnedTable(TabularMDP):
         radii: Floats = np.maximum(np.quantile(found, objective.confidence or 0.0, axis=0), 0.0)
         return radii
 
-    def promise(self, policy: Any, **options: Any) -> Any:
+    def promise(self, policy: Any, **options: Any) -> Promise:
         """Return what a fixed plan or policy promises on this table; see :func:`tailwise.logs.promise`."""
-        return self.evidence.promises(self, policy, **options)
+        promised: Promise = self.evidence.promises(self, policy, **options)
+        return promised

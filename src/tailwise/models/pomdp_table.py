@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models.check_table import Report, Violation
-from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE
+from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE, Sense
 from tailwise.models.partly_observed import Draw
 from tailwise.models.tabular import TabularMDP
 from tailwise.models.tabular_build import find_start, labels, pick
@@ -261,7 +261,7 @@ class PomdpTable(Shown):
         return self.table.discount
 
     @property
-    def sense(self) -> Any:
+    def sense(self) -> Sense:
         """Whether the user speaks of costs or of rewards."""
         return self.table.sense
 

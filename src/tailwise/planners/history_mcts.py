@@ -20,6 +20,7 @@ that is there; a model that has ``likelihood(state, action, next_state, observat
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -60,19 +61,19 @@ class ParticleBelief:
         self.particles, self.log_weights, self.plain = particles, log_weights, plain
 
     @property
-    def probabilities(self) -> dict[Any, float]:
+    def probabilities(self) -> dict[Hashable, float]:
         """The belief: each state with its probability."""
         return _shares(self.particles, self.plain)
 
     @property
-    def tilted(self) -> dict[Any, float]:
+    def tilted(self) -> dict[Hashable, float]:
         """Its twin that decides: tilted by what was paid unseen."""
         return _shares(self.particles, self.log_weights)
 
     def __len__(self) -> int:
         return len(self.particles)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it as plain values, ready for ``json.dumps``."""
         twins = {"probabilities": self.probabilities, "tilted": self.tilted}
         return {"particles": len(self)} | {
@@ -85,9 +86,9 @@ class ParticleBelief:
         return f"belief ({said}{f' and {len(likely) - 4} more' if len(likely) > 4 else ''}; {len(self)} particles)"
 
 
-def _shares(states: list[Any], logs: list[float]) -> dict[Any, float]:
+def _shares(states: list[Any], logs: list[float]) -> dict[Hashable, float]:
     top = max(logs)
-    found: dict[Any, float] = {}
+    found: dict[Hashable, float] = {}
     for state, log in zip(states, logs, strict=True):
         found[state] = found.get(state, 0.0) + math.exp(log - top)
     total = sum(found.values())
