@@ -8,10 +8,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tailwise.errors import require
+
+if TYPE_CHECKING:
+    import pandas
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = dict[str, Any]
@@ -74,6 +80,38 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return str(report_layer("words").html_of(self))
+
+
+class Tabled:
+    """A result that is a table of rows as well; subclasses give its columns."""
+
+    __slots__ = ()
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        raise NotImplementedError
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the table as a pandas frame; the class says what its columns are.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed (extra ``pandas``).
+        """
+        frame: pandas.DataFrame = require("pandas", "pandas", "a frame").DataFrame(dict(self._columns()))
+        return frame
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the table of :meth:`to_frame` to a CSV file, with a line of names first; return its path."""
+        self.to_frame().to_csv(path, index=False)
+        return Path(path)
+
+    def to_excel(self, path: str | Path) -> Path:
+        """Write the table of :meth:`to_frame` to a sheet of an .xlsx file (extra ``excel``); return its path."""
+        frame = self.to_frame()
+        require("openpyxl", "excel", "an Excel file")
+        frame.to_excel(path, index=False)
+        return Path(path)
 
 
 MISSING = "-"

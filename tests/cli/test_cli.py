@@ -169,6 +169,18 @@ def test_solve_takes_simulators_that_list_their_outcomes():
     assert content["value"] == backward_induction(tabulate(elsewhere), 0.02).value
 
 
+def test_solve_writes_the_policy_as_a_table(tmp_path):
+    table = tmp_path / "weeks.csv"
+    for objective in (("--beta", "0.5"), ("--cvar", "0.9")):
+        run("solve", "grid-mdp", *objective, "--policy", str(table))
+        assert table.read_text().startswith("step,state,action,")
+    for wrong in (tmp_path / "weeks.pdf", tmp_path / "none" / "weeks.csv"):
+        with pytest.raises(OptionError, match=r"--policy must be a \.csv or \.xlsx file"):
+            run("solve", "grid-mdp", "--beta", "1", "--policy", str(wrong))
+    with pytest.raises(OptionError, match="over states that are seen"):
+        run("solve", "tiger", "--beta", "0.1", "--policy", str(table))
+
+
 def test_solve_shows_ties():
     output = " ".join(run("solve", "grid-mdp", "--beta", "0.5").output.split())
     assert "3 actions are equally good: down, left and right" in output

@@ -258,6 +258,35 @@ class Output:
         print(f"report: {self.report}", file=sys.stderr)  # where it disturbs no program
 
 
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy", metavar="PATH", help="Write what to do at each step in each state, as .csv or .xlsx (needs pandas)."
+    ),
+]
+
+
+def check_table(path: Path | None) -> None:
+    """Raise, before the work, what would keep a table from being written after it."""
+    from tailwise.errors import OptionError, require
+
+    if path is None:
+        return
+    if path.suffix.lower() not in (".csv", ".xlsx") or path.is_dir() or not path.parent.is_dir():
+        raise OptionError(f"--policy must be a .csv or .xlsx file in a folder that exists, not {path}")
+    require("pandas", "pandas", "--policy")
+    if path.suffix.lower() == ".xlsx":
+        require("openpyxl", "excel", "an Excel file")
+
+
+def save_table(policy: Any, path: Path | None) -> None:
+    """Write the table of a policy where one is wanted."""
+    if path is None:
+        return
+    (policy.to_csv if path.suffix.lower() == ".csv" else policy.to_excel)(path)
+    print(f"policy: {path}", file=sys.stderr)
+
+
 @dataclass(frozen=True)
 class Judging:
     """How sure the numbers of a sample are to be."""

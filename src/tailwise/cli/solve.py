@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         ] = 2000,
         seed: Annotated[int, typer.Option(help="Seed of all randomness, with -n.")] = 0,
         threads: given.Threads = 1,
+        table: given.Table = None,
         output: given.Output,
     ) -> None:  # fmt: skip
         """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other objectives."""
@@ -48,8 +49,12 @@ def register(app: typer.Typer) -> None:
         from tailwise.risk.objectives import ERM, EVaR, Expectation
 
         output.check()
+        given.check_table(table)
         objective = aim.objective()
         level = getattr(getattr(objective, "risk", objective), "level", 0.95)
+        hidden = None if iterations is not None else _hidden(model)
+        if table is not None and (iterations is not None or hidden is not None):
+            raise OptionError("--policy is the table of an exact policy over states that are seen")
         if iterations is not None:
             if step or state is not None:
                 raise OptionError("--iterations samples whole episodes: leave out --step and --state")
@@ -68,7 +73,6 @@ def register(app: typer.Typer) -> None:
         if step and not isinstance(objective, ERM):
             raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
         is_erm = isinstance(objective, ERM)
-        hidden = _hidden(model)
         if hidden is not None:
             if step or state is not None:
                 raise OptionError("the state is not seen: solve plans from the start; leave out --step and --state")
@@ -90,6 +94,7 @@ def register(app: typer.Typer) -> None:
             with activity("laying out the totals"):
                 plan, gap, neutral = policy.plan(), policy.gap, solved(policy.mdp, Expectation())
                 totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
+        given.save_table(plan.policy, table)
         output.save_decision(plan)
         if output.json:
             content = {"gap": gap, "measures": {k: measures(law, level) for k, law in totals.items()}}

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import Shown, plain
+from tailwise._results import Shown, Tabled, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.parts import Part
+from tailwise.exact.policy_rows import policy_columns
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
@@ -28,6 +29,9 @@ from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
 
+if TYPE_CHECKING:
+    from tailwise.logs import Promise
+
 Floats = NDArray[np.float64]
 Places: TypeAlias = dict[Hashable, tuple[int, int]]
 """Index and first step of each state of a simulator that was made a table."""
@@ -37,8 +41,13 @@ _MOST_ATOMS = 20_000  # pairs of state and accrued cost at a step, for the total
 
 
 @dataclass(frozen=True, eq=False)
-class Policy(Shown):
+class Policy(Shown, Tabled):
     """The optimum of a model for one objective. All numbers are in the model's own sense.
+
+    ``to_frame()``, ``to_csv(path)`` and ``to_excel(path)`` give it as a table: a row for each step and state, with the
+    action and what the objective is worth from there on (``value``). A policy that acts on what was paid has a row for
+    each range of it (``paid_from`` to ``paid_to``, where sums between two ranges belong to the nearest) instead.
+    Without a horizon the last step stands for all later.
 
     Attributes
     ----------
@@ -283,7 +292,7 @@ class Policy(Shown):
         return feared_model(self)
 
     @cached_property
-    def promise(self) -> Any:
+    def promise(self) -> Promise:
         """What the policy promises on a table learned from a log, a :class:`tailwise.logs.Promise`.
 
         Raises
@@ -291,7 +300,7 @@ class Policy(Shown):
         OptionError
             If the table was not learned from a log.
         """
-        promised = getattr(self.mdp, "promise", None)
+        promised: Callable[[Policy], Promise] | None = getattr(self.mdp, "promise", None)
         if promised is None:
             raise OptionError("only a policy on a table that learn_model() made has a promise")
         return promised(self)
@@ -452,6 +461,13 @@ class Policy(Shown):
             "label": self._label(self.action, self.start),
             **{name: plain(getattr(self, name)) for name in names},
         }
+
+    def _columns(self) -> dict[str, Any]:
+        if self.model is None:
+            names = [self.mdp.state_name(k) for k in range(self.mdp.num_states)]
+            return policy_columns(self, names, [0] * len(names))
+        names = [state_label(self.model, state) for state in self._places]
+        return policy_columns(self, names, [first for _, first in self._places.values()])
 
     def __str__(self) -> str:
         plan = self.plan(distributions=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ from tailwise.search.plan_words import StopReason as StopReason
 from tailwise.search.plan_words import Trajectory as Trajectory
 from tailwise.search.views import NodeView
 
+if TYPE_CHECKING:
+    from tailwise.exact.feared import FearedModel
+    from tailwise.logs import Promise
+
 _SAMPLES = 1024  # equally likely totals that stand for a distribution
 
 
@@ -31,8 +35,8 @@ _SAMPLES = 1024  # equally likely totals that stand for a distribution
 class Plan(SaysItself):
     """The outcome of one call of ``plan``, whatever made it: an algorithm fills the fields that it can.
 
-    It says itself in words (``headline``, ``how_sure``, ``work``, ``str``), as a table (``columns``) and for JSON
-    (:meth:`to_dict`).
+    It says itself in words (``headline``, ``how_sure``, ``work``, ``str``), as a table of texts (``columns``) or of
+    numbers (``to_frame()``, ``to_csv(path)``, ``to_excel(path)``: a row per action) and for JSON (:meth:`to_dict`).
 
     Attributes
     ----------
@@ -142,7 +146,7 @@ class Plan(SaysItself):
         return Path(report_layer("decision").decision_report(self).save(path))
 
     @property
-    def promise(self) -> Any:
+    def promise(self) -> Promise:
         """What the plan promises on a table learned from a log, a :class:`tailwise.logs.Promise`.
 
         Raises
@@ -150,10 +154,11 @@ class Plan(SaysItself):
         OptionError
             If the plan has no policy for later decisions, or its table was not learned from a log.
         """
-        return self._of_policy("promise")
+        promise: Promise = self._of_policy("promise")
+        return promise
 
     @property
-    def feared_model(self) -> Any:
+    def feared_model(self) -> FearedModel:
         """The model that a plan for the ERM, the mean or the EVaR fears; see :func:`tailwise.exact.feared_model`.
 
         Raises
@@ -161,7 +166,8 @@ class Plan(SaysItself):
         OptionError
             If the plan has no policy for later decisions, or is for another objective.
         """
-        return self._of_policy("feared_model")
+        feared: FearedModel = self._of_policy("feared_model")
+        return feared
 
     def _of_policy(self, name: str) -> Any:
         if not hasattr(type(self.policy), name):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import MISSING, Shown, listed, number, share, span
+from tailwise._results import MISSING, Shown, Tabled, listed, number, share, span
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
 from tailwise.risk.objectives import Objective
@@ -19,6 +19,10 @@ from tailwise.search.action_rows import ActionRow, Numbers
 from tailwise.search.views import TreeReader
 
 _MOST_ROWS = 16  # of a text; tables have all
+_NUMBERS = (
+    *("mean", "std", "minimum", "maximum", "lower", "upper", "visits", "draws", "probability_best", "unexplored"),
+    *("unseen_probability", "unseen_erm"),
+)  # of an action's row
 
 
 Totals: TypeAlias = tuple[NDArray[np.float64], ...] | Callable[[int], NDArray[np.float64]]
@@ -122,7 +126,7 @@ class SaidObjective:
 
 
 @dataclass(frozen=True)
-class SaysItself(Shown, Numbers):
+class SaysItself(Shown, Tabled, Numbers):
     """What a plan holds (see :class:`tailwise.Plan`), and how it says it."""
 
     action: Any
@@ -301,6 +305,18 @@ class SaysItself(Shown, Numbers):
         size = f"{self.bytes / 1e6:.1f} MB, {self.seconds:.2f} s"
         return f"{self.method}, {done}{trees}{size}; {self.stopped.message}"
 
+    def _columns(self) -> dict[str, list[Any]]:
+        rows = self.rows
+        found: dict[str, list[Any]] = {
+            "action": [row.label for row in rows],
+            "recommended": [row.action == self.action for row in rows],
+            "value": [row.value for row in rows],
+            "low": [row.interval.low for row in rows],
+            "high": [row.interval.high for row in rows],
+            **{name: [getattr(row, name) for row in rows] for name in _NUMBERS},
+        }
+        return {name: column for name, column in found.items() if not all(map(_is_empty, column))}
+
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The rows as a table of texts, by heading, in the model's order of the actions; empty columns are left out."""
@@ -387,3 +403,7 @@ class SaysItself(Shown, Numbers):
             lines.append(f"  and {len(self.rows) - most:,} more")
         lines += [self.work, *self.how_sure[:1], *(f"note: {note}" for note in self.notes[:4])]
         return "\n".join(lines)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value != value  # NaN
