@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+OLDEST := .venv-oldest
+CHECKED := src tests benchmarks tools
+OLDEST_COMPILED := tests/search/test_golden.py tests/search/test_against_reference.py tests/test_jit.py
+OLDEST_INTERPRETED := tests/risk tests/models tests/formats tests/exact tests/planners tests/cli tests/evaluation tests/domains $(wildcard tests/*.py)
 SOURCES := $(shell find src -name '*.py')
 # numba does not notice an edit in another file: the cache is keyed on a hash of all sources.
 CACHE_KEY := $(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(CACHE_KEY)
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help plan test test-interpreted test-bounds test-slow lint format types layers docs docs-serve bench study study-large peers check clean
+.PHONY: help plan test test-interpreted test-bounds test-slow test-oldest lint format types layers docs docs-serve docs-publish bench study study-large \
+	peers paper build release-check check clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -23,7 +28,7 @@ test: $(VENV)/dev.stamp $(VENV)/package.stamp ## the whole test suite, on the in
 
 test-interpreted: $(VENV)/dev.stamp $(VENV)/package.stamp ## the fast part without compilation, with coverage
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 -q -m "not slow and not compiled" --cov --cov-report=
-	$(BIN)/python -m coverage report --skip-covered --sort=cover | tail -40
+	@$(BIN)/python -m coverage report --skip-covered --sort=cover > .cache/coverage.txt; floor=$$?; tail -40 .cache/coverage.txt; exit $$floor
 
 test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds checks
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) -n 2 -q -m "not slow" tests/risk tests/search tests/planners tests/bandits
@@ -31,14 +36,20 @@ test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds chec
 test-slow: $(VENV)/dev.stamp $(VENV)/package.stamp ## long studies
 	$(PYTEST) -q -m slow
 
-lint: $(VENV)/dev.stamp ## style and spelling
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/codespell src tests docs benchmarks README.md CHANGELOG.md CONTRIBUTING.md
+test-oldest: $(OLDEST)/package.stamp ## the fast part on the oldest supported versions (PYTHON=python3.11, the oldest Python)
+	NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-oldest $(OLDEST)/bin/python -m pytest -n 2 -q -m "not slow" $(OLDEST_COMPILED)
+	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n 2 -q -m "not slow and not compiled" $(OLDEST_INTERPRETED)
+
+lint: $(VENV)/dev.stamp ## style, spelling, and the files that describe the package
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/codespell $(CHECKED) docs $(wildcard *.md)
+	$(BIN)/validate-pyproject pyproject.toml
+	$(BIN)/sp-repo-review .
 
 format: $(VENV)/dev.stamp ## rewrite in house style
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format $(CHECKED)
+	$(BIN)/ruff check --fix $(CHECKED)
 
 types: $(VENV)/dev.stamp $(VENV)/package.stamp ## mypy, strict
 	$(BIN)/mypy
@@ -51,6 +62,21 @@ docs: $(VENV)/dev.stamp $(VENV)/package.stamp ## build the documentation, strict
 
 docs-serve: $(VENV)/dev.stamp $(VENV)/package.stamp ## documentation on localhost
 	$(BIN)/mkdocs serve
+
+docs-publish: $(VENV)/dev.stamp $(VENV)/package.stamp ## put the documentation of VERSION beside those of others, on the branch gh-pages
+	@test -n "$(VERSION)" || { echo "say make docs-publish VERSION=1.2.3"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "mike>=2.1"
+	PATH="$(CURDIR)/$(BIN):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --update-aliases $(PUSH) $(VERSION) latest
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mike set-default $(PUSH) latest
+
+paper: $(VENV)/package.stamp ## compute the numbers of paper/paper.md again, and write them into it
+	$(BIN)/python paper/numbers.py --write
+
+build: $(VENV)/release.stamp ## sdist and wheel into dist/, looked through
+	$(BIN)/python tools/release_check.py metadata build
+
+release-check: $(VENV)/release.stamp ## all that must hold before a release (QUICK=1, STEPS="build wheel"); docs/releasing.md
+	$(BIN)/python tools/release_check.py $(if $(QUICK),--quick) $(STEPS)
 
 bench: $(VENV)/dev.stamp $(VENV)/package.stamp ## measure speed; JSON into .cache/bench
 	$(BIN)/python benchmarks/run.py --out .cache/bench
@@ -67,7 +93,7 @@ peers: $(PEERS)/package.stamp ## tailwise beside its peers: docs/peers.md and it
 check: lint types layers docs test test-interpreted test-bounds ## everything that CI runs
 
 clean: ## remove what make built
-	rm -rf $(VENV) $(PEERS) .cache site build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(OLDEST) .cache site build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/base.stamp: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tailwise needs Python >= 3.11, this is " + sys.version.split()[0] + "; say make PYTHON=...")'
@@ -81,9 +107,24 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ".[dev]"
 	@touch $@
 
+$(VENV)/release.stamp: $(VENV)/base.stamp
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ".[release]"
+	@touch $@
+
 $(VENV)/package.stamp: $(VENV)/base.stamp $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	@rm -rf .cache/numba
+	@touch $@
+
+$(OLDEST)/base.stamp: pyproject.toml constraints/oldest.txt
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@echo "installing the oldest supported versions into $(OLDEST) ..."
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints/oldest.txt \
+		".[gym,arrow,prism,rddl,excel,yaml,bench,report,explore,test]"
+	@touch $@
+
+$(OLDEST)/package.stamp: $(OLDEST)/base.stamp $(SOURCES)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	@touch $@
 
 # PyTorch and gymcts may be missing: the page then says so. gymcts pins an old matplotlib, which it needs for drawing only.
