@@ -11,6 +11,7 @@ from tailwise import ERM, CVaR, Expectation, PomdpTable, solve
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact import alpha_vectors
 from tailwise.exact.belief_policy import BeliefPolicy
+from tailwise.planners import BeliefSearch, HistoryMcts
 
 STAY, ANEW = [[1, 0], [0, 1]], [[0.5, 0.5], [0.5, 0.5]]
 HEARS, NOTHING = [[0.85, 0.15], [0.15, 0.85]], [[0.5, 0.5], [0.5, 0.5]]
@@ -114,6 +115,59 @@ def test_pruned_plans_are_as_good(beta):
         if beta != 1e-9:  # there rounding in the sums of probabilities decides, which the listing takes at their word
             assert value == pytest.approx(by_histories(model, beta), rel=1e-12, abs=1e-12)
         assert value == pytest.approx(solve(model, beta).value, rel=1e-12, abs=1e-12)
+
+
+def in_unit(model, unit, never):
+    """The same problem in another unit, with a first action that costs ``never`` units wherever it is taken."""
+    table = model.table
+    size, rows = table.num_states, np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    anywhere, nothing = np.arange(size), np.zeros(size, int)
+    return PomdpTable.from_outcomes(
+        np.append(table.row_states[rows], anywhere), np.append(table.action_ids[rows] + 1, nothing),
+        np.append(table.next_states, anywhere), np.append(model.observed, nothing),
+        np.append(table.probabilities, np.ones(size)), unit * np.append(table.losses, np.full(size, never)),
+        done=np.append(table.done, nothing != 0), horizon=model.horizon, discount=model.discount,
+        start=model.start_belief, terminal_costs=unit * table.terminal_losses, cost_seen=model.cost_seen,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("seed", "beta"), [(0, 0.0), (0, 2.0), (1, 0.3), (5, 0.0)])
+def test_the_unit_and_an_action_that_nobody_takes_change_nothing(seed, beta):
+    base = random_pomdp(seed, cost_seen=seed == 0)
+    exact = by_histories(base, beta)
+    for unit, never in ((1e-12, 1e12), (1e9, 1e9), (1.0, 1e15)):
+        model = in_unit(base, unit, never)
+        policy = solve(model, beta / unit)
+        plan = policy.plan(distributions=False)
+        assert policy.value / unit == pytest.approx(exact, rel=1e-10)
+        assert [row.erm / unit for row in plan.rows if row.action in plan.optimal_actions] == pytest.approx(
+            [exact] * len(plan.optimal_actions), rel=1e-10
+        )
+        assert float(policy.distribution().erm(beta / unit)) / unit == pytest.approx(exact, rel=1e-10)
+        branches = alpha_vectors.branches_of(model)
+        levels = alpha_vectors.pruned_levels(model, branches, beta / unit, 10_000)
+        pruned = alpha_vectors.belief_erm(levels[0].values, np.log(model.start_belief), beta / unit).min()
+        assert pruned / unit == pytest.approx(exact, rel=1e-10)
+        found = BeliefSearch(model, beta / unit).plan(iterations=1000)
+        assert found.proven
+        assert found.value / unit == pytest.approx(exact, rel=1e-8)
+
+
+def test_a_seen_cost_is_told_from_others_in_any_unit():
+    """Two states, told apart by what waiting costs (1 or 2 units); then one of two doors is dear."""
+    for unit in (1e-12, 1.0, 1e12):
+        model = PomdpTable.from_arrays(
+            [STAY] * 3, [[1.0], [1.0]], unit * np.array([[1, 9, 0], [2, 0, 9]]), horizon=2, cost_seen=True
+        )
+        policy, search = solve(model, 0.0), BeliefSearch(model, 0.0)
+        assert policy.value == pytest.approx(1.5 * unit)
+        assert [policy.act([(0, 0, unit)]), policy.act([(0, 0, 2 * unit)])] == [2, 1]
+        search.advance(0, 0, cost=2 * unit)
+        assert search.plan(iterations=10).action == 1
+        particles = HistoryMcts(model, 0.0, seed=0)
+        particles.plan(iterations=50)
+        particles.advance(0, 0, cost=2 * unit)
+        assert particles.belief.probabilities == {1: 1.0}
 
 
 def test_large_tilts_do_not_overflow():

@@ -39,8 +39,9 @@ NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
 _MOST_NUMBERS = 20_000_000  # of tilted beliefs
 _MOST_CANDIDATES = 4_000  # conditional plans of an action that are pruned at once: a linear program for each
 _DIGITS = 12  # of log weights, in which two beliefs are one
-_DOMINATED = 1e-14  # relative to the size of the values: rounding
+_DOMINATED = 1e-14  # relative to the size of the safest plan: rounding
 _PROVEN = 1e-13  # the same, of mixtures
+_TIE = 1e-12  # relative to the mean size of what was compared
 
 
 class Branch(NamedTuple):
@@ -273,7 +274,8 @@ def reachable_levels(
             for branch, way in zip(branches, ways, strict=True)
         ]
         options = np.stack([belief_erm(row, beliefs[h], beta * discount**h) for row in rows], axis=1)
-        actions = best_actions(options, rows)
+        sizes = np.stack([mean_size(row, beliefs[h]) for row in rows], axis=1)
+        actions = best_actions(options, sizes[np.arange(count), options.argmin(axis=1)])
         width = max(way.shape[1] for way in ways)
         children = np.zeros((count, width), np.int64)
         values = np.empty((count, model.num_states))
@@ -285,10 +287,15 @@ def reachable_levels(
     return levels
 
 
-def best_actions(options: Floats, rows: Sequence[Floats]) -> Ints:
-    """Return the lowest action that ties with the best: within the rounding of what was compared."""
-    size = np.max([np.abs(row).max(axis=1) for row in rows], axis=0)
-    limit = options.min(axis=1) + 1e-13 * size
+def mean_size(values: Floats, log_weights: Floats) -> Floats:
+    """Return the mean size of values of states under tilted beliefs: what sums of them are known to."""
+    return np.asarray((np.exp(log_weights) * np.abs(values)).sum(axis=-1))
+
+
+def best_actions(options: Floats, sizes: Floats | float) -> Ints:
+    """Return the lowest action that ties with the best, (N,) of (N, A); ``sizes`` are of what the best adds up."""
+    least = options.min(axis=1)
+    limit = least + _TIE * np.maximum(np.abs(least), sizes)
     return np.asarray(np.argmax(options <= limit[:, None], axis=1))
 
 
@@ -374,7 +381,7 @@ def _two_point(x: Floats, x_mass: Floats, y: Floats, y_mass: Floats, beta: float
 
 def undominated(g: Floats, beta: float) -> Ints:
     """Return the indices of the plans that are best at some tilted belief; g has shape (K, S)."""
-    size = float(np.abs(g).max(initial=0.0))
+    size = float(np.abs(g).max(axis=1).min())  # of the safest: large costs of others say nothing about rounding
     order = np.argsort(g.sum(axis=1), kind="stable")
     left: list[int] = []
     for k in order.tolist():  # pointwise

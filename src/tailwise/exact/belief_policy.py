@@ -178,10 +178,9 @@ class BeliefPolicy(Policy):
                     f"{self.pomdp.name}: what a step costs is seen; give it: update(belief, action, observation, cost)"
                 )
             loss = float(self.pomdp.signed(float(cost)))
-            keys = [
-                k for k, (o, paid) in enumerate(branch.seen)
-                if o == seen and paid is not None and abs(paid - loss) <= 1e-9 * max(1.0, abs(loss))
-            ]  # fmt: skip
+            unit = min((abs(paid) for _, paid in branch.seen if paid), default=0.0)
+            off = {k: abs(paid - loss) for k, (o, paid) in enumerate(branch.seen) if o == seen and paid is not None}
+            keys = [k for k in sorted(off, key=off.__getitem__) if off[k] <= 1e-9 * max(unit, abs(loss))]
         if not keys:
             what = self.pomdp.observation_labels[seen] + (
                 f" at {self.pomdp.sense} {cost}" if self.pomdp.cost_seen else ""
@@ -278,7 +277,7 @@ class BeliefPolicy(Policy):
         if level is not None and level.keys is None:
             values = belief_erm(level.values, known.log_tilted, self.beta * self.pomdp.discount**known.step)
             options = np.array([self._option(known, a) for a in range(self.pomdp.num_actions)])
-            return options, int(best_actions(options[None, :], [np.array([[np.abs(values).max()]])])[0])
+            return options, int(best_actions(options[None, :], abs(float(values.min())))[0])
         other = self._rooted_at(known)
         first = other.levels[0]
         if first.options is not None:
@@ -437,7 +436,7 @@ class BeliefPolicy(Policy):
             self._row(a, float(self.pomdp.signed(value)), law)
             for a, (value, law) in enumerate(zip(options, laws, strict=True))
         )
-        tied = options <= options[best] + 1e-12 * np.abs(options).max()
+        tied = options <= max(options[best], options.min() + 1e-12 * abs(options.min()))
         root_beta = self.beta * float(self.pomdp.discount) ** known.step
         count = sum(level.actions.size for level in self.levels)
         return Plan(

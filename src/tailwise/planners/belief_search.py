@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 
 from tailwise._random import Seed
 from tailwise._validate import integer, real
-from tailwise.exact.alpha_vectors import Branch, backed_up, belief_erm, branches_of, key_of, normalised, tilted
+from tailwise.exact.alpha_vectors import (
+    Branch,
+    backed_up,
+    belief_erm,
+    best_actions,
+    branches_of,
+    key_of,
+    mean_size,
+    normalised,
+    tilted,
+)
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate_hidden import tabulate_hidden
@@ -30,7 +40,6 @@ from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import StopReason
 
 Floats = NDArray[np.float64]
-_TIES = 1e-12
 _NODE_BYTES = 400  # beside its belief
 
 
@@ -51,6 +60,7 @@ class _Node:
     step: int
     lower: float
     upper: float
+    told: float
     visits: list[int] = field(default_factory=list)
     ways: list[_Ways] | None = None
 
@@ -67,7 +77,8 @@ class BeliefSearch(HiddenPlanner):
     seed : optional
         Taken as every planner takes one; nothing here is random.
     tolerance : float, default 1e-9
-        The search stops where the bounds at the root are as close, in units of the largest cost-to-go.
+        The search stops where the bounds at the root are as close, in units of their own size, or of what it costs
+        who is told the state.
     max_nodes : int, default 1,000,000
         Most tilted beliefs that are kept.
     max_states : int, default 100,000
@@ -102,7 +113,7 @@ class BeliefSearch(HiddenPlanner):
         self._room = integer(max_nodes, "max_nodes", low=1)
         self._branches: list[Branch] = branches_of(self.pomdp)
         self._level = real(beta, "beta")
-        self._told, self._blind, self._size = _leaf_bounds(self.pomdp, self._branches, self._level)
+        self._told, self._blind = _leaf_bounds(self.pomdp, self._branches, self._level)
         self._policy = BeliefPolicy(
             objective=ERM(self._level), mdp=self.pomdp.table, value=math.nan, beta=self._level, pomdp=self.pomdp,
             branches=tuple(self._branches), model=None if self.pomdp is model else model,
@@ -140,7 +151,10 @@ class BeliefSearch(HiddenPlanner):
             beta = self._level * self.pomdp.discount**step
             lower = float(belief_erm(self._told[step], log_belief, beta))
             upper = float(belief_erm(self._blind[:, step], log_belief, beta).min())
-            found = self._nodes[key] = _Node(log_belief, step, min(lower, upper), upper, [0] * len(self._branches))
+            found = self._nodes[key] = _Node(
+                log_belief, step, min(lower, upper), upper, float(mean_size(self._told[step], log_belief)),
+                [0] * len(self._branches),
+            )  # fmt: skip
         return found
 
     # ----------------------------------------------------------------- a trial
@@ -157,7 +171,11 @@ class BeliefSearch(HiddenPlanner):
 
     def _gap(self, node: _Node) -> float:
         """Return by how much the bounds of a node are wider than is allowed."""
-        return node.upper - node.lower - self._tolerance * float(self._size[node.step])
+        return node.upper - node.lower - self._tolerance * self._size(node)
+
+    @staticmethod
+    def _size(node: _Node) -> float:
+        return max(min(abs(node.upper), abs(node.lower)), node.told)
 
     def _trial(self) -> None:
         node, path = self._root, list[tuple[_Node, int]]()
@@ -241,7 +259,7 @@ class BeliefSearch(HiddenPlanner):
         self._back_up(root)
         assert root.ways is not None
         uppers = np.array([ways.upper for ways in root.ways])
-        best = int(np.argmax(uppers <= uppers.min() + _TIES * max(1e-300, float(np.abs(uppers).max()))))
+        best = int(best_actions(uppers[None, :], root.told)[0])
         total = max(1, sum(root.visits))
         rows = []
         for a, ways in enumerate(root.ways):
@@ -252,7 +270,7 @@ class BeliefSearch(HiddenPlanner):
             ))  # fmt: skip
         low = min(ways.lower for ways in root.ways)
         others = [ways.lower for a, ways in enumerate(root.ways) if a != best]
-        slack = self._tolerance * self._size[root.step]
+        slack = self._tolerance * self._size(root)
         lower, upper = sorted((float(signed(max(low, root.lower))), float(signed(uppers[best]))))
         more = {
             "lower": lower, "upper": upper, "proven": min(others, default=math.inf) >= uppers[best] - slack,
@@ -262,7 +280,7 @@ class BeliefSearch(HiddenPlanner):
         return tuple(rows), best, rows[best].erm, more
 
 
-def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tuple[Floats, Floats, Floats]:
+def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tuple[Floats, Floats]:
     """Return what optimal play costs who is told the state (H, S), what one action for all steps does (A, H, S)."""
     horizon, size, count = pomdp.horizon, pomdp.num_states, len(branches)
     told, blind = np.empty((horizon + 1, size)), np.empty((count, horizon + 1, size))
@@ -275,5 +293,4 @@ def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tupl
             options.append(backed_up(branch, told[None, h + 1], way, level, pomdp.discount)[0])
             blind[a, h] = backed_up(branch, blind[a, None, h + 1], way, level, pomdp.discount)[0]
         told[h] = np.min(options, axis=0)
-    largest = np.maximum(np.abs(told).max(axis=1), np.abs(blind).max(axis=(0, 2)))
-    return told, blind, np.maximum.accumulate(largest[::-1])[::-1]
+    return told, blind

@@ -406,7 +406,7 @@ class HistoryMcts(HiddenPlanner):
         for _ in range(self._wanted * _ATTEMPTS):
             k = self._draw(tilted_sums)
             following, paid, done, seen = drawn(self.model, old.particles[k], action, self._rng)
-            if done or (seen_cost and cost is not None and abs(paid - cost) > 1e-9 * max(1.0, abs(cost))):
+            if done or (seen_cost and cost is not None and abs(paid - cost) > 1e-9 * max(abs(paid), abs(cost))):
                 continue
             share = 0.0
             if self._density is not None:
