@@ -199,6 +199,21 @@ def test_ties_are_proven_too():
     assert plan.upper - min(row.lower for row in plan.rows if row.action != plan.action) > 0
 
 
+@pytest.mark.parametrize("never", [1e9, 1e12, 1e15])
+def test_costs_that_no_good_plan_pays_make_no_ties(never):
+    """From 0: dear, 1.6 for sure, 1 or 2 as likely, or free into a trap (state 1) that is dear from then on: the last step is free."""
+    mdp = TabularMDP.from_outcomes(
+        [0, 0, 0, 0, 0, 1], [0, 1, 2, 2, 3, 0], [0, 0, 0, 0, 1, 1], [1, 1, 0.5, 0.5, 1, 1],
+        [never, 1.6, 1.0, 2.0, 0.0, never], horizon=3,
+    )  # fmt: skip
+    for beta, action, value in ((0.0, 2, 3.0), (1.0, 2, 2 * erm([1.0, 2.0], 1.0)), (4.0, 1, 3.2)):
+        for model in (mdp, Listed(mdp)):
+            plan = BoundedRtdp(model, beta, seed=0).plan(iterations=2000)
+            assert plan.proven
+            assert plan.action == action
+            assert plan.value == pytest.approx(value, rel=1e-8)
+
+
 def test_a_tolerance_ends_the_search_sooner_and_a_width_later():
     mdp = domains.make("grid-mdp")
     plain, coarse, fine = (

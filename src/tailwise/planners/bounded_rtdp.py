@@ -52,6 +52,7 @@ from tailwise.planners.outcome_model import (
     TableOutcomes,
     ranges_from,
     ranges_of,
+    size_of_totals,
 )
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
@@ -97,8 +98,9 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         Least and greatest terminal cost; needed where ``bounds`` is a pair and the simulator has terminal costs.
     tolerance : float, default 0.0
         Loss that is accepted in the recommended action, in the unit of the costs. Values that differ by less than
-        1e-9 of themselves (or 1e-12 of the largest cost of a step) always count as ties; beyond some thousand steps by
-        less than ten times what rounding can add up to.
+        1e-9 of themselves (or 1e-12 of the least total, or of the least worst one; of the greatest that ``bounds``
+        allow where they are a pair) always count as ties; beyond some thousand steps by less than ten times what
+        rounding can add up to.
     width : float, optional
         Go on after the proof until upper and lower bound at the root are as close as this.
     max_nodes, max_memory : int, optional
@@ -154,7 +156,8 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         self._bounds = bounds if callable(bounds) else None
         self._max_states = integer(max_states, "max_states", low=1)
         self._binding, start = _starting_point(model, bounds, terminal_bounds)
-        self._looks_ahead = bounds is None and isinstance(self._binding, SimulatorOutcomes)
+        self._has_bounds = bounds is not None
+        self._looks_ahead = not self._has_bounds and isinstance(self._binding, SimulatorOutcomes)
         horizon = int(model.horizon)
         none = np.empty(0)
         self._search = kernels.SearchState(
@@ -204,6 +207,9 @@ class BoundedRtdp(AnytimeSearch[Plan]):
     def _root(self, handle: int, step: int) -> None:
         if self._looks_ahead:
             self._look_ahead(handle, step)
+        if not self._has_bounds:
+            known, horizon = self._binding.known(), int(self.model.horizon)
+            self._search.limits[kernels.SCALE] = size_of_totals(known, horizon, self.model.discount, handle, step)
         size = len(self._binding.actions(handle))
         if size == 0:
             self._binding.fail(handle, -1, step)
@@ -223,7 +229,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         if self._binding.list_ahead(handle, int(self.model.horizon) - step, self._max_states):
             start = ranges_of(self._binding.known(), self.model.horizon, self.model.discount)
             self._search = self._search._replace(low=start.low, high=start.high)
-            self._search.limits[kernels.SCALE] = start.scale
 
     # ---------------------------------------------------------------- planning
 

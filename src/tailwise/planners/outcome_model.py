@@ -75,6 +75,10 @@ class TableOutcomes(TableInterface):
         )  # fmt: skip
         self.max_branching = int(np.diff(mdp.action_offsets).max()), int(np.diff(mdp.outcome_offsets).max())
 
+    def known(self) -> OutcomeTable:
+        """Return the table."""
+        return self.table
+
     def copy(self) -> Self:
         """Return itself: it never changes."""
         return self
@@ -285,7 +289,7 @@ class CostToGo(NamedTuple):
 
     low: NDArray[np.float64]  # (H + 1,), or (0,) where they are asked for, or not known yet
     high: NDArray[np.float64]
-    scale: float  # the largest cost of a step
+    scale: float  # what totals are told to be equal by
 
 
 def ranges_of(table: OutcomeTable, horizon: int, discount: float) -> CostToGo:
@@ -322,5 +326,29 @@ def ranges_from(going: list[Range], ending: list[Range], terminal: Range, discou
         low[h] = min(ending[h][0], going[h][0] + discount * low[h + 1])
         high[h] = max(ending[h][1], going[h][1] + discount * high[h + 1])
     margin = 4.0 * np.finfo(np.float64).eps * len(going) * np.maximum(np.abs(low), np.abs(high)).max()
-    scale = max(abs(cost) for pair in (*going, *ending) for cost in pair if math.isfinite(cost))
+    scale = float(max(abs(low[0]), abs(high[0])))
     return CostToGo(low - margin, high + margin, scale)
+
+
+@kernel
+def size_of_totals(table, horizon, discount, state, step):  # type: ignore[no-untyped-def]
+    """Size of the least total from ``state`` on, or of the least worst one: costs that no good plan pays are not in it.
+
+    States that are not listed are not reached.
+    """
+    low, high = table.terminal_losses.copy(), table.terminal_losses.copy()
+    for h in range(horizon - 1, step - 1, -1):
+        before = np.zeros(low.size), np.zeros(low.size)
+        for s in range(low.size):
+            first = table.first_rows[s]
+            for row in range(first, table.last_rows[s] if first >= 0 else first):
+                added = table.step_losses[h, row] if table.step_losses.size else 0.0
+                least, most = math.inf, -math.inf
+                for k in range(table.offsets[row], table.offsets[row + 1]):
+                    paid, target = table.losses[k] + added, table.next_states[k]
+                    least = min(least, paid if table.done[k] else paid + discount * low[target])
+                    most = max(most, paid if table.done[k] else paid + discount * high[target])
+                before[0][s] = least if row == first else min(least, before[0][s])
+                before[1][s] = most if row == first else min(most, before[1][s])
+        low, high = before
+    return max(abs(low[state]), abs(high[state]))
