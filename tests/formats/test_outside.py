@@ -130,6 +130,14 @@ def test_course_text(tmp_path):
         load(write(tmp_path, model__txt="hello"))
 
 
+def test_rewards_by_state_may_be_a_list():
+    for states in (None, ["b", "a"]):
+        document = {"P": {"0": {"x": {"1": 1.0}}, "1": {"x": {"1": 1.0}}}, "rewards": [1, 5]}
+        if states:
+            document = {"P": CHAIN, "states": states, "rewards": [5, 1]}
+        assert backward_induction(load(document, horizon=2), 0.0).value == 6.0
+
+
 def test_ends_and_a_discount_of_zero(tmp_path):
     document = {"gamma": 0, "transitions": RECORDS}
     assert load(document).horizon == 1
@@ -141,6 +149,8 @@ def test_ends_and_a_discount_of_zero(tmp_path):
     assert backward_induction(wins, 0.0).value == pytest.approx(1 - 0.5**5)
 
 
+CHAIN = {"a": {"x": {"b": 1.0}}, "b": {"x": {"b": 1.0}}}
+
 WRONG = [
     ({"transitions": [["a", "x", "b", 1]]}, "each transition must have state, action, next state, probability"),
     ({"transitions": [["a", "x", "b", 1, 2], 3]}, "3 is no transition; expected a row"),
@@ -151,6 +161,12 @@ WRONG = [
     ([RECORDS[0], {"state": 1}], "record 2: its keys are not those of the first"),
     ({0: {0: [(0.5, 0, 1.0, False)]}}, "probabilities of state 0, action 0 sum to 0.5"),
     ({"a": [1, 2]}, "the column 'idstatefrom' is missing"),
+    ({"P": CHAIN, "rewards": {"a": 1}, "costs": {"a": 2}}, "both 'rewards' and 'costs' say what is paid"),
+    ({"P": CHAIN, "rewards": {"A": 1}}, "a reward of 1 is never paid: no transition goes by state 'A'"),
+    ({"P": CHAIN, "rewards": {"a": {"x": {"c": 1}}}}, "state 'a', action 'x', next state 'c'"),
+    ({"P": CHAIN, "rewards": [1, 2, 3]}, "never paid"),
+    ({"P": CHAIN, "rewards": {"b": 1}, "terminals": ["b"]}, "that of an end on those that lead there"),
+    ({"transitions": RECORDS, "rewards": {"0": 1}}, "'rewards' stands beside a list"),
 ]
 
 
@@ -167,6 +183,9 @@ def test_what_is_no_document(tmp_path, name):
         load(write(tmp_path, **{name: 'a: [1\n"'}))
     with pytest.raises(FormatError, match=r"cannot be parsed"):
         load(write(tmp_path, model__json="[" * 100_000))
+    for name, text in (("model__json", '{"a": {"x": 1, "x": 2}}'), ("model__yaml", "a:\n  x: 1\n  x: 2\n")):
+        with pytest.raises(FormatError, match="the key 'x' stands twice"):
+            load(write(tmp_path, **{name: text}))
     with pytest.raises(OptionError, match="it is a JANI model; say jani:"):
         load(write(tmp_path, model__json='{"jani-version": 1}'))
 

@@ -50,8 +50,10 @@ def read_document(document: Any, options: ListOptions, source: str, **more: Any)
     if isinstance(document, Mapping) and any(key in document for key in _TABLES):
         table = next(document[key] for key in _TABLES if key in document)
         settings = {name: document[word] for name, words in _SETTINGS.items() for word in words if word in document}
-        key = next((key for key in _VALUES if key in document), None)
-        value, sense = (None, "reward") if key is None else (document[key], _VALUES[key])
+        keys = [key for key in _VALUES if key in document]
+        if len(keys) > 1:
+            raise FormatError(f"{source}: both {keys[0]!r} and {keys[1]!r} say what is paid; expected one of them")
+        value, sense = (document[keys[0]], _VALUES[keys[0]]) if keys else (None, "reward")
         ends = {str(end) for word in _ENDS for end in _listed(document.get(word))}
         known = {*_TABLES, *_VALUES, *_ENDS, *_NAMES, *(word for words in _SETTINGS.values() for word in words)}
         unknown = [key for key in document if key not in known]
@@ -68,7 +70,12 @@ def read_document(document: Any, options: ListOptions, source: str, **more: Any)
     if not (isinstance(table, Mapping) and table and all(_is_list(column) for column in table.values())) or is_nested(
         table
     ):
-        table = _columns(list(_rows(table, value, source)), sense, ends, source)
+        paid = _keyed(value, document.get("states") if isinstance(document, Mapping) else None)
+        rows = list(_rows(table, paid, source))
+        _require_paid(paid, {tuple(map(str, row[:3])) for row in rows}, ends, source)
+        table = _columns(rows, sense, ends, source)
+    elif value is not None:
+        raise FormatError(f"{source}: {keys[0]!r} stands beside a list; give the list a column for it")
     return read_frame(table, with_settings(options, settings), source=source, **more)
 
 
@@ -130,14 +137,42 @@ def _rows(table: Any, values: Any, source: str) -> Iterator[tuple[Any, ...]]:
                     raise FormatError(f"{source}: state {state!r}, action {action!r}: {outcome!r:.60} is no outcome")
 
 
+def _keyed(values: Any, names: Any = None) -> Any:
+    """Return nested lists and tables of rewards as tables by the texts of their keys."""
+    if isinstance(values, Mapping):
+        return {str(key): _keyed(value) for key, value in values.items()}
+    if not _is_list(values):
+        return values
+    is_named = _is_list(names) and len(names) == len(values)
+    return {
+        str(key): _keyed(value) for key, value in zip(names if is_named else range(len(values)), values, strict=True)
+    }
+
+
 def _value(values: Any, *keys: Any) -> Any:
-    """Look up a reward by state, then action, then next state, as far as there are levels."""
+    """Look up a reward by state, then action, then next state, as far as there are levels; none is 0."""
     for key in keys:
         if isinstance(values, Mapping):
-            values = values.get(key, values.get(str(key), 0.0))
-        elif _is_list(values) and isinstance(key, int) and key < len(values):
-            values = values[key]
+            values = values.get(str(key), 0.0)
     return 0.0 if values is None else values
+
+
+def _require_paid(values: Any, rows: set[tuple[str, ...]], ends: set[str], source: str) -> None:
+    """Raise where a reward is said that no transition pays: of a name that is misspelt, or of an end."""
+    known = {row[:depth] for row in rows if row[0] not in ends for depth in (1, 2, 3)}
+    left: list[tuple[tuple[str, ...], Any]] = [((), values)]
+    while left:
+        path, found = left.pop()
+        if isinstance(found, Mapping):
+            left += [((*path, key), value) for key, value in found.items()]
+        elif found and path and path not in known:
+            where = ", ".join(
+                f"{word} {key!r}" for word, key in zip(("state", "action", "next state"), path, strict=False)
+            )
+            raise FormatError(
+                f"{source}: a reward of {found!r:.20} is never paid: no transition goes by {where}; rewards are paid "
+                "on transitions, that of an end on those that lead there"
+            )
 
 
 def _items(level: Any, source: str) -> list[tuple[Any, Any]]:
@@ -210,22 +245,42 @@ _LARGEST = 1_000_000_000
 
 def read_json(path: Path, **options: Any) -> TabularMDP:
     """Transitions as JSON: columns, records or nested."""
-    found = _parsed(path, json.loads)
+    found = _parsed(path, lambda text: json.loads(text, object_pairs_hook=_once))
     if isinstance(found, dict) and "jani-version" in found:
         raise OptionError(f"{path}: it is a JANI model; say jani:{path}")
     return read_document(found, ListOptions(**options), str(path), name=path.name)
 
 
+def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return a table, or raise where a key stands twice: parsers take the last in silence."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one table")
+    return found
+
+
 def read_json_lines(path: Path, **options: Any) -> TabularMDP:
     """Transitions as JSON, one record a line."""
-    records = _parsed(path, lambda text: [json.loads(line) for line in text.splitlines() if line.strip()])
+    records = _parsed(
+        path, lambda text: [json.loads(line, object_pairs_hook=_once) for line in text.splitlines() if line.strip()]
+    )
     return read_document(records, ListOptions(**options), str(path), name=path.name)
 
 
 def read_yaml(path: Path, **options: Any) -> TabularMDP:
     """Transitions as YAML: columns, records or nested (PyYAML)."""
     yaml: Any = require("yaml", "yaml", f"reading {path}")
-    return read_document(_parsed(path, yaml.safe_load), ListOptions(**options), str(path), name=path.name)
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Keys once."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            return _once([tuple(self.construct_object(one, deep=True) for one in pair) for pair in node.value])
+
+    return read_document(
+        _parsed(path, lambda text: yaml.load(text, Loader)), ListOptions(**options), str(path), name=path.name
+    )
 
 
 def read_toml(path: Path, **options: Any) -> TabularMDP:
