@@ -173,6 +173,10 @@ def test_totals_that_differ_in_rounding_alone_are_one_atom_to_the_test():
     for sample in (near[[0, 0, 2, 2]], near[[1, 1, 2, 2]]):
         assert law.kolmogorov_smirnov(sample)[0] == 0.0
     assert law.kolmogorov_smirnov(near[[2, 2, 2, 2]])[0] == 0.5
+    for unit in (1e-12, 1e12):
+        law = ReturnDistribution(unit * np.array([0.0, 1.0, 1e9]), np.array([0.5, 0.25, 0.25]))
+        assert law.kolmogorov_smirnov(unit * np.array([1e-17, 0.0, 1.0, 1e9]))[0] == 0.0
+        assert law.kolmogorov_smirnov(unit * np.array([0.0, 1.0, 1.0, 1e9]))[0] == 0.25
 
 
 @pytest.mark.compiled

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tailwise import (
+    CVaR,
     EVaR,
     Expectation,
     RobustKL,
@@ -90,6 +91,16 @@ def test_robust_plans_take_their_balls_from_the_posterior():
     for objective in (RobustKL(confidence=0.9), RobustL1(confidence=0.9)):
         assert (longer.credible_radii(objective) < model.credible_radii(objective)).all()
     assert wide.promise.objective == Expectation()
+
+
+def test_a_promise_is_the_same_in_any_unit():
+    found = []
+    for unit in (1.0, 2.0**-42):
+        costs = unit * np.tile([0.2, 0.9, 0.6, 0.5], 10)
+        log = {**LOG, "next_state": ["ill", "well", "ill", "ill"] * 10, "cost": costs}
+        promise = solve(learn_model(load_episodes(log), horizon=3), CVaR(0.5)).promise
+        found.append([promise.value / unit, promise.interval.low / unit, promise.interval.high / unit])
+    assert found[1] == pytest.approx(found[0], rel=1e-9)
 
 
 def test_the_report_says_what_is_promised_and_feared(tmp_path):

@@ -201,7 +201,7 @@ def test_ties_are_proven_too():
 
 @pytest.mark.parametrize("never", [1e9, 1e12, 1e15])
 def test_costs_that_no_good_plan_pays_make_no_ties(never):
-    """From 0: dear, 1.6 for sure, 1 or 2 as likely, or free into a trap (state 1) that is dear from then on: the last step is free."""
+    """From 0: dear, 1.6, 1 or 2 as likely, or free into a trap (state 1), dear from then on: the last step is free."""
     mdp = TabularMDP.from_outcomes(
         [0, 0, 0, 0, 0, 1], [0, 1, 2, 2, 3, 0], [0, 0, 0, 0, 1, 1], [1, 1, 0.5, 0.5, 1, 1],
         [never, 1.6, 1.0, 2.0, 0.0, never], horizon=3,

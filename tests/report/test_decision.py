@@ -68,6 +68,13 @@ def test_a_report_says_what_its_plan_knows(build, said):
     assert "nan" not in text
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0])
+def test_a_report_finds_the_planner_wrong_in_any_unit(unit):
+    mdp = TabularMDP.from_outcomes([0, 0], [0, 1], [0, 0], [1, 1], unit * np.array([2.0, 1.0]), horizon=1)
+    text = words(decision_report(recorded_plan(ErmMcts(mdp, 0.1 / unit, seed=0), iterations=1)))
+    assert "the planner is wrong" in text
+
+
 def test_the_laws_of_a_table_are_exact():
     """The law after the best action is that of the optimal policy; its ERM is the exact value of each action."""
     mdp = domains.make("grid-mdp")

@@ -194,8 +194,9 @@ def _by_totals(mdp: TabularMDP, policy: Any, objective: Objective) -> tuple[Valu
         paid = accrued[owner] + factor * losses
         over = mdp.done[outcomes]
         totals.append(paid[over])
-        scale = 1e-12 * max(1.0, float(np.abs(paid).max(initial=0.0)))
-        keys = np.stack([mdp.next_states[outcomes][~over].astype(np.float64), np.round(paid[~over] / scale)], axis=1)
+        digits, exponent = np.frexp(paid[~over])  # sums that differ in their last digits are one
+        rounded = np.ldexp(np.round(digits * 2.0**40), exponent - 40)
+        keys = np.stack([mdp.next_states[outcomes][~over].astype(np.float64), rounded], axis=1)
         distinct, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         layers.append((owner, outcomes, inverse.reshape(-1), over, distinct.shape[0]))
         states, accrued = distinct[:, 0].astype(np.int64), paid[~over][first]

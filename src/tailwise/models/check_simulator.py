@@ -9,6 +9,7 @@ through the check that it passed when its simulator was made once more, on other
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,7 +222,7 @@ def check_outcomes(trial: _Trial, step: _Step) -> None:
     target, cost, done = step.result
     if not any(
         (done or entry[1] == target)
-        and np.isclose(float(entry[2]), cost, rtol=1e-9, atol=1e-12)
+        and math.isclose(float(entry[2]), cost, rel_tol=1e-9)
         and bool(entry[3]) == done
         and entry[0] > 0
         for entry in listed

@@ -81,7 +81,7 @@ def _certainty(plan: Plan, solution: Policy | None) -> list[Block]:
         ids = solution.mdp.actions(start)
         exact = float(solution.action_values(0)[start, ids][plan.rows.index(plan.chosen)])
         best, loss = literal(plan.rows[ids.tolist().index(solution.action)].label), plan.worse_by(exact, solution.value)
-        if loss <= 1e-9 * max(1.0, abs(solution.value)):
+        if ids[plan.rows.index(plan.chosen)] in solution.optimal_actions(0, start):
             is_optimal = f"{literal(plan.label)} is optimal, with an exact ERM of {number(exact, 8)}."
             said.append(f"The table is small enough to check: {is_optimal}")
         else:

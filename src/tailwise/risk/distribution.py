@@ -174,10 +174,12 @@ class ReturnDistribution(Measures):
         if not values.size:
             raise OptionError("sample is empty; the test needs at least one total")
         # Totals that differ in rounding alone are one atom: compare just above an atom that no other is close to.
-        scale = max(1.0, float(np.abs(self.costs).max()))
-        apart = np.flatnonzero(np.diff(self.costs) > 2e-9 * scale)
-        cuts = np.append(self.costs[apart] + 1e-9 * scale, math.inf)
-        points = np.concatenate((cuts, values + 1e-9 * scale))
+        unit = float(np.abs(self.costs[self.costs != 0.0]).min(initial=math.inf))
+        unit = unit if unit < math.inf else 1.0
+        near, values_near = (1e-9 * np.maximum(unit, np.abs(part)) for part in (self.costs, values))
+        apart = np.flatnonzero(np.diff(self.costs) > near[:-1] + near[1:])
+        cuts = np.append(self.costs[apart] + near[apart], math.inf)
+        points = np.concatenate((cuts, values + values_near))
         exact = np.concatenate((np.cumsum(self.probabilities)[apart], [1.0], self.cdf(points[cuts.size :])))
         empirical = np.searchsorted(values, points, side="right") / values.size
         largest = float(np.abs(empirical - exact).max())
