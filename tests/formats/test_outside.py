@@ -121,6 +121,8 @@ def test_course_text(tmp_path):
     assert mdp.done.tolist() == [False, True, False]
     for old, new, said in (
         ("4 0.75", "4", "line 4: expected 'transition s a s2 r p'"),
+        ("0.9", "x", "line 10: the discount 'x' is no number"),
+        ("end -1", "end 7", "line 1: the end '7' is no state"),
         ("mdptype", "kind", "line 9: 'kind' is no word of this format"),
         ("4 0.75", "4 0.5", "line 4: the probabilities of state 0, action 0 sum to 0.75"),
     ):
@@ -167,6 +169,9 @@ WRONG = [
     ({"P": CHAIN, "rewards": [1, 2, 3]}, "never paid"),
     ({"P": CHAIN, "rewards": {"b": 1}, "terminals": ["b"]}, "that of an end on those that lead there"),
     ({"transitions": RECORDS, "rewards": {"0": 1}}, "'rewards' stands beside a list"),
+    ({"transitions": [["a", "x", "a", 1, 2]], "rewards": {"a": 1}}, "beside transitions that say themselves what is"),
+    ({"P": CHAIN, "sense": "cost", "rewards": {"a": 1}}, "'rewards' contradicts the sense 'cost'"),
+    ({"P": CHAIN, "terminals": ["c"]}, "the end 'c' is no state of any transition"),
 ]
 
 

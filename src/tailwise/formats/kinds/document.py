@@ -61,6 +61,8 @@ def read_document(document: Any, options: ListOptions, source: str, **more: Any)
             raise FormatError(
                 f"{source}: unknown key {str(unknown[0])[:40]!r}; known keys are {', '.join(sorted(known))}"
             )
+    if value is not None and settings.get("sense", sense) != sense and keys[0] != "R":
+        raise FormatError(f"{source}: {keys[0]!r} contradicts the sense {settings['sense']!r:.20}")
     sense = str(settings.pop("sense", sense))
     if _is_list(table) and table and all(isinstance(row, Mapping) for row in table):
         lacking = next((k for k, row in enumerate(table) if list(row) != list(table[0])), None)
@@ -73,6 +75,8 @@ def read_document(document: Any, options: ListOptions, source: str, **more: Any)
         paid = _keyed(value, document.get("states") if isinstance(document, Mapping) else None)
         rows = list(_rows(table, paid, source))
         _require_paid(paid, {tuple(map(str, row[:3])) for row in rows}, ends, source)
+        if paid is not None and _says_something(paid) and rows == list(_rows(table, None, source)):
+            raise FormatError(f"{source}: {keys[0]!r} stands beside transitions that say themselves what is paid")
         table = _columns(rows, sense, ends, source)
     elif value is not None:
         raise FormatError(f"{source}: {keys[0]!r} stands beside a list; give the list a column for it")
@@ -100,6 +104,9 @@ def _columns(rows: Rows, sense: str, ends: set[str], source: str) -> dict[str, l
     names = ("idstatefrom", "idaction", "idstateto", "probability", sense, "done")
     table = dict(zip(names, columns, strict=False))
     if ends:
+        unknown = ends.difference(*(map(str, table[name]) for name in ("idstatefrom", "idstateto")))
+        if unknown:
+            raise FormatError(f"{source}: the end {min(unknown)!r:.40} is no state of any transition")
         kept = [k for k, state in enumerate(table["idstatefrom"]) if str(state) not in ends]
         table = {name: [column[k] for k in kept] for name, column in table.items()}
         table["done"] = [str(state) in ends for state in table["idstateto"]]
@@ -155,6 +162,10 @@ def _value(values: Any, *keys: Any) -> Any:
         if isinstance(values, Mapping):
             values = values.get(str(key), 0.0)
     return 0.0 if values is None else values
+
+
+def _says_something(values: Any) -> bool:
+    return any(map(_says_something, values.values())) if isinstance(values, Mapping) else bool(values)
 
 
 def _require_paid(values: Any, rows: set[tuple[str, ...]], ends: set[str], source: str) -> None:
@@ -228,6 +239,8 @@ def read_course_text(text: str, options: ListOptions, source: str, **more: Any) 
             rows.append((fields[0], fields[1], fields[2], numbers[4], numbers[3]))
             lines.append(number)
         elif word in ("discount", "gamma", "start") and len(fields) == 1:
+            if word != "start" and numbers[0] is None:
+                raise FormatError(f"{source}, line {number}: the discount {fields[0]!r:.20} is no number")
             settings["start" if word == "start" else "discount"] = fields[0] if word == "start" else numbers[0]
         elif word == "end":
             ends = set(fields) - {"-1"}
