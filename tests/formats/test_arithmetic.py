@@ -29,8 +29,11 @@ WRONG = [
     ({"y": 0, "update": "(s'=floor(1/y))"}, "line 6: it divides by 0"),
     ({"y": 0, "guard": "s=5 | s/y>1", "update": "(y'=1)"}, "it divides by 0: y is 0 in the state y=0"),
     ({"y": 0, "update": "(s'=min(3,floor(pow(y,0-1)))) & (y'=1)"}, "it divides by 0: y is 0"),
-    ({"y": 0, "cost": "1/y"}, "finite"),
-    ({"y": 0, "cost": "mod(3,y)"}, "finite"),
+    ({"y": 0, "cost": "1/y"}, "it divides by 0"),
+    ({"y": 0, "cost": "mod(3,y)"}, "it divides by 0"),
+    ({"y": 0, "cost": "min(1, mod(3,y))"}, "it divides by 0"),
+    ({"y": 0, "cost": "s>0 & 3/y>1 ? 1 : 2"}, "it divides by 0"),
+    ({"y": 0, "cost": "0; [] s>0 : min(1, 3/y)"}, "it divides by 0"),
 ]
 
 
@@ -46,6 +49,7 @@ RIGHT = [  # changes, state after the first step
     ({"update": "(s'=mod(s+7,N))"}, "s=2"),
     ({"update": "(s'=mod(s+6,y+1)) & (y'=max(0,y-1))"}, "s=1,y=1"),
     ({"guard": "y>0 & s/y<9", "update": "(s'=floor(8/y)) & (y'=0)"}, "s=4,y=0"),
+    ({"guard": "y>0", "update": "(s'=4) & (y'=0)", "cost": "y>0 ? 1/y : 0; [] true : min(1, 1/y)"}, "s=4,y=0"),
     ({"guard": "y=0 | mod(s,y)=1", "update": "(s'=(y>0 ? floor(8/y) : 1)) & (y'=0)"}, "s=4,y=0"),
 ]
 

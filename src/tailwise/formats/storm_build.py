@@ -23,7 +23,7 @@ from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats import storm_calls
 from tailwise.formats.explicit_model import ExplicitModel
 from tailwise.formats.storm_options import StormOptions
-from tailwise.formats.storm_texts import division, tidy_program, undeclared_name
+from tailwise.formats.storm_texts import division, tidy_program, undeclared_name, with_rewards_as_labels
 from tailwise.formats.umb_archive import read_umb
 
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
@@ -53,6 +53,8 @@ def build(kind: str, path: Path, options: StormOptions) -> ExplicitModel:
             asked["file"] = str(Path(folder) / path.name)
             Path(asked["file"]).write_text(text, encoding="utf-8")
             asked["divides"] = division(text) is not None
+            asked["looked_at"] = str(Path(folder) / "labels.prism")
+            Path(asked["looked_at"]).write_text(with_rewards_as_labels(text), encoding="utf-8")
         else:
             asked["divides"] = kind == "jani" and _JANI_DIVISION.search(text) is not None
         asked["divides"] |= options.goal is not None and division(options.goal) is not None

@@ -65,7 +65,10 @@ def _symbolic(storm: Any, asked: dict[str, Any]) -> tuple[Any, list[int] | None]
     source = storm.parse_prism_program(file) if is_prism else storm.parse_jani_model(file, property_filter=[])[0]
     source = _with_constants(storm, source, asked["constants"])
     formulas = [] if asked["goal"] is None else [_goal(storm, source, asked["goal"])]
-    divisors = _zero_conditions(source, is_prism) if asked["divides"] else {}
+    looked_at = source
+    if asked["divides"] and is_prism:
+        looked_at = _with_constants(storm, storm.parse_prism_program(asked["looked_at"]), asked["constants"])
+    divisors = _zero_conditions(looked_at, is_prism) if asked["divides"] else {}
     try:
         formulas += [storm.parse_property(" | ".join(places), source) for places in divisors.values()]
     except RuntimeError as error:
@@ -122,7 +125,7 @@ def _goal(storm: Any, source: Any, text: str) -> Any:
 def _zero_conditions(source: Any, is_prism: bool) -> dict[str, list[str]]:
     """Where each divisor that is no number is used and 0, as texts that Storm parses, by divisor."""
     found: dict[str, list[str]] = {}
-    source = source.substitute_constants()
+    source = (source.substitute_formulas() if is_prism else source).substitute_constants()
     for where, guard, expressions in _commands(source) if is_prism else _edges(source):
         enabled = _both(where, str(guard))
         for part, given in ((guard, where), *((expression, enabled) for expression in expressions)):
@@ -139,8 +142,12 @@ def _commands(program: Any) -> Iterator[tuple[str, Any, list[Any]]]:
             chances = [update.probability_expression for update in command.updates]
             values = [assignment.expression for update in command.updates for assignment in update.assignments]
             yield "", command.guard_expression, chances + values
+    commands = [command for module in program.modules for command in module.commands]
     for label in program.labels:
-        yield "", label.expression, []
+        kind, *action = label.name.split("_", 2)[::2]  # rewards of an action are looked at where it can be taken
+        takes = [one.guard_expression for one in commands if kind == "reward" and [one.action_name] == action]
+        where = " | ".join(f"({guard})" for guard in takes)
+        yield where, label.expression, []
 
 
 def _edges(model: Any) -> Iterator[tuple[str, Any, list[Any]]]:

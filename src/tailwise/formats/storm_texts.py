@@ -32,6 +32,8 @@ _BY_ZERO = re.compile(r"/\s*0(?:\.0*)?(?![\w.])")
 _BY_NUMBER = re.compile(r"/\s*(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]\d+)?(?![\w.^])|\bmod\s*\([^(),]*,\s*[1-9]\d*\s*\)")
 _DIVISION = re.compile(r"/|%|\^|\b(?:mod|pow|log)\b")
 _CONSTANT = re.compile(r"\bconst\b\s*(?:(?:int|double|bool|rate|prob)\b\s*)?([A-Za-z_]\w*)\s*(?:=([^;]*))?;")
+_REWARDS = re.compile(r"\brewards\b(.*?)\bendrewards\b", re.DOTALL)
+_REWARD = re.compile(r"\s*(?:\[\s*(\w*)\s*\])?([^:]*):(.*)", re.DOTALL)
 _UNARY = re.compile(r"\b(min|max)(\s*\([^(),]*\))")
 _SYSTEM = re.compile(r"\bsystem\b(.*?)\bendsystem\b", re.DOTALL)
 _BODIES = {
@@ -97,6 +99,17 @@ def division(text: str) -> int | None:
     plain = _BY_NUMBER.sub(lambda match: " " * len(match[0]), _plain(text))
     found = _DIVISION.search(plain)
     return None if found is None else plain.count("\n", 0, found.start()) + 1
+
+
+def with_rewards_as_labels(text: str) -> str:
+    """Return a program with a label for each reward, ``reward_NUMBER``, and ``_ACTION``: Storm shows labels' terms."""
+    items = [item for block in _REWARDS.findall(_plain(text)) for item in block.split(";")]
+    labels = [
+        f'label "reward_{k}{"" if match[1] is None else f"_{match[1]}"}" = ({match[2]}) & (({match[3]}) > 0);\n'
+        for k, match in enumerate(map(_REWARD.match, items))
+        if match
+    ]
+    return "\n".join((text, *labels))
 
 
 def _plain(text: str) -> str:
