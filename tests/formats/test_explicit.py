@@ -322,6 +322,10 @@ def test_rows_and_compressed_files(tmp_path):
     as_files(tmp_path)
     (tmp_path / "robot.tra.gz").write_bytes(gzip.compress(TRANSITIONS.encode()))
     assert load(tmp_path / "robot.tra.gz", horizon=4).equals(expected)
+    for path in [one for one in tmp_path.iterdir() if one.stem == "robot" and one.suffix != ".tra"]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert load(tmp_path / "robot.tra.gz", horizon=4).equals(expected)
     whole = as_one(tmp_path).read_bytes()
     (tmp_path / "all.pexp.xz").write_bytes(lzma.compress(whole))
     assert load(tmp_path / "all.pexp.xz", reward="energy", horizon=4).equals(expected)

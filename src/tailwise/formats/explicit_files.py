@@ -78,18 +78,26 @@ def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator
         ("State rewards", options.state_rewards, (".srew", ".state.rew")),
         ("Transition rewards", options.transition_rewards, (".trew", ".trans.rew")),
     ):
-        found = [path.parent / given] if given is not None else [path.with_suffix(ending) for ending in endings]
+        found = (
+            [path.parent / given] if given is not None else [_packed(path.with_suffix(ending)) for ending in endings]
+        )
         found = [beside for beside in found if beside.is_file()][:1]
         if given is not None and not found:
             raise FormatError(f"{path.parent / given}: there is no such file; {path.name} was said to need it")
         if not found and title.endswith("rewards"):
             stems = itertools.takewhile(lambda stem: not stem.with_suffix(".tra").exists(), _numbered(path))
-            found = list(itertools.takewhile(Path.is_file, (stem.with_suffix(endings[0]) for stem in stems)))
+            found = list(itertools.takewhile(Path.is_file, (_packed(stem.with_suffix(endings[0])) for stem in stems)))
         for number, beside in enumerate(found, 1):
             section = only_section(read_sections(beside), title, beside)
             section.structure = section.structure or (str(number) if len(found) > 1 else "")
             notes += [] if given is not None else [f"read together with {beside.name}"]
             yield section
+
+
+def _packed(path: Path) -> Path:
+    """Return a file's path, or that of the compressed file that is there instead."""
+    there = (path.with_name(f"{path.name}{ending}") for ending in ("", ".gz", ".xz"))
+    return next(filter(Path.is_file, there), path)
 
 
 def _numbered(path: Path) -> Iterator[Path]:
