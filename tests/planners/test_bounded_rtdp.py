@@ -206,7 +206,7 @@ def test_costs_that_no_good_plan_pays_make_no_ties(never):
         [0, 0, 0, 0, 0, 1], [0, 1, 2, 2, 3, 0], [0, 0, 0, 0, 1, 1], [1, 1, 0.5, 0.5, 1, 1],
         [never, 1.6, 1.0, 2.0, 0.0, never], horizon=3,
     )  # fmt: skip
-    for beta, action, value in ((0.0, 2, 3.0), (1.0, 2, 2 * erm([1.0, 2.0], 1.0)), (4.0, 1, 3.2)):
+    for beta, action, value in ((0.0, 2, 3.0), (0.5, 2, 2 * erm([1.0, 2.0], 0.5)), (4.0, 1, 3.2)):
         for model in (mdp, Listed(mdp)):
             plan = BoundedRtdp(model, beta, seed=0).plan(iterations=2000)
             assert plan.proven

@@ -54,7 +54,7 @@ def solve_average(mdp: TabularMDP, beta: float) -> tuple[float, float, Floats, I
             bias = moved
     bias, low, high = best
     slack = part.rounding(bias)
-    if high - low > 1e-9 * max(1.0, abs(low), float(np.abs(part.costs).max())) + 2.0 * slack:
+    if high - low > 1e-9 * max(abs(low), float(np.abs(part.costs).max())) + 2.0 * slack:
         raise _multichain(mdp, part, bias, beta)
     risks = part.risks(bias, beta)
     rows = np.full(mdp.num_states, -1, np.int64)
