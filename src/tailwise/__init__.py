@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tailwise.formats import load, save
     from tailwise.logs import learn_model, load_episodes
     from tailwise.models import (
+        Alternatives,
         CompiledSimulator,
         Discretized,
         GymnasiumSimulator,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AccMcts": "planners",
     "Average": "risk",
+    "Alternatives": "models",
     "BoundedRtdp": "planners",
     "CVaR": "risk",
     "CompiledSimulator": "models",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from formats.small_files import ALTERNATIVES, HEADER, INFO, NUMBERED, ONE_BASED, ZERO_BASED, write
+from tailwise import Alternatives, solve
 from tailwise.errors import FormatError, OptionError, StateError
 from tailwise.formats import csv_rows, load
 
@@ -70,16 +71,27 @@ def test_a_wrong_base_is_named(tmp_path):
         model(tmp_path, ZERO_BASED, action_base=1)
 
 
-def test_alternatives_are_mixed_uniformly_with_a_note_or_picked(tmp_path):
-    mixed = model(tmp_path, ALTERNATIVES)
+def test_alternatives_are_models_of_which_one_is_true(tmp_path):
+    unknown = model(tmp_path, ALTERNATIVES)
+    assert isinstance(unknown, Alternatives)
+    assert [[o.cost for o in table.outcomes(0, 0)] for table in unknown.tables] == [[-1.0], [1.0], [0.0, 0.0]]
+    assert unknown.weights.tolist() == pytest.approx([1 / 3] * 3)
+    assert any("one is true" in note for note in unknown.notes)
+    mixed = model(tmp_path, ALTERNATIVES, outcomes="uniform")
     assert [(round(o.probability * 6), o.next_state, o.cost) for o in mixed.outcomes(0, 0)] == [
         (2, 1, -1.0), (2, 1, 1.0), (1, 0, 0.0), (1, 1, 0.0),
     ]  # fmt: skip
-    assert any("mixed uniformly" in note for note in mixed.notes)
-    with pytest.raises(FormatError, match="line 6: this state and action have no outcome 2"):
-        model(tmp_path, ALTERNATIVES, outcomes=2)
+    assert any("anew at each step" in note for note in mixed.notes)
+    again = unknown.mixed()
+    assert solve(again, 0.7).value == pytest.approx(solve(mixed, 0.7).value, rel=1e-12)
+    assert solve(mixed, 0.7).value != pytest.approx(solve(unknown, 0.7).value, rel=1e-3)
     picked = model(tmp_path, ALTERNATIVES, outcomes=0)
     assert [o.cost for o in picked.outcomes(0, 0)] == [-1.0]
+    with pytest.raises(FormatError, match="line 2: this state and action have no outcome 7"):
+        model(tmp_path, ALTERNATIVES, outcomes=7)
+    lacking = ALTERNATIVES + "1,0,1,1,1,0\n"
+    with pytest.raises(FormatError, match="line 6: this state and action have no outcome 2; outcomes='uniform'"):
+        model(tmp_path, lacking)
 
 
 def test_numbered_outcomes_are_outcomes(tmp_path):

@@ -103,6 +103,16 @@ def test_a_promise_is_the_same_in_any_unit():
     assert found[1] == pytest.approx(found[0], rel=1e-9)
 
 
+def test_posterior_draws_are_alternatives():
+    model = learn_model(load_episodes(LOG))
+    drawn = model.draws(300, seed=1)
+    mean = np.mean([table.probabilities for table in drawn.tables], axis=0)
+    np.testing.assert_allclose(mean, model.probabilities, atol=0.03)
+    once = solve(drawn, 0.02)  # with one decision, drawing the model anew at each step is the same
+    assert once.value == pytest.approx(solve(model, 0.02).value, rel=0.1)
+    assert all(type(table) is TabularMDP for table in drawn.tables)
+
+
 def test_the_report_says_what_is_promised_and_feared(tmp_path):
     pytest.importorskip("plotly")
     model = learn_model(load_episodes(LOG), prior=WorstCasePrior(cost=150.0))

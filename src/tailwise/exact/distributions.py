@@ -22,7 +22,7 @@ from tailwise.exact.endings import followed_to_the_end, stationary_actions
 from tailwise.exact.fixed_policies import policy_chances, policy_rows
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.relevant import relevant_bounds
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.distribution import Floats, ReturnDistribution
 
 Ints = NDArray[np.int64]
@@ -33,14 +33,14 @@ _EQUAL, _NEAR = 1e-9, 1e-2  # of a grid's spacing: rounding, and what is small b
 
 
 def return_distribution(
-    mdp: TabularMDP, policy: Any, *, tolerance: float | None = 0.0, max_atoms: int = MAX_ATOMS
+    mdp: TabularMDP | Alternatives, policy: Any, *, tolerance: float | None = 0.0, max_atoms: int = MAX_ATOMS
 ) -> ReturnDistribution:
     """Return the exact distribution of the discounted total of a fixed policy.
 
     Parameters
     ----------
-    mdp : TabularMDP
-        The table.
+    mdp : TabularMDP or Alternatives
+        The table, or several of which one is true.
     policy : Policy, object with ``act(state, h)``, or array_like
         Action ids of shape (S,) or (H, S), or probabilities of shape (H, S, A).
     tolerance : float or None, default 0.0
@@ -70,6 +70,9 @@ def return_distribution(
     >>> law.atoms, round(law.mean, 6), round(law.erm(0.1), 6)
     (2, 8.038962, 9.711821)
     """
+    if isinstance(mdp, Alternatives):
+        laws = [return_distribution(t, policy, tolerance=tolerance, max_atoms=max_atoms) for t in mdp.tables]
+        return _together(laws, mdp.weights)
     limit = integer(max_atoms, "max_atoms", low=1)
     if mdp.horizon is None:
         mdp.require_sound(endless=True)
@@ -186,3 +189,12 @@ def _merge(
     if slack == 0.0:
         return states[starts], accrued[starts], masses
     return states[starts], np.add.reduceat(weights * accrued, starts) / masses, masses
+
+
+def _together(laws: list[ReturnDistribution], weights: Floats) -> ReturnDistribution:
+    """Return the mixture of distributions."""
+    totals = np.concatenate([law.costs for law in laws])
+    masses = np.concatenate([w * law.probabilities for w, law in zip(weights, laws, strict=True)])
+    distinct, place = np.unique(totals[masses > 0.0], return_inverse=True)
+    chance = np.bincount(place.reshape(-1), weights=masses[masses > 0.0])
+    return ReturnDistribution(distinct, chance / chance.sum(), laws[0].sense, max(law.tolerance for law in laws))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import real
 from tailwise.errors import OptionError, StateError
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.distribution import Floats
 from tailwise.risk.entropic import weighted_erm
 
@@ -116,13 +116,13 @@ def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:
     return np.where(empty, 1.0 / counts, chances / np.where(empty, 1.0, sums[:, mdp.row_states]))
 
 
-def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
+def policy_risk(mdp: TabularMDP | Alternatives, policy: Any, beta: float) -> float:
     """Return the exact entropic risk of a fixed policy, which may be stochastic.
 
     Parameters
     ----------
-    mdp : TabularMDP
-        The table.
+    mdp : TabularMDP or Alternatives
+        The table, or several of which one is true for the whole episode.
     policy : Policy, object with ``act(state, h)``, or array_like
         Action ids of shape (S,) or (H, S), or probabilities of shape (H, S, A).
     beta : float
@@ -145,8 +145,11 @@ def policy_risk(mdp: TabularMDP, policy: Any, beta: float) -> float:
     >>> round(policy_risk(mdp, backward_induction(mdp, 0.5), 0.5), 9)
     1.779207373
     """
-    chances = policy_chances(mdp, policy)
     level = real(beta, "beta")
+    if isinstance(mdp, Alternatives):
+        each = mdp.tables[0].signed(np.array([policy_risk(table, policy, level) for table in mdp.tables]))
+        return float(mdp.tables[0].signed(weighted_erm(each, level, mdp.weights)))
+    chances = policy_chances(mdp, policy)
     values = mdp.terminal_losses.copy()
     for h in range(mdp.horizon - 1, -1, -1):
         tails = np.where(mdp.done, 0.0, mdp.discount * values[mdp.next_states]) + mdp.losses

@@ -8,6 +8,7 @@
 ``CVaR(level)``, ``Exceedance(threshold)``      pairs of state and accrued cost (:mod:`tailwise.exact.tails`)
 ``ExpectedUtility(utility)``                    the same, where the totals are few enough to list
 ``Expectation().within(CVaR or ERM, bound)``    the same, by the Lagrangian (:mod:`tailwise.exact.budgets`)
+alternatives, for ``ERM`` and ``Expectation``   a fixed plan, by coordinate descent (:mod:`.alternatives`)
 hidden states, for ``ERM`` and ``Expectation``  alpha vectors over the tilted belief (:mod:`.alpha_vectors`)
 without a horizon                               stationary, or in the end (:mod:`tailwise.exact.endless`)
 =============================================  =======================================================================
@@ -22,6 +23,7 @@ from typing import Any
 from tailwise._progress import Progress
 from tailwise._validate import choice, integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
+from tailwise.exact.alternatives import solve_alternatives
 from tailwise.exact.belief_policy import solve_hidden
 from tailwise.exact.budgets import solve_budget
 from tailwise.exact.endless import solve_endless
@@ -29,7 +31,7 @@ from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar
 from tailwise.exact.policy import Places, Policy
 from tailwise.exact.robust import solve_robust
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.simulator import is_partly_observed, model_name, own_method
 from tailwise.models.tabulate import tabulate_states
@@ -71,8 +73,8 @@ def solve(
     Parameters
     ----------
     model : TabularMDP or simulator with ``outcomes(state, action)``, or PomdpTable
-        The problem. Of one whose state is not seen the policy acts on what was observed
-        (:class:`tailwise.exact.BeliefPolicy`).
+        The problem. Against :class:`tailwise.Alternatives`, of which one is true, a fixed plan is found. Where the
+        state is not seen the policy acts on what was observed (:class:`tailwise.exact.BeliefPolicy`).
     objective : Objective or float
         What is wanted of the total, as ``CVaR(0.95)``; a number is the beta of an ERM.
     criterion : "total", "recursive" or "average"
@@ -127,6 +129,8 @@ def solve(
     allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=isinstance(wanted, EVaR))
     limits = Limits(allowed, real(effort, "effort", low=0.0, low_open=True), thread_count(threads), progress)
     most = integer(max_states, "max_states", low=1)
+    if isinstance(model, Alternatives):
+        return solve_alternatives(model, wanted, limits)
     if is_partly_observed(model):
         hidden = tabulate_hidden(model, max_states=most)
         return solve_hidden(hidden, wanted, limits, most, None if hidden is model else model)

@@ -28,7 +28,8 @@ class ListOptions:
     ids : "auto" or "names"
         "names" takes every id literally, as a name; by default ids are numbers, unless all of them are names.
     outcomes : int or "uniform", optional
-        What to do with alternatives in a column ``idoutcome``.
+        Of alternatives in a column ``idoutcome``, the one to take; or "uniform", to draw one anew at each step. If not
+        given they are models of which one is true.
     columns : str or mapping
         What columns with other names are: ``"from:idstatefrom,r:reward"`` or a mapping. Usual names are guessed.
     ignore_columns : str or sequence of str

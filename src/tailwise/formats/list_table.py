@@ -4,8 +4,8 @@
   both 1 counts from 1. Anything else is ambiguous and needs ``base=``. In a list that counts from 1, state
   1 has index 0 here, and keeps "1" as its label: ids given by the user are always the list's own.
 - **Outcomes.** ``idoutcome`` either numbers the outcomes of an action (all of them together sum to 1), or it numbers
-  *alternatives*, each of which sums to 1. Alternatives have no probabilities in the list: they are mixed
-  uniformly, with a note, or one is picked with ``outcomes=``.
+  *alternatives*, each of which sums to 1: models of which one is true, unknown which. They have no probabilities in
+  the list, and count alike (:class:`tailwise.Alternatives`); ``outcomes="uniform"`` draws one anew at each step.
 - **Ends.** Where the list does not say which outcomes end the episode, those that lead to a state without
   entries do; a note says so.
 - **Duplicates** are kept apart, always.
@@ -25,7 +25,7 @@ from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import Bools, Columns, Floats, Header, Ints, Raw, check_columns
 from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
 from tailwise.formats.metadata import Info, Metadata, find_info
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular_build import find_start
 
 _SPARE_IDS = 1000  # ids may leave this many gaps, and 4 per entry more, before a list is refused
@@ -43,7 +43,7 @@ def table_of_list(
     path: Path | None = None,
     metadata: Metadata | None = None,
     name: str = "",
-) -> TabularMDP:
+) -> TabularMDP | Alternatives:
     """Build the table that raw columns describe."""
     columns = check_columns(raw, header.sense, source, place, ids=options.ids, notes=header.notes)
     info = find_info(path) if path is not None and metadata is None else None
@@ -52,7 +52,7 @@ def table_of_list(
 
 def _table(
     columns: Columns, options: ListOptions, metadata: Metadata | None, info: Info | None, name: str
-) -> TabularMDP:
+) -> TabularMDP | Alternatives:
     if columns.size == 0:
         raise FormatError(f"{columns.source}, line 1: no transitions follow; expected at least one")
     _check_entries(columns, options)
@@ -72,7 +72,7 @@ def _table(
     else:
         state_labels = columns.state_names or (tuple(map(str, range(1, num_states + 1))) if state_base else ())
         action_labels = columns.action_names or (tuple(map(str, range(1, num_actions + 1))) if action_base else ())
-    kept, probabilities = _resolve_outcomes(columns, origins * num_actions + actions, options, notes)
+    models = _resolve_outcomes(columns, origins * num_actions + actions, options, notes)
     can_start = np.zeros(num_states, dtype=np.bool_)
     can_start[origins] = True
     done = _ends(columns, targets, can_start, notes)
@@ -103,14 +103,17 @@ def _table(
         horizon = DEFAULT_HORIZON
         notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
     terminal = metadata.terminal_values if metadata is not None and metadata.terminal_values else None
-    values: dict[str, Any] = {f"{columns.sense}s": columns.values[kept], f"terminal_{columns.sense}s": terminal}
+    tables = []
     try:
-        return TabularMDP.from_outcomes(
-            origins[kept], actions[kept], targets[kept], probabilities, **values,
-            done=done[kept], num_states=num_states, horizon=horizon, discount=discount, start=start,
-            state_labels=state_labels, action_labels=action_labels,
-            name=name if metadata is None else metadata.name, notes=notes,
-        )  # fmt: skip
+        for kept, probabilities in models:
+            values: dict[str, Any] = {f"{columns.sense}s": columns.values[kept], f"terminal_{columns.sense}s": terminal}
+            tables.append(TabularMDP.from_outcomes(
+                origins[kept], actions[kept], targets[kept], probabilities, **values,
+                done=done[kept], num_states=num_states, horizon=horizon, discount=discount, start=start,
+                state_labels=state_labels, action_labels=action_labels,
+                name=name if metadata is None else metadata.name, notes=notes,
+            ))  # fmt: skip
+        return tables[0] if len(tables) == 1 else Alternatives.of(tables)
     except ModelError as error:
         raise FormatError(f"{columns.source}, line 1 and on: {error}") from None
 
@@ -270,8 +273,8 @@ class _Sums:
 
 def _resolve_outcomes(
     columns: Columns, pairs: Ints, options: ListOptions, notes: list[str]
-) -> tuple[Bools | slice, Floats]:
-    """Entries to keep, and their probabilities, once ``idoutcome`` is understood; ``pairs`` are (state, action)."""
+) -> list[tuple[Bools | slice, Floats]]:
+    """Entries to keep, and their probabilities, of each model, once ``idoutcome`` is understood."""
     chance, everything, chosen = columns.probabilities, slice(None), options.outcomes
     by_pair = _Sums(pairs, chance, options.tolerance)
     if columns.alternatives is None or (by_pair.wrong is None and chosen is None):
@@ -281,26 +284,39 @@ def _resolve_outcomes(
             raise OptionError(f"outcomes={chosen!r} needs a column idoutcome, which {columns.source} does not have")
         if columns.alternatives is not None:
             notes.append("idoutcome only numbers the outcomes: the probabilities of each action sum to 1 without it")
-        return everything, by_pair.rescaled(chance, notes)
+        return [(everything, by_pair.rescaled(chance, notes))]
     triples = pairs * (int(columns.alternatives.max()) + 1) + columns.alternatives
     by_triple = _Sums(triples, chance, options.tolerance)
     if by_triple.wrong is not None:
         _fail_sum(columns, triples, by_triple.wrong, f", outcome {int(columns.alternatives[by_triple.wrong])}")
     chance = by_triple.rescaled(chance, notes)
-    if chosen is None or chosen == "uniform":
-        per_pair = np.bincount(by_pair.group_of[by_triple.first])
+    per_pair = np.bincount(by_pair.group_of[by_triple.first])[by_pair.group_of]
+    if chosen == "uniform":
         notes.append(
-            f"idoutcome numbers {int(per_pair.max())} alternatives without probabilities; "
-            "they are mixed uniformly (outcomes='uniform'); pick one with outcomes=ID"
+            f"idoutcome numbers {int(per_pair.max())} alternatives without probabilities; one is drawn anew at each "
+            "step (outcomes='uniform'), which hides most of the risk of not knowing which is true"
         )
-        return everything, chance / per_pair[by_pair.group_of]
-    wanted = integer(chosen, "outcomes", low=0, hint="it is an id in the column idoutcome, or 'uniform'")
-    kept = columns.alternatives == wanted
-    lacking = np.bincount(by_pair.group_of[kept], minlength=by_pair.first.size)[by_pair.group_of] == 0
-    if lacking.any():
-        columns.fail(int(np.argmax(lacking)), f"this state and action have no outcome {wanted} (outcomes=)")
-    notes.append(f"only the alternative idoutcome={wanted} is used")
-    return kept, chance[kept]
+        return [(everything, chance / per_pair)]
+    varied = np.unique(columns.alternatives[per_pair > 1])
+    if chosen is None:
+        notes.append(
+            f"idoutcome numbers {varied.size} alternatives without probabilities: models of which one is true, all "
+            "equally likely; pick one with outcomes=ID, or draw one anew at each step with outcomes='uniform'"
+        )
+    else:
+        varied = np.array(
+            [integer(chosen, "outcomes", low=0, hint="it is an id in the column idoutcome, or 'uniform'")]
+        )
+        notes.append(f"only the alternative idoutcome={varied[0]} is used")
+    found: list[tuple[Bools | slice, Floats]] = []
+    for one in varied.tolist():  # what a pair has one alternative of is the same in all models
+        kept = (columns.alternatives == one) | (per_pair == 1)
+        lacking = np.bincount(by_pair.group_of[kept], minlength=by_pair.first.size)[by_pair.group_of] == 0
+        if lacking.any():
+            way = "; outcomes='uniform' mixes those that are there" if chosen is None else " (outcomes=)"
+            columns.fail(int(np.argmax(lacking)), f"this state and action have no outcome {one}{way}")
+        found.append((kept, chance[kept]))
+    return found
 
 
 def _fail_sum(columns: Columns, groups: Ints, entry: int, alternative: str) -> NoReturn:

@@ -70,7 +70,7 @@ def load(
 
     Returns
     -------
-    TabularMDP, simulator, or PomdpTable where the state is not seen (``.pomdp`` files)
+    TabularMDP, simulator, PomdpTable where the state is not seen (``.pomdp`` files), or Alternatives (``idoutcome``)
         ``model.notes`` tells what was assumed.
 
     Raises
@@ -123,7 +123,8 @@ def load(
     if is_frame_or_nested(source):
         _refuse(options, tuple(name for name in ListOptions.__annotations__ if name not in COMMON), "data frames")
         asked = ListOptions(**_given(common), **options)
-        return read_frame(source, asked) if is_list(source) else read_document(source, asked, "the table")
+        read: Any = read_frame(source, asked) if is_list(source) else read_document(source, asked, "the table")
+        return read  # type: ignore[no-any-return]  # a list with alternatives: whoever loads it knows
     raise OptionError(
         f"expected a path, a specification, a data frame, an open file or a TabularMDP, not {type(source).__name__}; "
         "arrays and objects of other libraries have functions of their own: tailwise.formats.from_mdptoolbox, "

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._validate import integer
 from tailwise.logs.coverage import Coverage
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
 
 if TYPE_CHECKING:
@@ -113,6 +114,21 @@ class LearnedTable(TabularMDP):
             known = self.__dict__["_told"] = policy, said
         found: tuple[str, ...] = known[1]
         return found
+
+    def draws(self, count: int = 20, *, seed: int = 0) -> Alternatives:
+        """Return models drawn from the posterior, one of which is true for the whole episode.
+
+        Parameters
+        ----------
+        count : int, default 20
+            How many.
+        seed : int, default 0
+            Of the draws.
+        """
+        posterior = self.evidence.posterior(self, np.arange(self.num_rows), seed)
+        bare = TabularMDP(**{part.name: getattr(self, part.name) for part in fields(TabularMDP)})
+        found = [replace(bare, probabilities=posterior.draw()) for _ in range(integer(count, "count", low=1))]
+        return Alternatives.of(found)
 
     def credible_radii(self, objective: Robust, *, draws: int = 200, seed: int = 0) -> Floats:
         """Return the radius of each row's ball that holds the objective's ``confidence`` of the row's posterior.

@@ -6,6 +6,7 @@ from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
     from tailwise.models.accrued import AccruedView, ExponentialUtility
+    from tailwise.models.alternatives import Alternatives
     from tailwise.models.check import check_model
     from tailwise.models.check_simulator import check_simulator
     from tailwise.models.check_table import Report, Violation
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccruedView",
+    "Alternatives",
     "CompiledSimulator",
     "Discretized",
     "Draw",

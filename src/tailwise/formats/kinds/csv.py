@@ -14,12 +14,12 @@ from tailwise.formats.list_options import ListOptions
 from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 
 _LARGEST_METADATA = 1_000_000_000
 
 
-def read_csv(path: Path, **options: Any) -> TabularMDP:
+def read_csv(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transition list, one line per outcome.
 
     The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the line that is wrong.

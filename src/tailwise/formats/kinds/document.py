@@ -20,7 +20,7 @@ from tailwise.formats.kinds.frames import is_frame, read_frame
 from tailwise.formats.list_columns import number_of
 from tailwise.formats.list_options import ListOptions
 from tailwise.formats.registry import register_format
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 
 Rows = list[tuple[Any, ...]]  # state, action, next state, probability, reward, and perhaps done
 
@@ -42,7 +42,7 @@ def is_nested(value: Any) -> bool:
     return _is_list(rows) and _is_list(_first(rows)) and len(_first(rows)) in (3, 4)
 
 
-def read_document(document: Any, options: ListOptions, source: str, **more: Any) -> TabularMDP:
+def read_document(document: Any, options: ListOptions, source: str, **more: Any) -> TabularMDP | Alternatives:
     """Build the table that a document describes; options that the user gave win over what it says."""
     settings: dict[str, Any] = {}
     value, sense, ends = None, "reward", set()
@@ -221,7 +221,7 @@ def is_frame_or_nested(value: Any) -> bool:
     return is_records or is_nested(value) or is_frame(value)
 
 
-def read_course_text(text: str, options: ListOptions, source: str, **more: Any) -> TabularMDP:
+def read_course_text(text: str, options: ListOptions, source: str, **more: Any) -> TabularMDP | Alternatives:
     """Read lines such as ``numStates N``, ``start s``, ``end s ...``, ``discount g`` and ``transition s a s' r p``."""
     settings: dict[str, Any] = {}
     ends: set[str] = set()
@@ -256,7 +256,7 @@ def read_course_text(text: str, options: ListOptions, source: str, **more: Any) 
 _LARGEST = 1_000_000_000
 
 
-def read_json(path: Path, **options: Any) -> TabularMDP:
+def read_json(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transitions as JSON: columns, records or nested."""
     found = _parsed(path, lambda text: json.loads(text, object_pairs_hook=_once))
     if isinstance(found, dict) and "jani-version" in found:
@@ -273,7 +273,7 @@ def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return found
 
 
-def read_json_lines(path: Path, **options: Any) -> TabularMDP:
+def read_json_lines(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transitions as JSON, one record a line."""
     records = _parsed(
         path, lambda text: [json.loads(line, object_pairs_hook=_once) for line in text.splitlines() if line.strip()]
@@ -281,7 +281,7 @@ def read_json_lines(path: Path, **options: Any) -> TabularMDP:
     return read_document(records, ListOptions(**options), str(path), name=path.name)
 
 
-def read_yaml(path: Path, **options: Any) -> TabularMDP:
+def read_yaml(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transitions as YAML: columns, records or nested (PyYAML)."""
     yaml: Any = require("yaml", "yaml", f"reading {path}")
 
@@ -296,12 +296,12 @@ def read_yaml(path: Path, **options: Any) -> TabularMDP:
     )
 
 
-def read_toml(path: Path, **options: Any) -> TabularMDP:
+def read_toml(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transitions as TOML: columns, records or nested."""
     return read_document(_parsed(path, tomllib.loads), ListOptions(**options), str(path), name=path.name)
 
 
-def read_text(path: Path, **options: Any) -> TabularMDP:
+def read_text(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Course-style text: numStates, then lines 'transition s a s2 r p'."""
     text = _parsed(path, str)
     if "transition" not in text:

@@ -19,7 +19,7 @@ from tailwise.formats.list_options import ListOptions
 from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import metadata_of, parse_metadata
 from tailwise.formats.registry import register_format
-from tailwise.models import TabularMDP
+from tailwise.models import Alternatives, TabularMDP
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,7 +30,7 @@ def is_frame(value: Any) -> bool:
     return column_names(value) is not None
 
 
-def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP:
+def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP | Alternatives:
     """Build a table from a data frame that holds a transition list."""
     source = source or f"the {type(frame).__name__}"
     names = column_names(frame)
@@ -80,7 +80,7 @@ def _array(frame: Any, name: Any) -> NDArray[Any]:
 _KEY = b"tailwise"
 
 
-def read_arrow(path: Path, **options: Any) -> TabularMDP:
+def read_arrow(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transition list, Arrow IPC file or stream (extra ``arrow``).
 
     The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the row that is wrong.
@@ -97,14 +97,14 @@ def read_arrow(path: Path, **options: Any) -> TabularMDP:
     return _table(arrow, read, path, ListOptions(**options), "Arrow IPC")
 
 
-def read_parquet(path: Path, **options: Any) -> TabularMDP:
+def read_parquet(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transition list, Parquet (extra ``arrow``); as :func:`read_arrow`."""
     arrow: Any = require("pyarrow", "arrow", f"reading {path}")
     parquet: Any = require("pyarrow.parquet", "arrow", f"reading {path}")
     return _table(arrow, lambda: parquet.ParquetFile(path).read(), path, ListOptions(**options), "Parquet")
 
 
-def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -> TabularMDP:
+def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -> TabularMDP | Alternatives:
     try:
         table = read()
         table.validate(full=True)
@@ -146,7 +146,7 @@ register_format(
 register_format("parquet", read_parquet, extensions=(".parquet", ".pq"), write=write_parquet, options=ListOptions)
 
 
-def read_excel(path: Path, **options: Any) -> TabularMDP:
+def read_excel(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transition list, first sheet of an Excel workbook (openpyxl)."""
     excel: Any = require("openpyxl", "excel", f"reading {path}")
     try:

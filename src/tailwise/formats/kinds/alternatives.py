@@ -1,0 +1,35 @@
+"""Several model files of which one is true: ``alternatives:a.npz,b.npz?weights=(0.7,0.3)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tailwise.errors import ModelError, OptionError
+from tailwise.formats.registry import register_format
+from tailwise.models import Alternatives, TabularMDP
+
+
+def read_alternatives(
+    target: str,
+    *,
+    weights: Sequence[float] | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+) -> Alternatives:
+    """Model files with commas, of which one is true, unknown which."""
+    from tailwise.formats.loading import load
+
+    names = [name.strip() for name in target.split(",") if name.strip()]
+    if not names:
+        raise OptionError("alternatives: takes model files, with commas")
+    tables: list[TabularMDP] = []
+    for name in names:
+        table = load(name, horizon=horizon, discount=discount, start=start)
+        if not isinstance(table, TabularMDP):
+            raise ModelError(f"{name} is no table; alternatives are tables of the same states and actions")
+        tables.append(table)
+    return Alternatives.of(tables, weights, name=target)
+
+
+register_format("alternatives", read_alternatives, is_file=False)
