@@ -181,6 +181,33 @@ def test_a_continuous_column_is_binned_on_request_only():
         load_episodes(columns, state="heat", discretize={"weight": Discretized()})
 
 
+def test_what_binning_loses_is_measured_on_held_out_episodes():
+    rng = np.random.default_rng(0)
+    columns = {name: [] for name in ("unit", "t", "wear", "action", "cost")}
+    for unit in range(200):
+        wear = rng.uniform(0.0, 1.0)
+        for t in range(5):
+            row = (unit, t, wear, int(rng.random() < 0.5), 4.0 * wear + 0.01 * rng.normal())
+            for name, value in zip(columns, row, strict=True):
+                columns[name].append(value)
+            wear = 0.9 * wear + 0.1 * rng.random()
+
+    def losses(**bins):
+        return {loss.target: loss for loss in load_episodes(columns, episode="unit", step="t", state="wear",
+                                                            discretize=Discretized(**bins)).bin_losses}  # fmt: skip
+
+    coarse, fine = losses(levels=3), losses(levels=30)
+    cost = coarse["cost"]
+    assert (cost.column, cost.levels) == ("wear", 3)
+    # a uniform variable in two bins of a quarter and one of a half: its halves leave a quarter of what is left
+    assert 1.0 - cost.halved == pytest.approx((1.0 - cost.explained) / 4.0, rel=0.3)
+    assert fine["cost"].explained > 0.99 > 0.95 > cost.explained
+    assert fine["next wear"].explained > coarse["next wear"].explained
+    log = load_episodes(columns, episode="unit", step="t", state="wear", discretize={"wear": Discretized(levels=3)})
+    assert any("wear in 3 bins" in note and "held-out" in note for note in log.notes)
+    assert not load_episodes({"episode": [0, 1], "state": [0, 1], "action": [0, 0], "cost": [1, 2]}).bin_losses
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [

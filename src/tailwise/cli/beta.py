@@ -47,7 +47,9 @@ def register(app: typer.Typer) -> None:
 
         mdp = None
         if model is not None:
-            mdp = tabulate(begun_in(load_solvable(given.Model(model, horizon, discount)), state), progress=True)
+            mdp = tabulate(
+                begun_in(load_solvable(given.Model(model, horizon=horizon, discount=discount)), state), progress=True
+            )
         choice = choose_beta(
             mdp, level=level, budget=budget, probability=probability, disaster=disaster,
             indifference=None if indifference is None else _triple(indifference), progress=True,

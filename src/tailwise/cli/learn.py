@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -41,6 +41,9 @@ def register(app: typer.Typer) -> None:
         cost: Column = None,
         reward: Column = None,
         done: Column = None,
+        levels: Annotated[
+            str | None, typer.Option(help="Bins of continuous columns of the state: a number, or wear:5,load:3.")
+        ] = None,
         gaps: Annotated[str, typer.Option(help="Where steps are missing: error, split or ignore.")] = "error",
         ends: Annotated[
             str, typer.Option(help="Whether a last step without next state ends its episode: unknown or done.")
@@ -51,20 +54,18 @@ def register(app: typer.Typer) -> None:
         """Learn a model from a log of decisions: the posterior mean, and what the log does not tell."""
         from rich.text import Text
 
-        from tailwise.formats import load, save
-        from tailwise.logs import learn_model, load_episodes
+        from tailwise.formats import save
+        from tailwise.formats.spec import value_of
+        from tailwise.logs.files import read_log
 
         if out.exists() and not force:
             raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
-        episodes = load_episodes(
-            log, episode=episode, step=step, state=_names(states), action=_names(action), next_state=_names(next_state),
-            cost=cost, reward=reward, done=done, gaps=gaps, ends=ends,
+        model = read_log(
+            log, episode=episode, step=step, state=states, action=action, next_state=next_state, cost=cost,
+            reward=reward, done=done, levels=None if levels is None else value_of(levels), gaps=gaps, ends=ends,
+            prior=prior, horizon=horizon, discount=discount, start=state,
         )  # fmt: skip
-        believed: Any = prior if prior in ("auto", "pooled", "worst", "seen") else load(prior)
-        factor = 1.0 if discount is None else discount
-        model = learn_model(
-            episodes, prior=believed, horizon=horizon, discount=factor, start=state, name=Path(log).stem, seed=0
-        )  # fmt: skip
+        episodes = model.evidence.episodes
         written = save(model, out)
         if json:
             coverage = model.coverage
@@ -82,7 +83,3 @@ def register(app: typer.Typer) -> None:
         )
         for note in model.notes:
             console().print(Text(f"note: {note}", style="dim"))
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]

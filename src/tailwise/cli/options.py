@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from tailwise.models import Simulator, TabularMDP
@@ -52,10 +53,21 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
         run.__doc__ = function.__doc__
-        app.command(name)(run)
+        app.command(name, cls=_Command if Model in hints.values() else None)(run)
         return function
 
     return added
+
+
+class _Command(TyperCommand):
+    """A command that takes a model: ``--episodes`` without a number says that MODEL is a log of them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line."""
+        after = [*args[1:], ""]
+        return super().parse_args(
+            ctx, ["--log" if a == "--episodes" and not after[k][:1].isdigit() else a for k, a in enumerate(args)]
+        )
 
 
 def whole(text: str) -> int:
@@ -129,8 +141,18 @@ class Model:
     """Which model, and what is to be another than in its file."""
 
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, or a model file.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, a model file, or a log to learn from."
+        ),
     ]
+    log: Annotated[
+        bool,
+        typer.Option(
+            "--log",
+            help="MODEL is a log of decisions, whatever it looks like; --episodes without a number says the same.",
+        ),
+    ] = False
     horizon: Horizon = None
     discount: Discount = None
 
@@ -142,7 +164,8 @@ class Model:
 
         with activity(f"reading {self.model}"):
             steps = OWN if self.horizon is None else None if self.horizon == NO_HORIZON else self.horizon
-            return load(self.model, horizon=steps, discount=self.discount, start=start)
+            kind = "log" if self.log else None
+            return load(self.model, horizon=steps, discount=self.discount, start=start, kind=kind)
 
 
 @dataclass(frozen=True)

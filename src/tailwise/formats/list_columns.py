@@ -90,7 +90,8 @@ def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mappin
         hint = "" if len(columns) > 1 else "; columns must be separated by commas, semicolons or tabs"
         raise FormatError(
             f"{where}: the column {missing[0]!r} is missing; a transition list starts with a line that names "
-            f"{', '.join((*IDS, 'probability'))} and reward or cost{hint}"
+            f"{', '.join((*IDS, 'probability'))} and reward or cost{hint}. A log of decisions is read with kind='log', "
+            "log:PATH?state=COLUMN or, on the command line, --episodes"
         )
     for name in known:
         if name and name not in ignored and known.count(name) > 1:

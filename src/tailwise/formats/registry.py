@@ -6,6 +6,7 @@ through the entry point group ``tailwise.formats`` (each names a module that reg
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import inspect
 from collections.abc import Callable, Sequence
@@ -43,6 +44,8 @@ class Format:
         Whether the target is a file.
     summary : str
         One line on what it is.
+    claims : callable or None
+        Tells whether a file whose ending is another format's is really of this one.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Format:
     options: tuple[str, ...] | None
     is_file: bool
     summary: str
+    claims: Callable[[Path], bool] | None = None
 
 
 _FORMATS: dict[str, Format] = {}
@@ -65,6 +69,7 @@ def register_format(
     write: Callable[[TabularMDP, Path], None] | None = None,
     options: Callable[..., Any] | None = None,
     is_file: bool = True,
+    claims: Callable[[Path], bool] | None = None,
 ) -> Format:
     """Make a format known to :func:`tailwise.load`, :func:`tailwise.save` and the command line.
 
@@ -85,6 +90,8 @@ def register_format(
         Whose keyword parameters are the options, where those of ``read`` are ``**options``.
     is_file : bool, default True
         Whether the target is a file.
+    claims : callable, optional
+        From a path to whether a file whose ending is another format's is really of this one, as its columns show.
 
     Returns
     -------
@@ -119,7 +126,7 @@ def register_format(
     summary = (inspect.getdoc(getattr(read, "func", read)) or "").partition("\n")[0]
     found = Format(
         name.lower(), read, write, tuple(extension.lower() for extension in extensions),
-        None if takes_any else known, is_file, summary,
+        None if takes_any else known, is_file, summary, claims,
     )  # fmt: skip
     _FORMATS[found.name] = found
     return found
@@ -154,10 +161,16 @@ def format_of_file(name: str) -> Format | None:
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
 
+def claimed(found: Format, path: Path) -> Format:
+    """Return the format that claims a file, whose ending is that of ``found``; else that one."""
+    return next((item for item in _all().values() if item.claims is not None and item.claims(path)), found)
+
+
 def _all() -> dict[str, Format]:
     if "csv" not in _FORMATS:
         given = dict(_FORMATS)  # what users registered before wins
         import_modules("tailwise.formats.kinds")
+        importlib.import_module("tailwise.logs.files")  # as a package of others would be
         for point in importlib.metadata.entry_points(group=_ENTRY_POINTS):
             point.load()
         _FORMATS.update(given)

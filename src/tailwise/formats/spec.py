@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from tailwise.errors import OptionError, UnknownNameError
-from tailwise.formats.registry import find_format, format_of_file, list_formats
+from tailwise.formats.registry import claimed, find_format, format_of_file, list_formats
 
 _FRAME = "or read it with pandas and give the frame to tailwise.load"
 _ADVICE = {  # endings of files that others use for such data: what to do with them
@@ -82,7 +82,7 @@ def parse_spec(text: str) -> Spec:
         return Spec(named.name, target, options)
     by_ending = format_of_file(Path(target).name)
     if by_ending is not None:
-        return Spec(by_ending.name, target, options)
+        return Spec(claimed(by_ending, Path(target)).name, target, options)
     advice = _ADVICE.get(Path(target).suffix.lower())
     if advice is not None:
         raise UnknownNameError(f"{text!r}: {advice}")

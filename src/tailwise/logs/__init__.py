@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
+    from tailwise.logs.binning import BinLoss
     from tailwise.logs.coverage import Coverage, PairCount
     from tailwise.logs.episodes import Episodes
     from tailwise.logs.learning import learn_model
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tailwise.logs.table import Evidence, LearnedTable
 
 __all__ = [
+    "BinLoss",
     "Coverage",
     "Episodes",
     "Evidence",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import ranges
 from tailwise._validate import real
 from tailwise.errors import OptionError
+from tailwise.logs.binning import BinLoss
 from tailwise.models.contract import Sense
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,8 @@ class Episodes:
         The file or object.
     notes : tuple of str
         What the reader assumed.
+    bin_losses : tuple of BinLoss
+        What is lost by binning continuous columns, on held-out episodes.
     """
 
     first: Ints
@@ -60,6 +63,7 @@ class Episodes:
     action_labels: tuple[str, ...] = ()
     source: str = "the log"
     notes: tuple[str, ...] = ()
+    bin_losses: tuple[BinLoss, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("first", "states", "actions", "next_states", "losses", "done"):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, OptionError
+from tailwise.logs.binning import Binned, bin_losses
 from tailwise.logs.columns import Cells, Encoded, Place, as_array
 from tailwise.logs.episodes import UNKNOWN, Episodes
 from tailwise.models.contract import Sense
@@ -49,7 +50,8 @@ def laid_out(found: Found, asked: Asked, notes: list[str]) -> Episodes:
     size = len(as_array(columns["action"][0]))
     if size == 0:
         raise FormatError(f"{found.source}: the log has no rows")
-    states, next_states, state_labels = _states(cells, found, asked, notes)
+    binned: list[Binned] = []
+    states, next_states, state_labels = _states(cells, found, asked, binned)
     actions, _, action_labels = _ids([cells.encoded(c, n) for c, n in _pairs(found, "action")], None)
     values = cells.numbers(columns[sense][0], found.names[sense][0])
     done = cells.truths(columns["done"][0], "done") if "done" in columns else None
@@ -87,11 +89,13 @@ def laid_out(found: Found, asked: Asked, notes: list[str]) -> Episodes:
             "count, their next states are not known"
         )
     first = np.append(0, np.flatnonzero(last) + 1)
+    lost = bin_losses([part.rows(rows).rows(kept) for part in binned], first, states, actions, values, sense)
+    notes += [str(loss) for loss in lost if loss.halved > loss.explained + 0.01]
     losses = np.ascontiguousarray(values if sense == "cost" else 0.0 - values)
     return Episodes(
         first, np.ascontiguousarray(states), np.ascontiguousarray(actions), follows, losses, ended, sense,
         max(int(max(states.max(), follows.max())) + 1, len(state_labels)),
-        max(int(actions.max()) + 1, len(action_labels)), state_labels, action_labels, found.source, tuple(notes),
+        max(int(actions.max()) + 1, len(action_labels)), state_labels, action_labels, found.source, tuple(notes), lost,
     )  # fmt: skip
 
 
@@ -99,7 +103,9 @@ def _pairs(found: Found, what: str) -> list[tuple[Any, str]]:
     return list(zip(found.columns[what], found.names[what], strict=True))
 
 
-def _states(cells: Cells, found: Found, asked: Asked, notes: list[str]) -> tuple[Codes, Codes | None, tuple[str, ...]]:
+def _states(
+    cells: Cells, found: Found, asked: Asked, binned: list[Binned]
+) -> tuple[Codes, Codes | None, tuple[str, ...]]:
     """Return the index of each state and next state, and the labels."""
     parts = [_spread(column, name) for column, name in _pairs(found, "state")]
     columns = [pair for part in parts for pair in part]
@@ -121,7 +127,8 @@ def _states(cells: Cells, found: Found, asked: Asked, notes: list[str]) -> tuple
             made = [cells.encoded(side, name) for side in sides]
             _refuse_continuous(cells, made, name)
         else:
-            made = _binned(cells, sides, name, how)
+            made, one = _binned(cells, sides, name, how)
+            binned.append(one)
         encoded.append(made[0])
         encoded_later += made[1:]
     return _ids(encoded, encoded_later or None)
@@ -146,7 +153,7 @@ def _refuse_continuous(cells: Cells, made: list[Encoded], name: str) -> None:
         )
 
 
-def _binned(cells: Cells, sides: list[Any], name: str, how: Discretized) -> list[Encoded]:
+def _binned(cells: Cells, sides: list[Any], name: str, how: Discretized) -> tuple[list[Encoded], Binned]:
     numbers = [cells.numbers(side, name) for side in sides]
     known = np.concatenate([side[~np.isnan(side)] for side in numbers])
     if not known.size:
@@ -154,13 +161,14 @@ def _binned(cells: Cells, sides: list[Any], name: str, how: Discretized) -> list
     ends = ([-np.inf], [np.inf]) if how.choices is not None else ([float(known.min())], [float(known.max())])
     points = np.unique([point[0] for point in how.grid(*ends)])
     middles = (points[1:] + points[:-1]) / 2.0
-    return [
+    made = [
         Encoded(
             np.where(np.isnan(side), -1, np.searchsorted(middles, side)).astype(np.int32),
             [f"{point:.6g}" for point in points],
         )
         for side in numbers
     ]
+    return made, Binned(name, numbers[0], numbers[1] if len(numbers) > 1 else None, points)
 
 
 def _ids(encoded: list[Encoded], later: list[Encoded] | None) -> tuple[Any, Any, tuple[str, ...]]:

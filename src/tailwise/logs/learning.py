@@ -9,7 +9,7 @@ Chinese restaurant franchise of hierarchical Dirichlet processes, JASA 2006), be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -389,7 +389,7 @@ def _assembled(
     columns, mass, rows = {key: value[kept] for key, value in columns.items()}, mass[kept], rows[kept]
     chance = _normalized(mass, rows)
     values: dict[str, Any] = {f"{log.sense}s": log.signed(columns["losses"])}
-    built = LearnedTable.from_outcomes(
+    built = TabularMDP.from_outcomes(
         columns["states"], columns["actions"], columns["targets"] // 2, chance, **values,
         done=columns["targets"] % 2 == 1, num_states=num_states, horizon=horizon, discount=discount, start=first,
         state_labels=labels, action_labels=log.action_labels or tuple(map(str, range(log.num_actions))), name=name,
@@ -399,9 +399,16 @@ def _assembled(
     )[built.row_states * log.num_actions + built.action_ids]
     if begins is not None:
         tried[built.action_offsets[first]] = log.num_episodes
-    evidence = Evidence(
-        log, prior, columns["counts"], columns["pseudo"], tried, columns["pool"], drawn.pool_counts, drawn.pool_states,
-        columns["within"], columns["guessed"], weights, learn_model, promise, Posterior,
-    )  # fmt: skip
-    whole = replace(built, evidence=evidence)
+    arrays = {name: columns[name] for name in ("counts", "pseudo", "pool", "within", "guessed")}
+    arrays |= {"tried": tried, "pool_counts": drawn.pool_counts, "pool_states": drawn.pool_states, "weights": weights}
+    whole = learned_again(built, log, prior, arrays)
     return replace(whole, notes=(*notes, *whole.coverage.notes))
+
+
+def learned_again(table: TabularMDP, log: Episodes, prior: Prior, arrays: dict[str, Any]) -> LearnedTable:
+    """Return a table with what it rests on: the arrays of :class:`Evidence`."""
+    evidence = Evidence(log, prior, **arrays, learn=learn_model, promises=promise, posterior=Posterior)
+    for name in ("counts", "pseudo", "pool", "within", "guessed"):
+        if arrays[name].shape != table.probabilities.shape:
+            raise ValueError(f"{name} has {arrays[name].size} entries for {table.num_outcomes} outcomes")
+    return LearnedTable(**{part.name: getattr(table, part.name) for part in fields(TabularMDP)}, evidence=evidence)

@@ -234,6 +234,15 @@ def _from_table(table: Any, source: str, place: Any, given: dict[str, Any], aske
     )
 
 
+def columns_meant(names: list[str]) -> bool:
+    """Whether columns of such names are read as a log without being told what they are."""
+    wide = {_WIDE_MEANING.get(m[1], m[1]) for name in names if (m := _WIDE.fullmatch(name.strip().lower()))}
+    try:
+        return {"state", "action"} <= wide or bool(_meanings(names, {}))
+    except FormatError:
+        return False
+
+
 def _meanings(names: list[str], given: Mapping[str, Any]) -> tuple[dict[str, list[str]], list[str]]:
     """Return the columns of each meaning, and what was guessed, in words."""
     found: dict[str, list[str]] = {}

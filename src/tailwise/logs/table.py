@@ -115,6 +115,12 @@ class LearnedTable(TabularMDP):
         found: tuple[str, ...] = known[1]
         return found
 
+    def saved_members(self) -> dict[str, Any]:
+        """Return what a saved file keeps beside the table: counts, prior and log."""
+        from tailwise.logs.files import learned_members
+
+        return learned_members(self)
+
     def draws(self, count: int = 20, *, seed: int = 0) -> Alternatives:
         """Return models drawn from the posterior, one of which is true for the whole episode.
 

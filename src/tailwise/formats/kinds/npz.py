@@ -27,6 +27,7 @@ _FIELDS = {
     "step_costs": ("<f8", 2), "terminal_costs": ("<f8", 1),
 }  # fmt: skip
 _LOSSES = {"costs": "losses", "step_costs": "step_losses", "terminal_costs": "terminal_losses"}  # field of each member
+_LEARNED = "learned_"  # what a table learned from a log keeps; see tailwise.logs.files
 _TEXTS = {"metadata": ("|u1", 1), "sha256": ("|u1", 1)}
 
 
@@ -36,6 +37,7 @@ def write_npz(mdp: TabularMDP, path: Path) -> None:
         name: np.ascontiguousarray(getattr(mdp, _LOSSES.get(name, name)), dtype=kind)
         for name, (kind, _) in _FIELDS.items()
     }
+    arrays |= getattr(mdp, "saved_members", dict)()
     arrays["metadata"] = np.frombuffer(metadata_of(mdp).encode(), dtype=np.uint8)
     arrays["sha256"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
     with path.open("wb") as file:
@@ -109,7 +111,8 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise FormatError(f"{path}: it holds one array; expected a table that tailwise saved")
-            for name, (kind, dimensions) in (_FIELDS | _TEXTS).items():
+            own = _FIELDS | _TEXTS
+            for name in (*own, *(more for more in archive.files if more.startswith(_LEARNED))):
                 where = f"{path}, member {name}"
                 if name not in archive.files:
                     raise FormatError(f"{where}: it is missing; expected a table that tailwise saved")
@@ -120,6 +123,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
                 with archive.zip.open(info) as member:
                     _check_size(member, info.file_size, where)
                 found[name] = array = archive[name]
+                kind, dimensions = own.get(name, (array.dtype.str, array.ndim))
                 if array.dtype.str != kind or array.ndim != dimensions:
                     raise FormatError(f"{where}: it holds {array.dtype.str!r}; expected {kind!r} of shape {dimensions}")
     except FormatError:
@@ -129,6 +133,11 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     except (NotImplementedError, RuntimeError, EOFError, MemoryError, SyntaxError, OverflowError) as error:
         raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {str(error)[:200]}") from None
     return found
+
+
+def read_members(path: Path, prefix: str) -> dict[str, NDArray[Any]]:
+    """Read what else a file of ours keeps: the members whose names begin so."""
+    return {name: array for name, array in _arrays(path).items() if name.startswith(prefix)}
 
 
 def _check_size(member: Any, size: int, where: str) -> None:
