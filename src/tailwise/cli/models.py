@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 def load_solvable(given: Model, beta: float | None = None) -> TabularMDP | Simulator:
     """Load a model for an exact method: a table, or a simulator that lists its outcomes."""
-    from tailwise.models.simulator import lists_outcomes
+    from tailwise.models.simulator import lists_outcomes, refuse_hidden
 
     model = given.load()
+    refuse_hidden(model)
     if not lists_outcomes(model):
         raise ModelError(
             f"{given.model} is a simulator that does not list its outcomes, which cannot be solved exactly; use "

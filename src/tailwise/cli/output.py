@@ -21,6 +21,7 @@ from rich.text import Text
 from tailwise._results import MISSING, number, plain
 
 BARS = " ▁▂▃▄▅▆▇█"
+_MOST_SAID = 10**7  # outcomes times decisions of a table whose feared models and promises are said unasked
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _WIDTH = 120  # of what is no terminal, if COLUMNS does not say otherwise
 
@@ -152,6 +153,21 @@ def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
         say(plan.reason, "dim")
     for said in plan.how_sure:
         say(said, "yellow" if plan.is_bounded and not plan.proven else "dim")
+    for said in (*plan.fears(_MOST_SAID), *_promised(problem, plan)):
+        say(said, "dim")
+
+
+def _promised(problem: Any, plan: Any) -> tuple[str, ...]:
+    """Return what a plan promises on a table that was learned from a log and is small enough to say it at once."""
+    from tailwise.errors import OptionError
+
+    if not hasattr(problem, "promise") or problem.num_outcomes * problem.horizon > _MOST_SAID:
+        return ()
+    try:
+        lines: tuple[str, ...] = plan.promise.lines
+    except OptionError:  # a plan for one decision alone
+        return ()
+    return lines
 
 
 def say_notes(problem: Any) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import return_distribution
 from tailwise.exact.induction import backward_induction
@@ -31,7 +32,7 @@ from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import row_erms, weighted_erm
-from tailwise.search.plan import Origin, Plan
+from tailwise.search.plan import Origin, Plan, StopReason
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -74,6 +75,11 @@ class FixedPlan(Policy):
         shares = np.exp(logs - logs.max())
         return np.asarray(shares / shares.sum())
 
+    @property
+    def feared_model(self) -> Any:
+        """There is none of the same states: what is feared is a model, see :attr:`feared_weights`."""
+        raise OptionError("a fixed plan over alternatives fears one of them more than the others: see feared_weights")
+
     def distribution(self, action: Any = None) -> ReturnDistribution:
         """Return the distribution of the total from the start, of the plan or with another action first."""
         policy = self._policy
@@ -99,12 +105,16 @@ class FixedPlan(Policy):
         shares, weights = self.feared_weights, self.alternatives.weights
         worst = int(np.argmax(shares - weights))
         notes = [f"one of {weights.size} models is true, unknown which; the plan is fixed, and does not learn which"]
+        if self.gap:
+            notes.append(f"no plan is better by more than {number(self.gap, 3)}, not even one that knew the model")
         if self.beta > 0.0 and shares[worst] > weights[worst]:
             notes.append(f"it acts as if alternative {worst} had {shares[worst]:.1%} instead of {weights[worst]:.1%}")
         own, settings = self.alternatives, {"objective": self.objective.words}
         return replace(
             found, notes=tuple(notes), method="coordinate descent over decisions, for all models at once",
-            origin=Origin(own, settings, "none is needed"), nodes=int(self.policy.size) * weights.size,
+            origin=Origin(own, settings, "none is needed"),
+            stopped=StopReason.ITERATIONS if self.gap else StopReason.PROVEN,
+            nodes=int(self.policy.size) * weights.size,
             interval_meaning=f"the exact {self.objective.name} of the action, followed by the plan, over all models",
         )  # fmt: skip
 

@@ -68,7 +68,7 @@ class FearedOutcome:
 
     def __str__(self) -> str:
         where = f"{self.state_name}, {self.action_name} -> {self.next_state_name}"
-        return f"{where} (step {self.step}): as if {self.feared:.3g} instead of {self.probability:.3g}"
+        return f"{where} (step {self.step}): as if {100 * self.feared:.3g} % instead of {100 * self.probability:.3g} %"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
 CONFIG = {"displayModeBar": False, "displaylogo": False, "responsive": True}
+_MOST_SAID = 10**7  # outcomes times decisions of a table whose feared model is said
 _MOST_ACTIONS = 4  # drawn; the table has them all
 _GREY = dict.fromkeys(("text", "soft", "grid"), "#808080")  # read on light and dark
 _LOOK = {
@@ -219,6 +220,10 @@ def decision(session: Session, view: View) -> Children:
         rows.append(([name, take, *cells], row.action == plan.action))
     first, *others = columns
     said.append(_table("Actions", [first, "take it", *others], rows))
+    best = plan if plan.is_exact else exact
+    said += [html.P(f"note: {note}", className="note") for note in plan.notes]
+    if best is not None:
+        said += [html.P(f"{line[:1].upper()}{line[1:]}.", className="note") for line in best.fears(_MOST_SAID)]
     done = f"{moment.trajectory.iterations[-1]:,} {plan.unit}" if moment.trajectory is not None else ""
     parts = filter(None, (f"{plan.planner or view.settings.planner}: {done}", plan.stopped.message, plan.reason))
     said.append(html.P("; ".join(parts) + ".", className="note"))

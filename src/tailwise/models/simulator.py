@@ -125,6 +125,11 @@ def refuse_hidden(model: Any) -> None:
         raise ModelError(
             f"the state of {model_name(model)} is not seen, and this method plans as if it were; use tailwise.solve or "
             "make_planner(model, beta), which decide from what was observed"
+            + (
+                "; of alternatives, outcomes=ID or 'uniform' and .mixed() make a table"
+                if hasattr(model, "mixed")
+                else ""
+            )
         )
 
 

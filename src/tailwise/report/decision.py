@@ -111,14 +111,8 @@ def _promised(plan: Plan) -> list[Block]:
 
 def _feared(plan: Plan) -> list[Block]:
     """Return the model that a risk-averse plan acts against."""
-    if not (hasattr(type(plan.policy), "feared_model") and plan.beta > 0.0):
-        return []
-    try:
-        lines = plan.feared_model.lines
-    except OptionError:  # of another objective
-        return []
-    said = (Paragraph(f"{literal(line[:1].upper() + line[1:])}.") for line in lines)
-    return [Heading("The model that it fears"), *said]
+    said = [Paragraph(f"{literal(line[:1].upper() + line[1:])}.") for line in plan.fears()]
+    return [Heading("The model that it fears"), *said] if said else []
 
 
 def _shown(plan: Plan, found: Outlook) -> list[tuple[str, Measures]]:

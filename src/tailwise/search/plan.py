@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +170,27 @@ class Plan(SaysItself):
         """
         feared: FearedModel = self._of_policy("feared_model")
         return feared
+
+    def fears(self, most: float = math.inf) -> tuple[str, ...]:
+        """Return the model that the plan acts against from here on, in sentences; none where there is no such model.
+
+        Parameters
+        ----------
+        most : float, optional
+            Say nothing of tables of more outcomes, times decisions, than this.
+        """
+        policy, root = self.policy, getattr(self.origin, "root", None)
+        mdp = getattr(policy, "mdp", None)
+        if not (hasattr(type(policy), "feared_model") and self.root_beta > 0.0) or root is None:
+            return ()
+        if mdp is None or mdp.num_outcomes * mdp.horizon > most:
+            return ()
+        try:
+            here = dataclasses.replace(policy.rooted(root, self.step), objective=self.objective)
+            lines: tuple[str, ...] = here.feared_model.lines
+        except OptionError:  # of another objective
+            return ()
+        return lines
 
     def _of_policy(self, name: str) -> Any:
         if not hasattr(type(self.policy), name):
