@@ -10,62 +10,61 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tailwise.errors import FormatError, OptionError, TailwiseError
 from tailwise.formats.list_options import names
 from tailwise.formats.registry import register_format
+from tailwise.logs.members import ARRAYS, LEARNED, STEPS
 
 if TYPE_CHECKING:
     from tailwise.logs.table import LearnedTable
 
 _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow")
 _IS_A_LIST = frozenset(("probability", "prob", "p", "pr", "chance", "transitionprobability"))
-_ARRAYS = ("counts", "pseudo", "tried", "pool", "pool_counts", "pool_states", "within", "guessed", "weights")
-_STEPS = ("first", "states", "actions", "next_states", "losses", "done")
-_WORDS = ("sense", "num_states", "num_actions", "state_labels", "action_labels", "source", "notes")
-LEARNED = "learned_"
 
 
-def read_log(
-    target: str,
-    *,
-    episode: str | None = None,
-    step: str | None = None,
-    state: str | None = None,
-    action: str | None = None,
-    next_state: str | None = None,
-    cost: str | None = None,
-    reward: str | None = None,
-    done: str | None = None,
-    levels: Any = None,
-    gaps: str = "error",
-    ends: str = "unknown",
-    prior: str = "auto",
-    horizon: int | None = None,
-    discount: float | None = None,
-    start: int | str | None = None,
-) -> LearnedTable:
-    """History of decisions, one row a step (or one file, or row, an episode), to learn a model from."""
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """How to read a log and learn from it: columns (several with commas), as for :func:`load_episodes`, and a prior."""
+
+    episode: str | None = None
+    step: str | None = None
+    state: str | None = None
+    action: str | None = None
+    next_state: str | None = None
+    cost: str | None = None
+    reward: str | None = None
+    done: str | None = None
+    levels: Any = None
+    gaps: str = "error"
+    ends: str = "unknown"
+    prior: str = "auto"
+    horizon: int | None = None
+    discount: float | None = None
+    start: int | str | None = None
+
+
+def read_log(target: str, **options: Any) -> LearnedTable:
+    """History of decisions, one row a step or an episode, to learn a model from."""
     from tailwise.formats.loading import load
     from tailwise.logs.learning import learn_model
     from tailwise.logs.reading import load_episodes
 
-    several = {"state": state, "action": action, "next_state": next_state}
-    given: dict[str, Any] = {key: None if value is None else names(value, key) for key, value in several.items()}
-    log = load_episodes(
-        target, **given, episode=episode, step=step, cost=cost, reward=reward, done=done, gaps=gaps, ends=ends,
-        discretize=_bins(levels),
-    )  # fmt: skip
-    believed: Any = prior if prior in ("auto", "pooled", "worst", "seen") else load(prior)
-    factor = 1.0 if discount is None else discount
+    asked = vars(LogOptions(**options))
+    columns = {key: asked[key] for key in ("episode", "step", "cost", "reward", "done", "gaps", "ends")}
+    for key in ("state", "action", "next_state"):
+        columns[key] = None if asked[key] is None else names(asked[key], key)
+    log = load_episodes(target, **columns, discretize=_bins(asked["levels"]))
+    prior: Any = asked["prior"]
+    if prior not in ("auto", "pooled", "worst", "seen"):
+        prior = load(prior)
     return learn_model(
-        log, prior=believed, horizon=horizon, discount=factor, start=start, name=Path(target).name.partition(".")[0]
+        log, prior=prior, horizon=asked["horizon"],
+        discount=asked["discount"] or 1.0, start=asked["start"], name=Path(target).name.partition(".")[0],
     )  # fmt: skip
 
 
@@ -88,9 +87,11 @@ def is_log(path: Path) -> bool:
     from tailwise.logs.reading import columns_meant
 
     name = path.name.lower()
-    if not name.endswith(_TABLES) or not path.is_file():
+    if not name.endswith(_TABLES):
         return False
     try:
+        if not path.is_file():
+            return False
         if name.endswith((".parquet", ".arrow")):
             found = column_names(_schema(path)) or []
         else:
@@ -98,7 +99,7 @@ def is_log(path: Path) -> bool:
 
             found = next(numbered_rows(path), (1, []))[1]
     except (TailwiseError, OSError, ValueError, ImportError):
-        return False  # whoever reads it says what is wrong
+        return False  # as below
     plain = {re.sub(r"[^a-z0-9]", "", str(one).lower()) for one in found}
     return not plain & _IS_A_LIST and columns_meant([str(one) for one in found])
 
@@ -114,32 +115,14 @@ def _schema(path: Path) -> Any:
         return ipc.open_file(source).schema.empty_table()
 
 
-def learned_members(table: LearnedTable) -> dict[str, Any]:
-    """Return what a file keeps of a learned table beside the table."""
-    from tailwise.formats.kinds.npz import write_npz
-    from tailwise.logs.priors import TablePrior
-
-    found, log = table.evidence, table.evidence.episodes
-    prior: Any = table.evidence.prior
-    members = {name: getattr(found, name) for name in _ARRAYS} | {name: getattr(log, name) for name in _STEPS}
-    said = {part.name: getattr(prior, part.name) for part in fields(prior) if part.name != "table"}
-    words = {"prior": {"kind": type(prior).__name__, **said}, "log": {name: getattr(log, name) for name in _WORDS}}
-    members["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
-    if isinstance(prior, TablePrior):
-        with TemporaryDirectory(prefix="tailwise-") as folder:
-            write_npz(prior.table, Path(folder) / "prior.npz")
-            members["prior"] = np.frombuffer((Path(folder) / "prior.npz").read_bytes(), dtype=np.uint8)
-    return {LEARNED + name: np.ascontiguousarray(array) for name, array in members.items()}
-
-
 def is_learned(path: Path) -> bool:
     """Whether a file holds a learned table."""
-    if path.suffix.lower() != ".npz" or not path.is_file():
+    if path.suffix.lower() != ".npz":
         return False
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{LEARNED}words.npy" in archive.namelist()
-    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):  # whoever reads it says what is wrong
         return False
 
 
@@ -156,19 +139,19 @@ def read_learned(target: str) -> LearnedTable:
     try:
         words = json.loads(members["words"].tobytes())
         said = {k: tuple(v) if isinstance(v, list) else v for k, v in words["log"].items()}
-        parts: dict[str, Any] = {name: members[name] for name in _STEPS} | said
+        parts: dict[str, Any] = {name: members[name] for name in STEPS} | said
         log = Episodes(**parts)
         kind: Any = {one.__name__: one for one in Prior.__subclasses__()}[words["prior"].pop("kind")]
         if "prior" in members:
             with TemporaryDirectory(prefix="tailwise-") as folder:
                 (Path(folder) / "prior.npz").write_bytes(members["prior"].tobytes())
                 words["prior"]["table"] = read_npz(Path(folder) / "prior.npz")
-        return learned_again(table, log, kind(**words["prior"]), {name: members[name] for name in _ARRAYS})
+        return learned_again(table, log, kind(**words["prior"]), {name: members[name] for name in ARRAYS})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(
             f"{path}: what it keeps of its log is of another version: {error!r}; learn it again"
         ) from None
 
 
-register_format("log", read_log, is_file=False, claims=is_log)
+register_format("log", read_log, options=LogOptions, is_file=False, claims=is_log)
 register_format("learned", read_learned, is_file=False, claims=is_learned)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailwise._validate import integer
 from tailwise.logs.coverage import Coverage
 from tailwise.logs.episodes import Episodes
+from tailwise.logs.members import learned_members
 from tailwise.logs.priors import Prior
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
@@ -117,8 +118,6 @@ class LearnedTable(TabularMDP):
 
     def saved_members(self) -> dict[str, Any]:
         """Return what a saved file keeps beside the table: counts, prior and log."""
-        from tailwise.logs.files import learned_members
-
         return learned_members(self)
 
     def draws(self, count: int = 20, *, seed: int = 0) -> Alternatives:

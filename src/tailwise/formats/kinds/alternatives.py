@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import OptionError
 from tailwise.formats.registry import register_format
-from tailwise.models import Alternatives, TabularMDP
+from tailwise.models import Alternatives
 
 
 def read_alternatives(
@@ -23,12 +24,7 @@ def read_alternatives(
     names = [name.strip() for name in target.split(",") if name.strip()]
     if not names:
         raise OptionError("alternatives: takes model files, with commas")
-    tables: list[TabularMDP] = []
-    for name in names:
-        table = load(name, horizon=horizon, discount=discount, start=start)
-        if not isinstance(table, TabularMDP):
-            raise ModelError(f"{name} is no table; alternatives are tables of the same states and actions")
-        tables.append(table)
+    tables: list[Any] = [load(name, horizon=horizon, discount=discount, start=start) for name in names]
     return Alternatives.of(tables, weights, name=target)
 
 
