@@ -161,7 +161,11 @@ def _promised(problem: Any, plan: Any) -> tuple[str, ...]:
     """Return what a plan promises on a table that was learned from a log and is small enough to say it at once."""
     from tailwise.errors import OptionError
 
-    if not hasattr(problem, "promise") or problem.num_outcomes * problem.horizon > _MOST_SAID:
+    if (
+        not hasattr(problem, "promise")
+        or problem.horizon is None
+        or problem.num_outcomes * problem.horizon > _MOST_SAID
+    ):
         return ()
     try:
         lines: tuple[str, ...] = plan.promise.lines

@@ -93,7 +93,7 @@ class LearnedTable(TabularMDP):
     def told_of(self, plan: Any) -> tuple[str, ...]:
         """Return what a plan's reader must know: where it leans on pairs of state and action that were never tried."""
         policy = plan.policy
-        if policy is None or getattr(policy, "policy", None) is None or policy.mdp is not self:
+        if policy is None or getattr(policy, "policy", None) is None or policy.mdp is not self or self.horizon is None:
             state, action = plan.state, plan.action
             if not isinstance(state, (int, np.integer)) or not isinstance(action, (int, np.integer)):
                 return ()

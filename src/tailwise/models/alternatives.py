@@ -83,6 +83,8 @@ class Alternatives(PomdpTable):
         if not models or not all(isinstance(table, TabularMDP) for table in models):
             raise ModelError("alternatives are tables, at least one")
         first = models[0]
+        if first.horizon is None:
+            raise ModelError("alternatives are tables with a horizon: which is true is learned, or not, on the way")
         for k, other in enumerate(models):
             wrong = [what for what in _SAME if getattr(other, what) != getattr(first, what)]
             if not wrong and not (

@@ -183,7 +183,7 @@ class Plan(SaysItself):
         mdp = getattr(policy, "mdp", None)
         if not (hasattr(type(policy), "feared_model") and self.root_beta > 0.0) or root is None:
             return ()
-        if mdp is None or mdp.num_outcomes * mdp.horizon > most:
+        if mdp is None or mdp.horizon is None or mdp.num_outcomes * mdp.horizon > most:
             return ()
         try:
             here = dataclasses.replace(policy.rooted(root, self.step), objective=self.objective)

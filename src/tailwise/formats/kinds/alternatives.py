@@ -24,7 +24,9 @@ def read_alternatives(
     names = [name.strip() for name in target.split(",") if name.strip()]
     if not names:
         raise OptionError("alternatives: takes model files, with commas")
-    tables: list[Any] = [load(name, horizon=horizon, discount=discount, start=start) for name in names]
+    given = {"horizon": horizon, "discount": discount, "start": start}
+    common: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    tables: list[Any] = [load(name, **common) for name in names]
     return Alternatives.of(tables, weights, name=target)
 
 
