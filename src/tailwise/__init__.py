@@ -15,7 +15,15 @@ from tailwise._version import __version__
 if TYPE_CHECKING:
     from tailwise.bindings import Widening
     from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
-    from tailwise.evaluation import Returns, choose_beta, evaluate, frontier, sampled_planning
+    from tailwise.evaluation import (
+        Returns,
+        choose_beta,
+        evaluate,
+        frontier,
+        sampled_planning,
+        sensitivity,
+        what_if,
+    )
     from tailwise.exact import (
         Policy,
         backward_induction,
@@ -148,9 +156,11 @@ _HOMES = {
     "plan_many": "planners",
     "register_planner": "planners",
     "sampled_planning": "evaluation",
+    "sensitivity": "evaluation",
     "save": "formats",
     "solve": "exact",
     "truncate": "exact",
+    "what_if": "evaluation",
 }
 _LAYERS = (
     *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "exact", "explore", "formats", "logs"),

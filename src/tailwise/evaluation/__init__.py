@@ -12,22 +12,30 @@ if TYPE_CHECKING:
     from tailwise.evaluation.returns import Returns, SampleInterval, Summary
     from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
     from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
+    from tailwise.evaluation.what_if import Influence, Scenario, Sensitivity, Turn, WhatIf, sensitivity, what_if
 
 __all__ = [
     "BetaChoice",
     "Comparison",
     "Frontier",
     "FrontierPoint",
+    "Influence",
     "Returns",
     "SampleInterval",
     "SampledPlan",
+    "Scenario",
+    "Sensitivity",
     "Summary",
+    "Turn",
+    "WhatIf",
     "choose_beta",
     "compare",
     "evaluate",
     "frontier",
     "sampled_planning",
     "sampling_interval",
+    "sensitivity",
+    "what_if",
 ]
 
 __getattr__ = lazy(__name__)

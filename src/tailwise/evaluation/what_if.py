@@ -1,0 +1,484 @@
+"""What if a number of the model were another: decisions side by side, and the change at which the decision turns.
+
+Only exact answers are compared: each changed table is solved anew.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._progress import Progress, followed
+from tailwise._results import Result, Shown, Tabled
+from tailwise._validate import real
+from tailwise.errors import OptionError
+from tailwise.exact import solve
+from tailwise.models import TabularMDP, tabulate
+from tailwise.models.contract import Sense
+from tailwise.risk.objectives import Objective, as_objective
+
+_CHANGE = re.compile(r"\s*(?P<what>[a-z_]+)\s*(\[(?P<where>.*)\])?\s*(?P<how>[*+-]?=)\s*(?P<number>\S+)\s*")
+_FORM = "say it as cost[state,action]=60000, cost[state,action,next]+=5, p[state,action,next]*=1.5 or end[state]=9"
+_ANY = ("*", "...")
+_LARGEST_FACTOR = 8.0
+_SCAN = 12  # factors on either side of 1
+_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class Scenario(Result):
+    """A changed model and its decision. Numbers are in the model's sense.
+
+    Attributes
+    ----------
+    name : str
+        What was changed; "as it is" for the model itself.
+    action : object
+        The best first action.
+    label : str
+        Its name.
+    value : float
+        The objective of the best plan.
+    kept : float
+        The objective with the model's own best action first, and the best ones after it.
+    """
+
+    name: str
+    action: Any
+    label: str
+    value: float
+    kept: float
+
+
+@dataclass(frozen=True)
+class WhatIf(Shown, Tabled):
+    """Decisions of a model and of what it might be, side by side; ``to_frame()`` has a row for each.
+
+    Attributes
+    ----------
+    objective : Objective
+        What is made best.
+    sense : "cost" or "reward"
+        What the numbers are.
+    scenarios : tuple of Scenario
+        The first is the model as it is.
+    """
+
+    objective: Objective
+    sense: Sense
+    scenarios: tuple[Scenario, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as plain values, ready for ``json.dumps``."""
+        rows = [scenario.to_dict() for scenario in self.scenarios]
+        return {"objective": self.objective.words, "sense": self.sense, "scenarios": rows}
+
+    def _columns(self) -> dict[str, list[Any]]:
+        base = self.scenarios[0]
+        return {
+            "scenario": [one.name for one in self.scenarios],
+            "action": [one.label for one in self.scenarios],
+            "turns": [one.label != base.label for one in self.scenarios],
+            "value": [one.value for one in self.scenarios],
+            "change": [one.value - base.value for one in self.scenarios],
+            f"value with {base.label}": [one.kept for one in self.scenarios],
+        }
+
+    @property
+    def headline(self) -> str:
+        """What the rows are, in a line."""
+        return f"{self.objective.words} ({self.sense}s)"
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The rows as a table of texts, by heading."""
+        return _texts(self._columns())
+
+    def __str__(self) -> str:
+        return _as_text(self.headline, self.columns)
+
+
+class Turn(NamedTuple):
+    """The nearest factor, below or above 1, from which on another action is the best."""
+
+    factor: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Influence(Result):
+    """What one number of a model does to its decision.
+
+    Attributes
+    ----------
+    name : str
+        The number, as ``cost[run,failed]``.
+    low, high : Scenario
+        With the number less, and more, by ``spread``.
+    below, above : Turn or None
+        Where the decision turns if it is multiplied; None: nowhere that was looked at, from 1/8 to 8 times (of a
+        probability, as far as it can go).
+    """
+
+    name: str
+    low: Scenario
+    high: Scenario
+    below: Turn | None
+    above: Turn | None
+
+
+@dataclass(frozen=True)
+class Sensitivity(Shown, Tabled):
+    """What some numbers of a model do to its decision, those of most effect first; ``to_frame()`` has a row for each.
+
+    Attributes
+    ----------
+    objective : Objective
+        What is made best.
+    sense : "cost" or "reward"
+        What the numbers are.
+    spread : float
+        By which share each number was changed.
+    base : Scenario
+        The model as it is.
+    influences : tuple of Influence
+        One for each number.
+    """
+
+    objective: Objective
+    sense: Sense
+    spread: float
+    base: Scenario
+    influences: tuple[Influence, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as plain values, ready for ``json.dumps``."""
+        rows = [one.to_dict() for one in self.influences]
+        shown = {"objective": self.objective.words, "sense": self.sense, "spread": self.spread}
+        return {**shown, "base": self.base.to_dict(), "influences": rows}
+
+    def _columns(self) -> dict[str, list[Any]]:
+        rows = self.influences
+        return {
+            "number": [one.name for one in rows],
+            "value if less": [one.low.value for one in rows],
+            "action if less": [one.low.label for one in rows],
+            "value if more": [one.high.value for one in rows],
+            "action if more": [one.high.label for one in rows],
+            "turns below": [math.nan if one.below is None else one.below.factor for one in rows],
+            "turns above": [math.nan if one.above is None else one.above.factor for one in rows],
+        }
+
+    @property
+    def headline(self) -> str:
+        """What the rows are, in a line."""
+        return (
+            f"{self.base.label} is best: {self.objective.words} {self.base.value:.6g} ({self.sense}s); each number "
+            f"{self.spread:.0%} less and more, and the factors at which the decision turns"
+        )
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The rows as a table of texts, by heading."""
+        return _texts(self._columns())
+
+    def __str__(self) -> str:
+        return _as_text(self.headline, self.columns)
+
+
+def _texts(columns: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(map(_cell, column)) for name, column in columns.items()}
+
+
+def _as_text(head: str, columns: Mapping[str, Sequence[str]]) -> str:
+    cells = [[name, *column] for name, column in columns.items()]
+    widths = [max(map(len, column)) for column in cells]
+    lines = [head]
+    for row in zip(*cells, strict=True):
+        lines.append("  ".join(one.rjust(width) for one, width in zip(row, widths, strict=True)))
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.9g}"
+    return ("yes" if value else "") if isinstance(value, bool) else str(value)
+
+
+def what_if(
+    model: Any,
+    objective: Objective | float,
+    scenarios: Mapping[str, str | Sequence[str]] | Iterable[str],
+    *,
+    progress: Progress | bool | None = None,
+) -> WhatIf:
+    """Solve a model as it is and as it might be.
+
+    Parameters
+    ----------
+    model : TabularMDP, or simulator that lists its outcomes
+        The problem.
+    objective : Objective or float
+        What is wanted of the total; a number is the beta of ``ERM(beta)``.
+    scenarios : iterable of str, or mapping of str to (sequence of) str
+        Changes, each a scenario; or scenarios by name, each of one or several changes, which are made in order. A
+        change is ``cost[state,action]=60000``, ``cost[state,action,next state]+=5``, ``p[state,action,next
+        state]*=1.5``, ``end[state]=9``, ``discount=.9`` or ``horizon=8``; ``reward`` in place of ``cost`` where the
+        model has rewards. States and actions are labels or indices, ``*`` is any, and the action may be named first
+        where no state is called so. Where a probability changes, the others of its row keep their proportions.
+    progress : bool or callable, optional
+        Shows how far it is.
+
+    Returns
+    -------
+    WhatIf
+
+    Raises
+    ------
+    OptionError
+        If a change cannot be read, matches nothing, or leaves no distribution.
+
+    Examples
+    --------
+    >>> from tailwise import domains, what_if
+    >>> found = what_if(domains.make("mdp-4"), 0.5, ["cost[s1]*=4"])
+    >>> [scenario.label for scenario in found.scenarios]
+    ['safe', 'risky']
+    """
+    wanted, table = as_objective(objective), _table_of(model)
+    if isinstance(scenarios, str):
+        raise OptionError("scenarios must be a list of changes, or changes by name, not one text")
+    named = scenarios if isinstance(scenarios, Mapping) else {change: change for change in scenarios}
+    lists = {name: [changes] if isinstance(changes, str) else list(changes) for name, changes in named.items()}
+    tables = {name: _all_changed(table, changes) for name, changes in lists.items()}  # errors come before the work
+    base = _solved("as it is", table, wanted)
+    found = [base]
+    with followed(progress, "scenarios", len(tables)) as watch:
+        for k, (name, changed_table) in enumerate(tables.items()):
+            found.append(_solved(name, changed_table, wanted, base.action))
+            if watch is not None:
+                watch(k + 1)
+    return WhatIf(wanted, table.sense, tuple(found))
+
+
+def sensitivity(
+    model: Any,
+    objective: Objective | float,
+    numbers: Iterable[str],
+    *,
+    spread: float = 0.2,
+    progress: Progress | bool | None = None,
+) -> Sensitivity:
+    """Change some numbers of a model one by one, and find where each turns the decision.
+
+    Parameters
+    ----------
+    model : TabularMDP, or simulator that lists its outcomes
+        The problem.
+    objective : Objective or float
+        What is wanted of the total; a number is the beta of ``ERM(beta)``.
+    numbers : iterable of str
+        Such as ``cost[state,action]`` and ``p[state,action,next state]``; see :func:`what_if`.
+    spread : float in (0, 1), default 0.2
+        By which share each is changed.
+    progress : bool or callable, optional
+        Shows how far it is.
+
+    Returns
+    -------
+    Sensitivity
+        Where the decision turns is looked for at 12 factors on either side, up to 8 times as much and as little, and
+        then between two of them by bisection: a decision that turns and turns back between two factors is not seen.
+
+    Raises
+    ------
+    OptionError
+        If a number cannot be read or matches nothing.
+
+    Examples
+    --------
+    >>> from tailwise import domains, sensitivity
+    >>> found = sensitivity(domains.make("mdp-4"), 0.5, ["cost[s1]"]).influences[0]
+    >>> round(found.above.factor, 3), found.above.label
+    (1.909, 'risky')
+    """
+    wanted, table, names = as_objective(objective), _table_of(model), list(numbers)
+    share = real(spread, "spread", low=0.0, high=1.0, low_open=True, high_open=True)
+    most = [_largest_factor(table, name) for name in names]
+    base, found = _solved("as it is", table, wanted), []
+    with followed(progress, "numbers", len(names)) as watch:
+        for k, (name, largest) in enumerate(zip(names, most, strict=True)):
+
+            def at(factor: float, name: str = name, largest: float = largest) -> Scenario:
+                text = f"{name}*={min(factor, largest)!r}"
+                return _solved(text, changed(table, text), wanted, base.action)
+
+            below, above = _turn(at, base, 1.0 / _LARGEST_FACTOR), _turn(at, base, min(_LARGEST_FACTOR, largest))
+            found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
+            if watch is not None:
+                watch(k + 1)
+    found.sort(key=lambda one: -abs(one.high.value - one.low.value))
+    return Sensitivity(wanted, table.sense, share, base, tuple(found))
+
+
+def changed(table: TabularMDP, change: str) -> TabularMDP:
+    """Return a table with one change made; see :func:`what_if` for what can be said."""
+    match = _CHANGE.fullmatch(change)
+    try:
+        number = float(match["number"]) if match else math.nan
+    except ValueError:
+        number = math.nan
+    if match is None or not math.isfinite(number):
+        raise OptionError(f"{change!r} is no change: {_FORM}")
+    what, where = match["what"], match["where"]
+
+    def new(old: Any) -> Any:
+        return {"=": lambda: old * 0 + number, "*=": lambda: old * number, "+=": lambda: old + number}.get(
+            match["how"], lambda: old - number
+        )()
+
+    if what in ("discount", "horizon") and where is None:
+        value = new(getattr(table, what))
+        return table.with_options(**{what: int(value) if what == "horizon" and value == int(value) else value})
+    if what not in ("p", "end", table.sense) or where is None:
+        raise OptionError(f"{change!r} names no number of this model, which has {table.sense}s: {_FORM}")
+    states, actions, targets = _places(table, where, change)
+    if what == "end":
+        losses = table.terminal_losses.copy()
+        losses[states] = table.signed(new(table.signed(losses[states])))
+        return replace(table, terminal_losses=losses)
+    owners = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    hit = states[table.row_states[owners]] & actions[table.action_ids[owners]] & targets[table.next_states]
+    if not hit.any():
+        raise OptionError(f"{change!r} matches nothing: no such action is allowed, or it does not lead there")
+    if what == "p":
+        return _with_chances(table, hit, new, owners, change)
+    if table.step_losses.size and match["how"] in ("=", "*=") and table.step_losses[:, owners[hit]].any():
+        raise OptionError(f"{change!r}: {table.sense}s there differ by step; say += or -=")
+    losses = table.losses.copy()
+    losses[hit] = table.signed(new(table.signed(losses[hit])))
+    return replace(table, losses=losses)
+
+
+def _with_chances(
+    table: TabularMDP, hit: NDArray[np.bool_], new: Callable[[Any], Any], owners: NDArray[np.int64], change: str
+) -> TabularMDP:
+    """Return a table in which the outcomes that were hit have another probability, as a whole in each row."""
+    old = np.bincount(owners[hit], table.probabilities[hit], table.num_rows)
+    rows = np.unique(owners[hit])
+    wanted = old.copy()
+    wanted[rows] = new(old[rows])
+    wanted[rows] = np.where(np.abs(wanted[rows] - 1.0) < 1e-12, 1.0, wanted[rows])
+    for row in rows:
+        place = f"state {table.state_name(int(table.row_states[row]))}, {table.action_name(int(table.action_ids[row]))}"
+        if not 0.0 <= wanted[row] <= 1.0:
+            raise OptionError(f"{change!r}: the probability would be {wanted[row]:g} in {place}")
+        if old[row] > 1.0 - 1e-12 and wanted[row] < 1.0:
+            raise OptionError(f"{change!r}: nothing else can happen in {place}; give it another outcome first")
+    factors = np.where(hit, (wanted / np.where(old > 0.0, old, 1.0))[owners], 1.0)
+    rest = np.ones(table.num_rows)
+    rest[rows] = (1.0 - wanted[rows]) / np.where(old[rows] < 1.0, 1.0 - old[rows], 1.0)
+    chances = table.probabilities * np.where(hit, factors, rest[owners])
+    keep = chances > 0.0
+    offsets = np.append(0, np.cumsum(keep, dtype=np.int64))[table.outcome_offsets]
+    return replace(
+        table, outcome_offsets=offsets.astype(table.outcome_offsets.dtype), probabilities=chances[keep],
+        next_states=table.next_states[keep], losses=table.losses[keep], done=table.done[keep],
+    )  # fmt: skip
+
+
+def _places(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool_], ...]:
+    """Return which states, actions and next states are meant, as masks."""
+    names = [part.strip() for part in re.split(r",(?![^(]*\))", where)]
+    state = _Side("state", table.num_states, table.state_labels)
+    action = _Side("action", table.num_actions, table.action_labels)
+    if len(names) > 3:
+        raise OptionError(f"{change!r} names {len(names)} places: {_FORM}")
+    if not state.has(names[0]) and action.has(names[0]):  # cost[run,failed]
+        names[:2] = [*(names[1:2] or ["*"]), names[0]]
+    names += ["*"] * (3 - len(names))
+    return state.mask(names[0], change), action.mask(names[1], change), state.mask(names[2], change)
+
+
+class _Side(NamedTuple):
+    """States or actions, by label or index."""
+
+    kind: str
+    size: int
+    labels: Sequence[str]
+
+    def has(self, name: str) -> bool:
+        return name in _ANY or name in self.labels or (name.isdecimal() and int(name) < self.size)
+
+    def mask(self, name: str, change: str) -> NDArray[np.bool_]:
+        if not self.has(name):
+            known = ", ".join(map(str, self.labels[:8])) or f"0..{self.size - 1}"
+            raise OptionError(f"{change!r}: there is no {self.kind} {name!r}; there are {known}")
+        if name in _ANY:
+            return np.ones(self.size, np.bool_)
+        found = np.zeros(self.size, np.bool_)
+        found[[k for k, label in enumerate(self.labels) if label == name] or [int(name)]] = True
+        return found
+
+
+def _all_changed(table: TabularMDP, changes: Iterable[str]) -> TabularMDP:
+    for change in changes:
+        table = changed(table, change)
+    return table
+
+
+def _largest_factor(table: TabularMDP, name: str) -> float:
+    """Return by what a number can be multiplied: a probability until it is 1."""
+    changed(table, f"{name}*=1")
+    if not name.strip().startswith("p["):
+        return math.inf
+    low, high = 1.0, _LARGEST_FACTOR
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        try:
+            changed(table, f"{name}*={middle!r}")
+            low = middle
+        except OptionError:
+            high = middle
+    return low
+
+
+def _table_of(model: Any) -> TabularMDP:
+    return model if isinstance(model, TabularMDP) else tabulate(model)
+
+
+def _solved(name: str, table: TabularMDP, objective: Objective, keep: Any = None) -> Scenario:
+    policy = solve(table, objective)
+    plan = policy.plan(distributions=False)
+    kept = plan.value if keep is None else next((row.value for row in plan.rows if row.action == keep), math.nan)
+    return Scenario(name, plan.action, plan.label, plan.value, kept)
+
+
+def _turn(at: Callable[[float], Scenario], base: Scenario, end: float) -> Turn | None:
+    """Return the nearest factor towards ``end`` from which on another action is better."""
+    same = 1.0
+    for k in range(1, _SCAN + 1):
+        factor = end ** (k / _SCAN)
+        found = at(factor)
+        if not _turned(found, base):
+            same = factor
+            continue
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(same * factor)
+            there = at(middle)
+            if _turned(there, base):
+                factor, found = middle, there
+            else:
+                same = middle
+        return Turn(factor, found.label)
+    return None
+
+
+def _turned(found: Scenario, base: Scenario) -> bool:
+    return found.action != base.action and found.kept != found.value

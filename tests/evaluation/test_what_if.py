@@ -1,0 +1,108 @@
+"""Changed models: what a change does to the table, to values, and where decisions turn."""
+
+import numpy as np
+import pytest
+
+from tailwise import CVaR, Expectation, TabularMDP, domains, sensitivity, solve, what_if
+from tailwise.errors import OptionError
+from tailwise.evaluation.what_if import changed
+
+
+def machine(cost=300.0, chance=0.1):
+    """Run a machine that may fail, or service it for sure."""
+    return TabularMDP.from_outcomes(
+        [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [1 - chance, chance, 1.0, 1.0], [0.0, 0.0, 20.0, cost],
+        horizon=5, state_labels=("good", "failed"), action_labels=("run", "service"), name="machine",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "other"),
+    [
+        ("cost[failed,run]=500", machine(500.0)),
+        ("cost[run, failed] *= 2", machine(600.0)),
+        ("cost[1,0,0] -= 50", machine(250.0)),
+        ("cost[failed]+=1.5", machine(301.5)),
+        ("p[good,run,failed]=.3", machine(chance=0.3)),
+        ("p[run,good,failed]*=3", machine(chance=0.3)),
+        ("horizon=9", machine().with_options(horizon=9)),
+        ("discount*=.9", machine().with_options(discount=0.9)),
+    ],
+)
+def test_a_change_is_the_table_that_was_built_with_it(change, other):
+    found = changed(machine(), change)
+    for name in ("probabilities", "losses"):
+        np.testing.assert_allclose(getattr(found, name), getattr(other, name), atol=1e-15)
+    assert (found.horizon, found.discount) == (other.horizon, other.discount)
+    assert solve(found, 0.01).value == pytest.approx(solve(other, 0.01).value, rel=1e-12)
+
+
+def test_a_probability_that_falls_to_zero_is_no_outcome_any_more():
+    found = changed(machine(), "p[good,run,failed]=0")
+    assert found.num_outcomes == machine().num_outcomes - 1
+    assert solve(found, 0.1).value == 0.0
+
+
+def test_rewards_are_changed_as_rewards():
+    mdp = TabularMDP.from_outcomes([0, 0], [0, 1], [0, 0], [1.0, 1.0], rewards=[2.0, 3.0], horizon=4)
+    assert what_if(mdp, Expectation(), ["reward[0,1]*=2"]).scenarios[1].value == pytest.approx(24.0)
+    with pytest.raises(OptionError, match="which has rewards"):
+        what_if(mdp, Expectation(), ["cost[0,1]*=2"])
+
+
+@pytest.mark.parametrize("objective", [0.01, CVaR(0.9)])
+def test_scenarios_stand_side_by_side(objective):
+    changes = {"dear": ["cost[failed]=3000"], "dear and frail": ["cost[failed]=3000", "p[run,good,failed]*=5"]}
+    found = what_if(machine(), objective, changes)
+    others = [machine(), machine(3000.0), machine(3000.0, 0.5)]
+    assert [one.name for one in found.scenarios] == ["as it is", "dear", "dear and frail"]
+    for scenario, other in zip(found.scenarios, others, strict=True):
+        plan = solve(other, objective).plan()
+        assert (scenario.label, scenario.value) == (plan.label, pytest.approx(plan.value, rel=1e-12))
+    rows = {row.action: row.value for row in solve(others[1], objective).plan().rows}
+    assert found.scenarios[1].kept == pytest.approx(rows[found.scenarios[0].action], rel=1e-12, nan_ok=True)
+    assert found.to_frame()["change"][0] == 0.0
+    assert "dear and frail" in str(found)
+
+
+def test_where_the_decision_turns_is_where_both_actions_are_worth_the_same():
+    """With one step before the end: run costs chance * cost, service 20."""
+    mdp = TabularMDP.from_outcomes(
+        [0, 0, 0], [0, 0, 1], [0, 1, 0], [0.9, 0.1, 1.0], [0.0, 300.0, 20.0], horizon=1, num_states=2,
+        state_labels=("good", "failed"), action_labels=("run", "service"),
+    )  # fmt: skip
+    assert solve(mdp, Expectation()).plan().label == "service"
+    found = sensitivity(mdp, Expectation(), ["cost[good,run,failed]", "p[good,run,failed]", "cost[good,service]"])
+    by_name = {one.name: one for one in found.influences}
+    for name in ("cost[good,run,failed]", "p[good,run,failed]"):
+        assert by_name[name].below.label == "run"
+        assert by_name[name].below.factor == pytest.approx(2 / 3, rel=1e-7)
+        assert by_name[name].above is None
+    assert by_name["cost[good,service]"].above.factor == pytest.approx(1.5, rel=1e-7)
+    assert by_name["cost[good,service]"].high.value == pytest.approx(24.0)
+    assert found.influences[0].name == "cost[good,service]"  # the others leave the value as it is
+    assert "1.5" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("cost[failed]", "is no change: say it as cost"),
+        ("cost[failed]=dear", "is no change"),
+        ("price[failed]=3", "names no number of this model, which has costs"),
+        ("cost[lost]=3", "no state 'lost'; there are good, failed"),
+        ("cost[good,sell]=3", "no action 'sell'; there are run, service"),
+        ("cost[failed,service]=3", "matches nothing"),
+        ("cost[a,b,c,d]=3", "names 4 places"),
+        ("p[good,run,failed]*=20", "the probability would be 2 in state good, run"),
+        ("p[good,service,good]=.5", "nothing else can happen in state good, service"),
+    ],
+)
+def test_changes_that_cannot_be(change, message):
+    with pytest.raises(OptionError, match=message):
+        what_if(machine(), 0.01, [change])
+
+
+def test_states_with_commas_in_their_names():
+    grid = domains.make("grid-mdp")
+    assert what_if(grid, 0.1, ["cost[(0,1),up]+=5"]).scenarios[1].value >= solve(grid, 0.1).value
