@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
+    from tailwise.exact.alternatives import FixedPlan
     from tailwise.exact.belief_policy import Belief, BeliefPolicy
     from tailwise.exact.distributions import return_distribution
     from tailwise.exact.endless import BetaLimit, limit_beta
@@ -23,6 +24,7 @@ __all__ = [
     "BetaLimit",
     "FearedModel",
     "FearedOutcome",
+    "FixedPlan",
     "Limits",
     "Policy",
     "PolicyInterval",
