@@ -3,6 +3,7 @@
 Three rules act while they learn: uniformly at random; by the bonus of UCBVI (Azar, Osband and Munos, 2017), the form
 for the entropic risk taken from Fei, Yang, Chen and Wang (2021); by a draw from the posterior (PSRL: Osband, Russo and
 Van Roy, 2013). All answer with the least value of one backward induction on the counts.
+Where states are numbers there is one more: uniformly random actions, and backward induction by regression.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise import TabularMDP
+from tailwise import Simulator, TabularMDP
+from tailwise.search.learned.fitted import Draws, fitted_values
 
 UNIFORM, BONUS, POSTERIOR = 0, 1, 2
 
@@ -149,3 +151,36 @@ class CountedSearch:
         values = self.q[0, root]
         self.q, self.v = kept
         return SimpleNamespace(action=int(np.argmin(values)), value=float(values.min()), simulator_steps=steps)
+
+
+class RegressedSearch:
+    """Uniformly random actions, and backward induction by regression of the cost-to-go on the states' own numbers."""
+
+    def __init__(self, simulator: Simulator, beta: float, *, seed: int) -> None:
+        self.simulator, self.rng = simulator, np.random.default_rng(seed)
+        self.betas = beta * simulator.discount ** np.arange(simulator.horizon)
+        self.handles: dict[Any, int] = {simulator.start: 0}
+        self.rows: list[list[tuple[int, int, float, int]]] = [[] for _ in range(simulator.horizon)]
+
+    def plan(self, iterations: int) -> Any:
+        """Play so many episodes, and answer."""
+        model = self.simulator
+        for _ in range(iterations):
+            state = model.start
+            for h in range(model.horizon):
+                action = int(self.rng.integers(model.actions(state)))
+                target, cost, done = model.step(state, action, self.rng)
+                if h + 1 == model.horizon and not done:
+                    cost, done = cost + model.discount * model.terminal_cost(target), True
+                after = -1 if done else self.handles.setdefault(target, len(self.handles))
+                self.rows[h].append((self.handles[state], action, cost, after))
+                if done:
+                    break
+                state = target
+        columns = [[np.array(column) for column in zip(*rows, strict=True)] for rows in self.rows]
+        steps = [Draws(o, a, c.astype(np.float64), t, np.ones(o.size)) for o, a, c, t in columns]
+        features = [tuple(map(float, state)) for state in self.handles]
+        arity = np.array([model.actions(state) for state in self.handles])
+        values = fitted_values(steps, features, arity, self.betas, model.discount, 0)
+        assert values is not None
+        return SimpleNamespace(action=int(np.argmin(values)), value=float(values.min()))

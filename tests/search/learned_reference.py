@@ -15,6 +15,8 @@ class Reference:
         self.sign = -1.0 if model.sense == "reward" else 1.0
         self.records, self.draws = {}, {}  # (state, is last, action) -> {(cost, target): count}, number
         self.q, self.v, self.taken, self.seen = {}, {}, {}, {}  # by (h, state)
+        self.dismissed = False
+        self.leaves, self.errors = {}, {}  # by (h, state), and of q by (h, state, action)
         self.met = set()
         self.costs, self.range = [], 0.0
         self.reach, self.visits = {}, {}  # by (h, state)
@@ -67,14 +69,35 @@ class Reference:
     def action_value(self, h, state, a):
         counts = self.records[self.record(h, state, a)]
         xs = [(cost + self.g * self.value_after(h + 1, target), n) for (cost, target), n in counts.items()]
+        self.errors[h, state, a] = two_errors(xs, self.beta * self.g**h)
         return self.offset(h, state, a) + erm(xs, self.beta * self.g**h)
+
+    def node_value(self, h, state):
+        """The least Q, or a leaf value as far as the errors of Q leave it possible."""
+        q = self.q[h, state]
+        spans = [(q[a], self.errors[h, state, a] if q[a] < math.inf else math.inf) for a in self.indices(state)]
+        return clipped(self.leaf_of(h, state), spans)
+
+    def leaf_of(self, h, state):
+        return None if self.dismissed else self.leaves.get((h, state))
+
+    def judge(self):
+        """Dismiss leaf values once more than half of those that can be judged lie outside."""
+        outside = []
+        for (h, state), leaf in self.leaves.items():
+            q = self.q[h, state]
+            if all(q[a] < math.inf and self.errors[h, state, a] < math.inf for a in self.indices(state)):
+                low = min(q[a] - self.errors[h, state, a] for a in self.indices(state))
+                high = min(q[a] + self.errors[h, state, a] for a in self.indices(state))
+                outside.append(not low <= leaf <= high)
+        self.dismissed = len(outside) >= 8 and sum(outside) > len(outside) / 2
 
     def refresh(self, h, state):
         for a in self.indices(state):
             if self.draws.get(self.record(h, state, a), 0):
                 self.q[h, state][a] = self.action_value(h, state, a)
         if min(self.q[h, state]) < math.inf:
-            self.v[h, state] = min(self.q[h, state])
+            self.v[h, state] = self.node_value(h, state)
 
     def enter(self, h, state):
         self.met.add((state, h + 1 == self.H))
@@ -170,6 +193,7 @@ class Reference:
         for step, state in sorted(self.q, key=lambda key: -key[0]):
             self.refresh(step, state)
             self.refresh_reach(step, state)
+        self.judge()
 
     def refresh_reach(self, step, state):
         seldom = any(self.is_seldom(step, state, a) for a in self.indices(state))
@@ -179,6 +203,10 @@ class Reference:
 
     def supported(self, h, state, a):
         """ERM of an action by the outcomes after which something is known; inf without."""
+        return self.supported_span(h, state, a)[0]
+
+    def supported_span(self, h, state, a):
+        """The same, and two standard errors of it."""
         here, others = self.record(h, state, a), (state, False, a)
         borrows = h + 1 == self.H and self.draws.get(others, 0) > self.draws.get(here, 0)
         xs = []
@@ -186,7 +214,8 @@ class Reference:
             after = self.end(target) if borrows and target is not None else self.best_supported(h + 1, target)
             if after < math.inf:
                 xs.append((self.offset(h, state, a) + cost + self.g * after, n))
-        return erm(xs, self.beta * self.g**h) if xs else math.inf
+        beta = self.beta * self.g**h
+        return (erm(xs, beta), two_errors(xs, beta)) if xs else (math.inf, math.inf)
 
     def best_supported(self, h, state):
         """What the known outcomes support from a state on."""
@@ -194,9 +223,8 @@ class Reference:
             return 0.0
         key = self.iterations, h, state
         if key not in self.answers:
-            best = min(self.supported(h, state, a) for a in self.indices(state))
-            leaf = self.v.get((h, state), math.inf) if self.leaf_value is not None else math.inf
-            self.answers[key] = best if best < math.inf else leaf
+            spans = [self.supported_span(h, state, a) for a in self.indices(state)]
+            self.answers[key] = clipped(self.leaf_of(h, state), spans)
         return self.answers[key]
 
     def roll_out(self, h, state):
@@ -240,7 +268,13 @@ class Reference:
             if target is None:
                 break
             self.enter(h, target)
-            if not known and (is_tree or self.leaf_value is not None):
+            if not is_tree and self.leaf_value is not None:
+                if (h, target) in self.leaves or self.dismissed:
+                    continue
+                tail = self.leaves[h, target] = self.roll_out(h, target)
+                self.v[h, target] = self.node_value(h, target)
+                break
+            if not known and is_tree:
                 tail = self.v[h, target] = self.roll_out(h, target)
                 break
         self.since, self.walked = self.since + len(path), self.walked + len(path)
@@ -272,7 +306,7 @@ class Reference:
                 else:
                     x = whole + self.g * self.value_after(step + 1, target)
                     q[a] = mixed(q[a], x, 1.0 / self.draws[self.record(step, before, a)], self.beta * self.g**step)
-            self.v[step, before] = min(q)
+            self.v[step, before] = min(q) if is_tree else self.node_value(step, before)
         if not new:
             self.arrived, self.old = self.arrived + 1, self.old + 1
         if self.arrived >= 8 * 256:
@@ -293,6 +327,23 @@ def erm(xs, beta):
         return math.fsum(x * n for x, n in xs) / total
     top = max(beta * x for x, _ in xs)
     return (top + math.log(math.fsum(n * math.exp(beta * x - top) for x, n in xs) / total)) / beta
+
+
+def two_errors(xs, beta):
+    """Two standard errors of an ERM (delta method); none are known of fewer than 4 draws."""
+    total, value = sum(n for _, n in xs), erm(xs, beta)
+    if total < 4:
+        return math.inf
+    away = [(x - value if abs(beta) < 1e-9 else math.expm1(beta * (x - value)) / beta, n) for x, n in xs]
+    return 2.0 * math.sqrt(math.fsum(n * d * d for d, n in away) / (total - 1) / total)
+
+
+def clipped(leaf, spans):
+    """A leaf value between the bounds of the least value; of (value, error), or that least value without a leaf."""
+    if leaf is None:
+        return min(value for value, _ in spans)
+    low = min(value - error if value < math.inf else -math.inf for value, error in spans)
+    return min(max(leaf, low), min(value + error for value, error in spans))
 
 
 def mixed(first, second, share, beta):

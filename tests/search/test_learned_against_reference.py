@@ -8,6 +8,7 @@ import pytest
 
 from conftest import random_mdp
 from search.learned_reference import Reference
+from search.test_four_kinds import FromTable
 from tailwise import LearnedModelSearch, Simulator
 
 
@@ -94,6 +95,12 @@ class _FoldingEnd(Histories):
         if len(target) == self.horizon and not done:
             cost += self.discount * Histories.terminal_cost(self, target)
         return target, cost, done or len(target) == self.horizon
+
+
+@pytest.mark.parametrize("beta", [-1.0, 0.0, 0.7])
+def test_leaf_values_hold_until_the_draws_say_otherwise(beta):
+    model = FromTable(random_mdp(3, states=4, actions=2, horizon=4, done=True))
+    agree(model, beta, 5, 250, leaf_value=lambda state, h: -1.5 * (4 - h) - 0.3 * state)
 
 
 def test_leaf_values_end_an_iteration_at_a_new_state():

@@ -73,6 +73,12 @@ NO_RETURN = (
 )
 
 
+class _Sampler(LearnedSearch):
+    """What draws for another objective: its own plans are not asked how sure they are."""
+
+    bootstraps = False
+
+
 class DistributionalMcts(PolicyMixin):
     """Monte Carlo search with distributions of the total and Thompson sampling, for any objective of the total.
 
@@ -126,8 +132,7 @@ class DistributionalMcts(PolicyMixin):
             )
         self.model, self._turn = model, Turn()
         one, two = seed_sequence(seed).spawn(2)
-        self.search = LearnedSearch(model, LearnedOptions(beta=0.0, **keywords), seed=one)
-        self.search.bootstraps = False
+        self.search = _Sampler(model, LearnedOptions(beta=0.0, **keywords), seed=one)
         self._rng = np.random.default_rng(two)
         self._accrued, self._is_led = 0.0, False
         self._kept: Pursued | None = None

@@ -231,7 +231,7 @@ _TREE = (
     *("bonus", "backup", "leaf", "expansion", "untried", "recommend", "max_nodes", "max_memory", "widening"),
     *("rollout_policy", "leaf_value"),
 )
-_LEARNED = ("exploration", "max_nodes", "max_memory", "widening", "rollout_policy", "leaf_value")
+_LEARNED = ("exploration", "max_nodes", "max_memory", "widening", "rollout_policy", "leaf_value", "features")
 _POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBonus"
 
 register_planner(PlannerKind(

@@ -154,16 +154,17 @@ class LearnedModelSearch(LearnedSearch):
         Source of all randomness.
     **keywords
         ``exploration`` (the bonus in units of the observed range of costs-to-go, 0.1; as a tree, ten times that), and
-        ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy``, ``leaf_value``: fields of
-        :class:`tailwise.search.learned.LearnedOptions`.
+        ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy``, ``leaf_value``, ``features`` (of a state, where
+        states do not come back): fields of :class:`tailwise.search.learned.LearnedOptions`.
 
     Notes
     -----
-    A node takes 72 to 80 bytes and 16 for each action, an action of a state 24, each of its outcomes 36 to 44, whatever
+    A node takes 80 to 88 bytes and 24 for each action, an action of a state 24, each of its outcomes 36 to 44, whatever
     the number of iterations. An iteration walks to the end of the episode, unless states come back too seldom
     (``plan.states_recur`` is False): then it ends at the first new state, as a tree search does, and so it does
-    where ``rollout_policy`` or ``leaf_value`` is given. ``max_nodes`` also holds back the nodes that were reached in
-    the learned model alone, which take half of them at most.
+    where ``rollout_policy`` or ``leaf_value`` is given; what a leaf value says is believed as far as the draws leave it
+    possible. ``max_nodes`` also holds back the nodes that were reached in the learned model alone, which take half of
+    them at most.
 
     Examples
     --------

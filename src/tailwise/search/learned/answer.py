@@ -26,8 +26,9 @@ from tailwise._random import next_double
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.entropic import oce_utility
 from tailwise.risk.measures import Interval
-from tailwise.search.learned.backups import Ahead, cost_offset, pair_erm, value_after
-from tailwise.search.learned.counts import OUTCOMES, PAIRS, find_node, place_of
+from tailwise.search.learned.backups import Ahead, between, cost_offset, pair_erm, pair_error, value_after
+from tailwise.search.learned.counts import DISMISSED, OUTCOMES, PAIRS, find_node, place_of
+from tailwise.search.learned.options import NEW, NONE
 
 
 @inlined
@@ -152,10 +153,13 @@ def induct(  # type: ignore[no-untyped-def]
         ahead, held_ahead = Ahead(work[after], ends), Ahead(work[4 + after], ends)
         for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
             state = np.int64(reached.states[k])
-            best, chosen, taken = math.inf, 0, 0
+            best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
+            node = find_node(nodes, h, state) if rules.leaves != NONE and h > depth else 0
+            leaf = nodes.leaves[node] if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
             for a in range(num_actions_of(known, rules.horizon, state, h)):
                 pair = pair_of(known, rules.horizon, state, a, h)
                 if pair == 0:
+                    low = -math.inf
                     continue
                 q = pair_erm(known, ahead, weights, rules, scratch, pair, h)
                 if unseen[pair] > 0.0 and q < math.inf:
@@ -164,7 +168,9 @@ def induct(  # type: ignore[no-untyped-def]
                     x = known.costs[like] + rules.discount * value_after(ahead, rules, scratch, target, h + 1)
                     if x < math.inf:
                         q = merge_values(q, x, unseen[pair], rules.betas[h])
+                error = pair_error(known, ahead, weights, rules, scratch, pair, h, q) if leaf < math.inf > q else 0.0
                 q += cost_offset(model, state, a, h)
+                low, high = min(low, q - error if q < math.inf else -math.inf), min(high, q + error)
                 looked += known.widths[pair]
                 if h == depth:
                     out[0, a] = q
@@ -177,9 +183,12 @@ def induct(  # type: ignore[no-untyped-def]
             work[2 + here, state] = 0.0
             if chosen != 0:
                 work[2 + here, state] = unexplored_after(known, ahead, work[2 + after], weights, rules, chosen, h)
-            elif rules.leaves:  # a leaf that was valued when it was new
-                node = find_node(nodes, h, state)
-                best = nodes.values[node] if node != 0 else math.inf
+            elif leaf < math.inf or (node != 0 and rules.leaves == NEW):  # a leaf that was valued when it was new
+                best = nodes.values[node]
+            if chosen != 0 and leaf < math.inf:
+                best = between(leaf, low, high)
+                if best == leaf:
+                    chosen = 0
             work[here, state], work[4 + here, state] = best, best
             if held_out.size > 0 and chosen != 0:
                 held = pair_erm(known, held_ahead, held_out, rules, scratch, chosen, h)
@@ -259,6 +268,8 @@ BOOTSTRAP = (
 _LOW, _HIGH = 0.2, 0.95  # quantiles: the best of uncertain actions looks better than it is, so that less is left below
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
 SAMPLED = "the ERM of the totals as they were sampled, exploration included, as if they were independent"
+FITTED = "as wide as the sampled totals leave it, about a value fitted to features of the states"
+WRONG_LEAVES = "the draws refute what leaf_value says more often than not, and it is left out"
 UNEXPLORED = (
     "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
 )

@@ -36,6 +36,7 @@ from tailwise.search.learned.counts import (
     CHANGES,
     CHANGES_AT_EXPANSION,
     CHANGES_AT_SWEEP,
+    DISMISSED,
     ITERATIONS,
     LEAST,
     LOOKED,
@@ -100,6 +101,8 @@ draw_step.register(TableData, _table_draw)
 cost_offset.register(TableData, _table_offset)
 
 BLOCK = 64
+_ERRORS, _FEWEST = 2.0, 4.0  # standard errors that a leaf value may be off; draws from which those are known
+_JUDGED = 8  # leaf values that were judged before all of them may be dismissed
 
 
 @inlined
@@ -186,25 +189,72 @@ def pair_erm(known, after, counts, rules, scratch, pair, h):  # type: ignore[no-
 
 
 @inlined
-def action_value(model, known, nodes, rules, scratch, node, a, h):  # type: ignore[no-untyped-def]
-    """Q of action ``a``, of which an outcome must be known."""
-    offset = cost_offset(model, int(nodes.states[node]), a, h)
-    return offset + pair_erm(known, nodes, known.counts, rules, scratch, nodes.first_pair[node] + a, h)
+def pair_error(known, after, counts, rules, scratch, pair, h, value):  # type: ignore[no-untyped-def]
+    """Error of :func:`pair_erm`, of which ``value`` came: standard errors (delta method); inf of too few draws."""
+    beta, outcome, total, squares = rules.betas[h], known.heads[pair], 0.0, 0.0
+    while outcome != 0:
+        x = known.costs[outcome] + rules.discount * value_after(
+            after, rules, scratch, np.int64(known.targets[outcome]), h + 1
+        )
+        if x < math.inf:
+            away = x - value
+            if abs(beta * away) > 1e-13:
+                away = math.expm1(beta * away) / beta
+            total += counts[outcome]
+            squares += counts[outcome] * away * away
+        outcome = known.links[outcome]
+    return _ERRORS * math.sqrt(squares / (total * (total - 1.0))) if total >= _FEWEST else math.inf
+
+
+@inlined
+def between(leaf, low, high):  # type: ignore[no-untyped-def]
+    """A leaf value as far as what was seen leaves it possible: it helps where little was, and cannot harm for long."""
+    return min(max(leaf, low), high)
+
+
+@inlined
+def node_span(nodes, node):  # type: ignore[no-untyped-def]
+    """Between what the errors leave the least Q of a node."""
+    at, low, high = nodes.first_q[node], math.inf, math.inf
+    for k in range(at, at + nodes.arity[node]):
+        low = min(low, nodes.q[k] - nodes.errors[k] if nodes.q[k] < math.inf else -math.inf)
+        high = min(high, nodes.q[k] + nodes.errors[k])
+    return low, high
+
+
+@inlined
+def node_value(nodes, node):  # type: ignore[no-untyped-def]
+    """V of a node: the least Q, or what a leaf value said of it, between the bounds of what was seen."""
+    at, least = nodes.first_q[node], math.inf
+    if nodes.leaves[node] < math.inf and nodes.used[DISMISSED] == 0:
+        low, high = node_span(nodes, node)
+        return between(nodes.leaves[node], low, high)
+    for k in range(at, at + nodes.arity[node]):
+        least = min(least, nodes.q[k])
+    return least
+
+
+@inlined
+def refresh_action(model, known, nodes, rules, scratch, node, a, h):  # type: ignore[no-untyped-def]
+    """Recompute Q of action ``a``, of which an outcome must be known; return it."""
+    at, pair = nodes.first_q[node] + a, nodes.first_pair[node] + a
+    value = pair_erm(known, nodes, known.counts, rules, scratch, pair, h)
+    if nodes.leaves[node] < math.inf:
+        nodes.errors[at] = pair_error(known, nodes, known.counts, rules, scratch, pair, h, value)
+    nodes.q[at] = cost_offset(model, int(nodes.states[node]), a, h) + value
+    return nodes.q[at]
 
 
 @inlined
 def refresh_node(model, known, nodes, rules, scratch, node, h):  # type: ignore[no-untyped-def]
     """Recompute Q of every action of which an outcome is known, and V; return the outcomes looked at."""
-    first, at = nodes.first_pair[node], nodes.first_q[node]
-    best, looked = math.inf, 0
+    first, best, looked = nodes.first_pair[node], math.inf, 0
     for a in range(nodes.arity[node]):
         if known.visits[first + a] > 0:
-            q = action_value(model, known, nodes, rules, scratch, node, a, h)
-            nodes.q[at + a] = q
-            best = min(best, q)
+            best = min(best, refresh_action(model, known, nodes, rules, scratch, node, a, h))
             looked += known.widths[first + a]
     if best < math.inf:
-        nodes.values[node] = best
+        nodes.values[node] = node_value(nodes, node)
     return looked
 
 
@@ -295,7 +345,7 @@ def add_reached(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-d
 @inlined
 def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Back every node up, from the last step to the root's; return the outcomes looked at."""
-    looked, wanted, work = 0, wanted_draws(scratch), scratch.work
+    looked, wanted, work, judged, refuted = 0, wanted_draws(scratch), scratch.work, 0, 0
     is_open = (
         wanted > work[WANTED_AT_SWEEP]
         or known.used[CHANGES] != work[CHANGES_AT_SWEEP]
@@ -308,7 +358,13 @@ def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untype
             looked += refresh_node(model, known, nodes, rules, scratch, node, h)
             if is_open:
                 refresh_novelty(known, nodes, node, h, wanted)
+            if nodes.leaves[node] < math.inf:
+                low, high = node_span(nodes, node)
+                if low > -math.inf:
+                    judged += 1
+                    refuted += nodes.leaves[node] < low or nodes.leaves[node] > high
             node = np.int64(nodes.links[node])
+    nodes.used[DISMISSED] = 1 if judged >= _JUDGED and 2 * refuted > judged else 0
     return looked
 
 

@@ -26,7 +26,7 @@ from tailwise.search.learned.options import LearnedRules
 
 # Entries of TransitionCounts.used and of Nodes.used.
 PAIRS, OUTCOMES, CHANGES = 0, 1, 2
-NODES, Q_VALUES, MAX_NODES = 0, 1, 2
+NODES, Q_VALUES, MAX_NODES, DISMISSED = range(4)
 # Entries of Scratch.work and of Scratch.numbers.
 ITERATIONS, STEPS, STATE, ACTION, STEPS_SINCE_SWEEP, SWEEP_COST, CHANGES_AT_EXPANSION, ARRIVED, MET, WALKED = range(10)
 LOOKED, SHORT, WANTED_AT_SWEEP, CHANGES_AT_SWEEP, TREE, PLACES = range(10, 16)
@@ -73,11 +73,13 @@ class Nodes(NamedTuple):
     novelty: NDArray[np.float64]  # (N,) how surely, and how soon, it leads to an action tried too seldom
     lows: NDArray[np.float64]  # (N,) least and, directed iterations left out,
     highs: NDArray[np.float64]  # (N,) greatest cost-to-go seen from here
+    leaves: NDArray[np.float64]  # (N,) what a leaf value said of it, inf where none did
     q: NDArray[np.float64]  # (U,) inf until known
+    errors: NDArray[np.float64]  # (U,) of q, as far as leaf values are weighed against it
     taken: NDArray[np.int64]  # (U,)
     slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
     heads: NDArray[np.int32]  # (H + 1,) newest node of each step
-    used: NDArray[np.int64]  # (3,)
+    used: NDArray[np.int64]  # (4,) the last: whether leaf values were found to be wrong more often than not
 
 
 class Scratch(NamedTuple):
@@ -134,14 +136,15 @@ def new_counts(step_kinds: int, handles: int = 64, pairs: int = 128, outcomes: i
 def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256) -> Nodes:
     """Return no nodes, with room for so many nodes and actions of them."""
     states, steps, first, pairs, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
-    visits, (values, novelty, lows, highs) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(4))
-    q, taken = np.zeros(actions), np.zeros(actions, np.int64)
+    visits, (values, novelty, lows, highs, leaves) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(5))
+    q, errors, taken = np.zeros(actions), np.zeros(actions), np.zeros(actions, np.int64)
     novelty[0] = 1.0  # where there is no node nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
-    used = np.array([1, 1, max_nodes])
+    used = np.array([1, 1, max_nodes, 0])
     return Nodes(
-        states, steps, first, pairs, arity, links, visits, values, novelty, lows, highs, q, taken, slots, heads, used
-    )
+        states, steps, first, pairs, arity, links, visits, values, novelty, lows, highs, leaves, q, errors, taken,
+        slots, heads, used,
+    )  # fmt: skip
 
 
 def _slots_for(items: int) -> int:
@@ -218,9 +221,9 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
     nodes.first_pair[node], nodes.arity[node] = first_record, num_actions
     nodes.links[node], nodes.heads[step] = nodes.heads[step], node
     nodes.visits[node], nodes.values[node], nodes.novelty[node] = 0, math.inf, 0.0
-    nodes.lows[node], nodes.highs[node] = math.inf, -math.inf
+    nodes.lows[node], nodes.highs[node], nodes.leaves[node] = math.inf, -math.inf, math.inf
     for k in range(at, at + num_actions):
-        nodes.q[k], nodes.taken[k] = math.inf, 0
+        nodes.q[k], nodes.errors[k], nodes.taken[k] = math.inf, math.inf, 0
     nodes.used[NODES], nodes.used[Q_VALUES] = node + 1, at + num_actions
     return node
 
@@ -333,6 +336,7 @@ def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-
 @kernel
 def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
     """Enter those nodes of ``old`` that are ``kept`` into empty ``nodes``, in the same order."""
+    nodes.used[DISMISSED] = old.used[DISMISSED]
     for node in range(1, old.used[NODES]):
         if not kept[node]:
             continue
@@ -340,9 +344,10 @@ def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
         copy = add_node(nodes, step, state, np.int64(old.first_pair[node]), np.int64(old.arity[node]))
         nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
         nodes.lows[copy], nodes.highs[copy], nodes.novelty[copy] = old.lows[node], old.highs[node], old.novelty[node]
+        nodes.leaves[copy] = old.leaves[node]
         for k in range(old.arity[node]):
-            nodes.q[nodes.first_q[copy] + k] = old.q[old.first_q[node] + k]
-            nodes.taken[nodes.first_q[copy] + k] = old.taken[old.first_q[node] + k]
+            here, there = nodes.first_q[copy] + k, old.first_q[node] + k
+            nodes.q[here], nodes.errors[here], nodes.taken[here] = old.q[there], old.errors[there], old.taken[there]
 
 
 @kernel

@@ -24,19 +24,21 @@ from tailwise.models.table import TableData
 from tailwise.search.action_rows import Findings, make_rows
 from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
-from tailwise.search.learned import answer, backups, counts, kernels
+from tailwise.search.learned import answer, backups, counts, fitted, kernels
 from tailwise.search.learned.answer import (
     BOOTSTRAP,
+    FITTED,
     NO_INTERVAL,
     SAMPLED,
     TIE,
     UNEXPLORED,
+    WRONG_LEAVES,
     Judged,
     sampling_errors,
 )
 from tailwise.search.learned.backups import BLOCK, Ahead
 from tailwise.search.learned.options import LearnedOptions, compile_rules
-from tailwise.search.learned.table import Learned, LearnedTable, learned_table
+from tailwise.search.learned.table import Learned, LearnedTable, added_losses, learned_table
 from tailwise.search.plan import Plan, StopReason
 
 _UNLIMITED = 2**62
@@ -44,6 +46,8 @@ _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at
 _FIRST_CHUNK = 8
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
+_AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
+_MOST_FITS = 200  # of the steps of an episode times the actions of a state
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
@@ -78,7 +82,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._nodes: counts.Nodes
         self._scratch: counts.Scratch
         self._start(seed)
-        self._rules = compile_rules(options, int(model.horizon), float(model.discount))
+        self._rules = compile_rules(options, int(model.horizon), float(model.discount), self._fits())
         self._horizon = self._rules.horizon
         self._root_at(self._binding.handle(model.start), 0)
 
@@ -96,6 +100,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         if self._binding.forgets:
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
         self._ends: list[float] = []
+        self._features: list[tuple[float, ...] | None] = []
         self._known = counts.new_counts(self._step_kinds())
         self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
         self._settle(handle, step)
@@ -177,7 +182,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         with self._turn:
             self.require_decision()
             self.options = dataclasses.replace(self.options, beta=beta)
-            self._rules = compile_rules(self.options, self._horizon, float(self.model.discount))
+            self._rules = compile_rules(self.options, self._horizon, float(self.model.discount), self._rules.fits)
             self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
             self._scratch.work[counts.SWEEP_COST] = 0  # the next iteration begins with a sweep
             self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1
@@ -290,8 +295,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
         return bool(self._scratch.work[counts.TREE])
 
-    def _answers(self) -> tuple[Floats, Floats, Floats]:
-        """Return root Q and what it leaves unexplored (2, A), possible Q (B, A), held-out Q (C, A)."""
+    def _answers(self) -> tuple[Floats, Floats, Floats, str]:
+        """Return root Q and what it leaves unexplored (2, A), possible Q (B, A), held-out Q (C, A), their meaning."""
         root = int(self._scratch.root[0])
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         if self._is_tree():
@@ -299,18 +304,54 @@ class LearnedSearch(AnytimeSearch[Plan]):
             beta, taken = float(self._rules.betas[self._step]), self._nodes.taken[at : at + arity]
             errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
             errors[~np.isfinite(errors)] = 0.0
-            possible = values + errors * self._report_rng().normal(size=(_REPLICATES, arity))
-            return np.stack((values, np.full(arity, math.nan))), possible, np.empty((0, arity))
+            found, meaning = self._fitted(values, taken, errors), FITTED
+            if found is None:
+                found, meaning = values, SAMPLED
+            possible = found + errors * self._report_rng().normal(size=(_REPLICATES, arity))
+            return np.stack((found, np.full(arity, math.nan))), possible, np.empty((0, arity)), meaning
         reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
         now = np.full((1, 3, arity), math.inf)
         looked = self._induct(reached, now, np.empty(0, np.uint64))
         affordable = _AFFORDABLE // max(1, looked) if self.bootstraps else 0
         replicates, splits = min(_REPLICATES, affordable), min(_SPLITS, affordable)
         if replicates < _FEWEST_REPLICATES:
-            return now[0, :2], np.empty((0, arity)), np.empty((0, arity))
+            return now[0, :2], np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         self._induct(reached, drawn, own_words(self._report_rng()), splits)
-        return now[0, :2], drawn[:replicates, 0], drawn[replicates:, 2]
+        return now[0, :2], drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP
+
+    def _fits(self) -> bool:
+        """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
+        few = int(self.model.horizon) * len(self._binding.actions(self._binding.handle(self.model.start))) <= _MOST_FITS
+        return self.bootstraps and few and self._features_of(self.model.start) is not None
+
+    def _features_of(self, state: Any) -> tuple[float, ...] | None:
+        if self.options.features is not None:
+            return tuple(float(value) for value in self.options.features(state))
+        return fitted.standard_features(state)
+
+    def _fitted(self, values: Floats, taken: NDArray[np.int64], errors: Floats) -> Floats | None:
+        """Return Q at the root by regression; None where it cannot be had, or sampled totals refute its best action."""
+        if not self._rules.fits:
+            return None
+        known, used = self._known, int(self._known.used[counts.OUTCOMES])
+        last = max(self._handle, int(known.targets[:used].max(initial=-1)))
+        for handle in range(len(self._features), last + 1):
+            self._features.append(self._features_of(self._binding.state(handle)))
+        steps = fitted.draws_by_step(known, self._nodes, self._step, self._horizon, self._offsets)
+        arity = np.zeros(last + 1, np.int64)
+        met = known.arity.reshape(-1, known.step_kinds).max(axis=1)[: last + 1]
+        arity[: met.size] = met
+        betas, discount = self._rules.betas[self._step :], self._rules.discount
+        found = fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
+        if found is None:
+            return None
+        best, other = int(np.argmin(found)), self._recommended(values, taken, True)
+        is_likely = values[best] - values[other] <= 2.0 * math.hypot(errors[best], errors[other])
+        return found if is_likely else None
+
+    def _offsets(self, handles: NDArray[np.int64], actions: NDArray[np.int64], h: int) -> Floats:
+        return added_losses(self.model, handles, actions, h)
 
     def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64], splits: int = 0) -> int:
         ends = self._terminal_costs()
@@ -333,19 +374,23 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 self._ends.append(math.inf)
         return np.array(self._ends)
 
+    def _notes(self, lost: float) -> tuple[str, ...]:
+        unexplored = (UNEXPLORED.format(lost),) if lost > 0.0 else ()
+        return (*unexplored, WRONG_LEAVES) if self._nodes.used[counts.DISMISSED] else unexplored
+
     def _report_rng(self) -> np.random.Generator:
         """Return a stream of its own, so that reporting never changes what follows; another one for every seed."""
         return generator(np.random.SeedSequence([int(self._scratch.work[counts.WALKED]), *map(int, self._stream)]))
 
-    def _recommended(self, values: Floats, taken: NDArray[np.int64]) -> int:
-        """Return the position of the action to recommend: of least value; in a tree the one taken most often."""
-        if self._is_tree():
+    def _recommended(self, values: Floats, taken: NDArray[np.int64], most_taken: bool) -> int:
+        """Return the position of the action to recommend: of least value, or the one taken most often."""
+        if most_taken:
             return int(np.lexsort((values, -taken))[0])
         equal = np.flatnonzero(values <= values.min() + TIE * abs(values.min()))
         return int(equal[np.argmax(taken[equal])])
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        (values, unexplored), possible, held_out = self._answers()
+        (values, unexplored), possible, held_out, meaning = self._answers()
         if not np.isfinite(values).any():
             self.refuse(stopped)
         scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
@@ -363,7 +408,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         moments, intervals = scratch.moments, judged.intervals()
         found = Findings(actions, labels, taken, 0.0 + values, known, scratch.sampled, moments, intervals, sense)
         rows = make_rows(found, judged.further())
-        chosen = rows[self._recommended(values, taken)]
+        chosen = rows[self._recommended(values, taken, meaning == SAMPLED)]
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return Plan(
             action=chosen.action,
@@ -381,10 +426,10 @@ class LearnedSearch(AnytimeSearch[Plan]):
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
-            notes=(UNEXPLORED.format(lost),) if (lost := chosen.unexplored or 0.0) > 0.0 else (),
+            notes=self._notes(chosen.unexplored or 0.0),
             method="learned-model search",
             totals=latest,
-            interval_meaning=SAMPLED if tree else BOOTSTRAP if possible.size else NO_INTERVAL,
+            interval_meaning=meaning,
             states_recur=not tree,
-            reason=_AS_TREE if tree else "",
+            reason="" if not tree else _AS_TREE if meaning == SAMPLED else _AS_FIT,
         )

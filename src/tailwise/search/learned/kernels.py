@@ -39,10 +39,11 @@ from tailwise.risk.accumulator import merge_values
 from tailwise.search.action_rows import SPREAD, note_total
 from tailwise.search.learned.backups import (
     BLOCK,
-    action_value,
     cost_offset,
     draw_outcome,
     explore_unknown,
+    node_value,
+    refresh_action,
     refresh_node,
     refresh_novelty,
     sweep_if_due,
@@ -54,6 +55,7 @@ from tailwise.search.learned.counts import (
     ARRIVED,
     CHANGES,
     DEVIATION,
+    DISMISSED,
     GREATEST,
     ITERATIONS,
     LEAST,
@@ -82,11 +84,13 @@ from tailwise.search.learned.counts import (
     remove_last_node,
     short_of,
 )
+from tailwise.search.learned.options import EACH, NONE
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
 _FLOOR = 0.01
 _TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range
+_FITTED = 8192  # iterations up to which, in a tree, every other one plays at random, for a fit to learn from
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
 _DIRECTED = 8  # one iteration in 8 looks for what was tried too seldom
@@ -137,7 +141,7 @@ def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type:
             if known.visits[first + a] == 0:
                 untried += 1
                 continue
-            nodes.q[at + a] = action_value(model, known, nodes, rules, scratch, node, a, h)
+            refresh_action(model, known, nodes, rules, scratch, node, a, h)
         score = nodes.q[at + a] - factor * inverse_root(rules, nodes.taken[at + a] + 1)
         if score < least:
             best, least, ties = a, score, 1
@@ -232,11 +236,11 @@ def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def way_of(nodes, scratch, tree):  # type: ignore[no-untyped-def]
+def way_of(nodes, rules, scratch, tree):  # type: ignore[no-untyped-def]
     """How an iteration explores: every other one evenly, one in eight towards the unknown, the rest by optimism."""
     iteration = scratch.work[ITERATIONS]
     if tree:
-        return GREEDY
+        return EVEN if rules.fits and iteration % 2 == 1 and iteration < _FITTED else GREEDY
     if iteration % 2 == 1:
         return DIRECTED if iteration % _DIRECTED == _DIRECTED - 1 and nodes.novelty[scratch.root[0]] > 0.0 else EVEN
     return GREEDY
@@ -269,22 +273,29 @@ def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # t
         h += 1
         if status == DONE:
             return np.int64(GO_ON), k + 1, 0.0
-        node = find_node(nodes, h, target)
-        if node != 0:
-            continue
-        met = is_met(known, rules.horizon, target, h)
-        path[OLD] = 1 if met else 0
-        node = enter_new(model, known, nodes, rules, scratch, target, h)
+        node, met = find_node(nodes, h, target), True
+        if node == 0:
+            met = is_met(known, rules.horizon, target, h)
+            path[OLD] = 1 if met else 0
+            node = enter_new(model, known, nodes, rules, scratch, target, h)
         if node <= 0:
             scratch.work[STATE], scratch.work[ACTION] = target, -1
             return np.int64(FULL) if node == 0 else node, k + 1, 0.0
-        if not met and (tree or rules.leaves):
+        if rules.leaves == EACH and not tree:
+            is_leaf = nodes.leaves[node] == math.inf and nodes.used[DISMISSED] == 0
+        else:
+            is_leaf = not met and way != EVEN if tree else not met and rules.leaves != NONE
+        if is_leaf:
             tail, steps, status = roll_out(model, target, h, rules.horizon, rules.discount, stream)
             scratch.work[STEPS] += steps
             if status < 0:
                 scratch.work[STATE], scratch.work[ACTION] = target, -1
                 return np.int64(status), k + 1, 0.0
-            nodes.values[node] = tail
+            if rules.leaves == EACH and not tree:
+                nodes.leaves[node] = tail
+                nodes.values[node] = node_value(nodes, node)
+            else:
+                nodes.values[node] = tail
             return np.int64(GO_ON), k + 1, tail
 
 
@@ -312,7 +323,7 @@ def update_action(model, known, nodes, rules, scratch, node, a, h, target, cost)
     if taken & rest != 0 and nodes.q[at] < math.inf:
         return False
     if known.widths[pair] <= BLOCK or nodes.q[at] == math.inf:
-        nodes.q[at] = action_value(model, known, nodes, rules, scratch, node, a, h)
+        refresh_action(model, known, nodes, rules, scratch, node, a, h)
     else:  # too many outcomes to look at each time: the newest joins, a sweep sets it right
         x = cost + rules.discount * value_after(nodes, rules, scratch, target, h + 1)
         nodes.q[at] = merge_values(nodes.q[at], x, 1.0 / known.draws[pair], rules.betas[h])
@@ -336,11 +347,13 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way):
         cost_to_go = cost + rules.discount * cost_to_go
         if learn(known, scratch, nodes.first_pair[node] + a, k) or scratch.path[k, DRAWN] == 0:
             settled = False
+        if tree and way == EVEN:
+            continue  # it teaches the fit alone
         nodes.visits[node] += 1
         if way == GREEDY:
             nodes.lows[node] = min(nodes.lows[node], cost_to_go)
             nodes.highs[node] = max(nodes.highs[node], cost_to_go)
-        first, at = nodes.first_q[node], nodes.first_q[node] + a
+        at = nodes.first_q[node] + a
         nodes.taken[at] += 1
         if not tree:
             if not update_action(model, known, nodes, rules, scratch, node, a, h, target, cost):
@@ -349,10 +362,7 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way):
             nodes.q[at] = cost_to_go
         else:
             nodes.q[at] = merge_values(nodes.q[at], cost_to_go, 1.0 / nodes.taken[at], rules.betas[h])
-        best = math.inf
-        for j in range(first, first + nodes.arity[node]):
-            best = min(best, nodes.q[j])
-        nodes.values[node] = best
+        nodes.values[node] = node_value(nodes, node)
     if settled:  # a whole path of outcomes known before: states do come back
         scratch.work[ARRIVED] += 1
         scratch.work[MET] += 1
@@ -415,7 +425,7 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
             return done, np.int64(FULL)
         for k in range(stream.size):
             saved[k] = stream[k]
-        way = way_of(nodes, scratch, tree)
+        way = way_of(nodes, rules, scratch, tree)
         steps, before = work[STEPS], nodes.used[NODES]
         told, pairs = known.used[CHANGES], known.used[PAIRS]
         status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, way, stream)
@@ -431,7 +441,8 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
         work[STEPS_SINCE_SWEEP] += length
         work[WALKED] += length
         total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way)
-        note_total(scratch.sampled, scratch.moments, scratch.latest, scratch.path[0, TAKEN], total)
+        if not tree or way == GREEDY:
+            note_total(scratch.sampled, scratch.moments, scratch.latest, scratch.path[0, TAKEN], total)
         note_range(nodes, rules, scratch, depth)
         work[ITERATIONS] += 1
         if way == DIRECTED:

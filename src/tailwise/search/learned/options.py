@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import real
 from tailwise.bindings.options import SimulationKeywords, SimulationOptions, limits_of
+from tailwise.errors import OptionError
 
+NONE, NEW, EACH = 0, 1, 2  # which nodes are valued when they are first come to
 _SETTLED = 32  # an action taken more often is backed up on the path 32 to 64 times while its count doubles
 _TABLE = 16_384  # roots of counts below this are looked up
 
@@ -30,21 +33,30 @@ class LearnedOptions(SimulationOptions):
     max_nodes, max_memory, widening, rollout_policy, leaf_value : optional
         As for :class:`tailwise.bindings.SimulationOptions`. With ``widening`` an action of which many outcomes were
         seen takes one of them again, which costs no step. With one of the functions an iteration ends at a new state.
+        A ``leaf_value`` (asked once for each state and step) is believed as far as the draws leave it possible, and no
+        more once they refute it more often than not; so it helps where it is right, and cannot harm for long.
+    features : callable, optional
+        ``features(state) -> sequence of floats``, of one length: what the cost-to-go is fitted to where states do not
+        come back. Without it a state's own numbers, if it is a float or a tuple of numbers.
     """
 
     beta: float
     exploration: float = 0.1
+    features: Callable[[Any], Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         real(self.beta, "beta", hint="0 is the mean, positive averse, negative seeking")
         real(self.exploration, "exploration", low=0.0, hint="it is a multiple of the observed range")
+        if self.features is not None and not callable(self.features):
+            raise OptionError(f"features must be a function (state) -> numbers, not {self.features!r}")
 
 
 class LearnedKeywords(SimulationKeywords, total=False):
     """The fields of :class:`LearnedOptions`, without beta, as keywords of a planner."""
 
     exploration: float
+    features: Callable[[Any], Sequence[float]] | None
 
 
 class LearnedRules(NamedTuple):
@@ -58,11 +70,12 @@ class LearnedRules(NamedTuple):
     inverse_roots: NDArray[np.float64]  # (16384,) n ** -0.5
     fourth_roots: NDArray[np.float64]  # (16384,) n ** 0.25
     rests: NDArray[np.int64]  # (16384,) an action taken n times is backed up where ``n & rests[n]`` is 0
-    leaves: bool  # whether every new state is rolled out
+    leaves: int  # what is valued when it is first come to: NONE, a NEW state, EACH state at each step
+    fits: bool  # whether the cost-to-go is fitted where states do not come back
     widening: NDArray[np.float64]  # (2,) k and alpha, (0,) where there is none
 
 
-def compile_rules(options: LearnedOptions, horizon: int, discount: float) -> LearnedRules:
+def compile_rules(options: LearnedOptions, horizon: int, discount: float, fits: bool) -> LearnedRules:
     """Turn options into the kernel's form, for a model's horizon and discount."""
     counts = np.maximum(np.arange(_TABLE, dtype=np.float64), 1.0)
     powers = discount ** np.arange(horizon, dtype=np.float64)
@@ -76,6 +89,7 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float) -> Lea
         1.0 / np.sqrt(counts),
         np.sqrt(np.sqrt(counts)),
         2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1,
-        options.rollout_policy is not None or options.leaf_value is not None,
+        EACH if options.leaf_value is not None else NEW if options.rollout_policy is not None else NONE,
+        fits,
         limits_of(options.widening),
     )

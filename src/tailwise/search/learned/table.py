@@ -123,7 +123,7 @@ def learned_table(learned: Learned) -> LearnedTable:
         _, rows, entries = ranges(starts[pairs], starts[pairs + 1])
         owners, actions, outcomes = owners[rows], actions[rows], order[entries]
         targets = known.targets[outcomes].astype(np.int64)
-        costs = known.costs[outcomes] + _step_losses(learned.model, layers[-1][owners], actions, h)
+        costs = known.costs[outcomes] + added_losses(learned.model, layers[-1][owners], actions, h)
         if h + 1 == horizon:
             ends, at_end = learned.terminal_costs(), borrowed[rows] & (targets >= 0)
             if ends.size:
@@ -206,7 +206,7 @@ def _found(known: TransitionCounts, places: Ints) -> tuple[Ints, Ints]:
     )
 
 
-def _step_losses(model: Any, handles: Ints, actions: Ints, h: int) -> Floats:
+def added_losses(model: Any, handles: Ints, actions: Ints, h: int) -> Floats:
     """Return what a table's costs per step add."""
     added: Floats = getattr(model, "step_losses", np.empty(0))
     if added.size:
