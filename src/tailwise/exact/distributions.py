@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 Choose = Callable[[int, Ints, Floats], tuple[Ints, Ints, Floats]]
 
 MAX_ATOMS = 5_000_000
-_EQUAL, _NEAR = 1e-9, 1e-2  # of a grid's spacing: rounding, and what is small beside it
+_EQUAL = 1e-9  # of a grid's spacing: rounding
 
 
 def return_distribution(
@@ -113,21 +113,16 @@ def grid_distribution(mdp: TabularMDP, policy: Any) -> ReturnDistribution:
 
 
 def followed(graph: GridTotals, chosen: Choices, *, max_pairs: int = 200_000) -> tuple[Floats, Floats] | None:
-    """Return the totals of a plan on a grid as it is followed; None where that takes too many pairs.
-
-    They are exact, or, of too many pairs, those that come within a hundredth of the spacing are one, at their mean.
-    """
+    """Return the exact totals of a plan on a grid as it is followed; None where that takes too many pairs."""
 
     def choose(h: int, states: Ints, accrued: Floats) -> tuple[Ints, Ints, Floats]:
         rows = graph.rows_at(chosen, states, h, accrued).astype(np.int64)
         return np.arange(states.size), rows, np.ones(states.size)
 
-    for share in (_EQUAL, _NEAR):
-        try:
-            return _forward(graph.mdp, choose, share * graph.spacing, max_pairs)
-        except OptionError:
-            continue
-    return None
+    try:
+        return _forward(graph.mdp, choose, _EQUAL * graph.spacing, max_pairs)
+    except OptionError:
+        return None
 
 
 def distribution_of(mdp: TabularMDP, totals: Floats, masses: Floats, tolerance: float = 0.0) -> ReturnDistribution:
