@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 OLDEST := .venv-oldest
-CHECKED := src tests benchmarks tools
+CHECKED := src tests benchmarks tools paper
 OLDEST_COMPILED := tests/search/test_golden.py tests/search/test_against_reference.py tests/test_jit.py
 OLDEST_INTERPRETED := tests/risk tests/models tests/formats tests/exact tests/planners tests/cli tests/evaluation tests/domains $(wildcard tests/*.py)
 SOURCES := $(shell find src -name '*.py')
@@ -70,7 +70,7 @@ docs-publish: $(VENV)/dev.stamp $(VENV)/package.stamp ## put the documentation o
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mike set-default $(PUSH) latest
 
 paper: $(VENV)/package.stamp ## compute the numbers of paper/paper.md again, and write them into it
-	$(BIN)/python paper/numbers.py --write
+	$(BIN)/python paper/paper_numbers.py --write
 
 build: $(VENV)/release.stamp ## sdist and wheel into dist/, looked through
 	$(BIN)/python tools/release_check.py metadata build
