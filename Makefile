@@ -120,7 +120,7 @@ $(OLDEST)/base.stamp: pyproject.toml constraints/oldest.txt
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	@echo "installing the oldest supported versions into $(OLDEST) ..."
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints/oldest.txt \
-		".[gym,arrow,prism,rddl,excel,yaml,bench,report,explore,test]"
+		".[gym,arrow,prism,rddl,excel,pandas,yaml,bench,report,explore,test]"
 	@touch $@
 
 $(OLDEST)/package.stamp: $(OLDEST)/base.stamp $(SOURCES)

@@ -18,7 +18,6 @@ def numbers():
     return module
 
 
-@pytest.mark.compiled
 def test_every_number_is_what_the_script_computes(numbers):
     computed = numbers.compute()
     for name, said in numbers.MARK.findall(TEXT):
