@@ -84,7 +84,7 @@ def whole(text: str) -> int:
 NO_HORIZON = "none"
 
 
-def steps_or_none(text: str) -> Any:
+def steps_or_none(text: str) -> int | str:
     """Read a number of decisions, or "none": no horizon."""
     return NO_HORIZON if text.strip().lower() == NO_HORIZON else whole(text)
 

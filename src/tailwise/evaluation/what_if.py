@@ -251,7 +251,7 @@ def what_if(
     >>> [scenario.label for scenario in found.scenarios]
     ['safe', 'risky']
     """
-    wanted, table = as_objective(objective), _table_of(model)
+    wanted, table = as_objective(objective), tabulate(model)
     if isinstance(scenarios, str):
         raise OptionError("scenarios must be a list of changes, or changes by name, not one text")
     named = scenarios if isinstance(scenarios, Mapping) else {change: change for change in scenarios}
@@ -308,7 +308,7 @@ def sensitivity(
     >>> round(found.above.factor, 3), found.above.label
     (1.909, 'risky')
     """
-    wanted, table, names = as_objective(objective), _table_of(model), list(numbers)
+    wanted, table, names = as_objective(objective), tabulate(model), list(numbers)
     share = real(spread, "spread", low=0.0, high=1.0, low_open=True, high_open=True)
     most = [_largest_factor(table, name) for name in names]
     base, found = _solved("as it is", table, wanted), []
@@ -338,11 +338,7 @@ def changed(table: TabularMDP, change: str) -> TabularMDP:
         raise OptionError(f"{change!r} is no change: {_FORM}")
     what, where = match["what"], match["where"]
 
-    def new(old: Any) -> Any:
-        return {"=": lambda: old * 0 + number, "*=": lambda: old * number, "+=": lambda: old + number}.get(
-            match["how"], lambda: old - number
-        )()
-
+    new = _operation(match["how"], number)
     if what in ("discount", "horizon") and where is None:
         value = new(getattr(table, what))
         return table.with_options(**{what: int(value) if what == "horizon" and value == int(value) else value})
@@ -364,6 +360,16 @@ def changed(table: TabularMDP, change: str) -> TabularMDP:
     losses = table.losses.copy()
     losses[hit] = table.signed(new(table.signed(losses[hit])))
     return replace(table, losses=losses)
+
+
+def _operation(how: str, number: float) -> Callable[[Any], Any]:
+    """Return what an operator with a number makes of an old number, or of an array of them."""
+    return {
+        "=": lambda old: old * 0 + number,
+        "*=": lambda old: old * number,
+        "+=": lambda old: old + number,
+        "-=": lambda old: old - number,
+    }[how]
 
 
 def _with_chances(
@@ -447,10 +453,6 @@ def _largest_factor(table: TabularMDP, name: str) -> float:
         except OptionError:
             high = middle
     return low
-
-
-def _table_of(model: Any) -> TabularMDP:
-    return model if isinstance(model, TabularMDP) else tabulate(model)
 
 
 def _solved(name: str, table: TabularMDP, objective: Objective, keep: Any = None) -> Scenario:

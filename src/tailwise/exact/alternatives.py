@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import return_distribution
+from tailwise.exact.feared import FearedModel
 from tailwise.exact.induction import backward_induction
 from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import Sweeps, chosen_of, least_of
@@ -76,7 +77,7 @@ class FixedPlan(Policy):
         return np.asarray(shares / shares.sum())
 
     @property
-    def feared_model(self) -> Any:
+    def feared_model(self) -> FearedModel:
         """There is none of the same states: what is feared is a model, see :attr:`feared_weights`."""
         raise OptionError("a fixed plan over alternatives fears one of them more than the others: see feared_weights")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Columns: TypeAlias = dict[str, NDArray[Any]]
 
 
-def policy_columns(policy: Policy, state_names: list[str], first_steps: list[int]) -> dict[str, Any]:
+def policy_columns(policy: Policy, state_names: list[str], first_steps: list[int]) -> Columns:
     """Return the columns of :class:`tailwise.exact.Policy`'s table; each state has a name and a first step."""
     steps, states, ids, rest = _by_state(policy) if policy.graph is None else _by_accrued(policy)
     is_met = steps >= np.array(first_steps)[states]

@@ -134,8 +134,6 @@ def load(
 
 def without_horizon(model: TabularMDP | Simulator | PomdpTable) -> TabularMDP | Simulator:
     """Return a model without a horizon: a table, or a simulator that lists its outcomes."""
-    if isinstance(model, TabularMDP):
-        return model.with_options(horizon=None)
     if isinstance(model, PomdpTable):
         raise OptionError(f"{model.name} has hidden states, which are solved up to a horizon: give one")
     if not lists_outcomes(model):

@@ -116,7 +116,7 @@ class LearnedTable(TabularMDP):
         found: tuple[str, ...] = known[1]
         return found
 
-    def saved_members(self) -> dict[str, Any]:
+    def saved_members(self) -> dict[str, object]:
         """Return what a saved file keeps beside the table: counts, prior and log."""
         return learned_members(self)
 

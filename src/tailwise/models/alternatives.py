@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailwise.errors import ModelError
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.tabular import TabularMDP
+from tailwise.models.tabular import TabularMDP, require_table
 
 Floats = NDArray[np.float64]
 _SAME = ("horizon", "discount", "start", "sense", "num_states", "state_labels", "action_labels")
@@ -80,8 +80,10 @@ class Alternatives(PomdpTable):
         (18.614, 12.402)
         """
         models = tuple(tables)
-        if not models or not all(isinstance(table, TabularMDP) for table in models):
+        if not models:
             raise ModelError("alternatives are tables, at least one")
+        for table in models:
+            require_table(table, "Alternatives.of")
         first = models[0]
         if first.horizon is None:
             raise ModelError("alternatives are tables with a horizon: which is true is learned, or not, on the way")
