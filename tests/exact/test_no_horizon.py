@@ -457,10 +457,53 @@ class TestPolicies:
         assert plan.value == policy.value
         assert "without a horizon" in str(plan)
 
-    def test_what_needs_a_horizon_says_so(self):
-        from tailwise import evaluate, make_planner
 
-        with pytest.raises(ModelError, match="no horizon"):
-            make_planner(until_repaired(), ERM(0.1), kind="erm-mcts")
-        with pytest.raises(ModelError, match="no horizon"):
-            evaluate(until_repaired(), lambda state, step: 0, episodes=10)
+class TestStorm:
+    def test_twenty_goal_models(self):
+        """``Rmin=?[F goal]``: the least mean cost to a goal."""
+        stormpy = pytest.importorskip("stormpy")
+        (question,) = stormpy.parse_properties('R{"cost"}min=? [F "goal"]')
+        for seed in range(20):
+            goals = random_goal(seed)
+            want = np.array(stormpy.model_checking(storm_model(stormpy, goals), question).get_value_vector())
+            want[goals.num_states - 1] = 0.0
+            found = solve_total(goals, 0.0).values
+            np.testing.assert_array_equal(np.isinf(found), np.isinf(want))
+            known = np.isfinite(want)
+            np.testing.assert_allclose(found[known], want[known], rtol=1e-4)
+
+
+def random_goal(seed, size=12):
+    """Ragged actions, costs above 0, and a goal, the last state."""
+    rng = np.random.default_rng(seed)
+    rows = [(size - 1, 0, size - 1, 1.0, 0.0)]
+    for state in range(size - 1):
+        for action in range(rng.integers(1, 4)):
+            targets = rng.choice(size, size=rng.integers(1, 4), replace=False)
+            chances = rng.dirichlet(np.ones(targets.size))
+            cost = 0.1 + rng.random()
+            rows += [(state, action, target, chance, cost) for target, chance in zip(targets, chances, strict=True)]
+    state, action, target, chance, cost = map(np.array, zip(*rows, strict=True))
+    return TabularMDP.from_outcomes(state, action, target, chance, cost, num_states=size, horizon=None)
+
+
+def storm_model(stormpy, mdp):
+    from stormpy.datastructures import SparseMatrixBuilder
+    from stormpy.models import SparseMdp, SparseModelComponents, SparseRewardModel, StateLabeling
+
+    builder = SparseMatrixBuilder[float](mdp.num_rows, mdp.num_states, mdp.num_outcomes, True, True, mdp.num_states)
+    for row, state in enumerate(mdp.row_states.tolist()):
+        if row == mdp.action_offsets[state]:
+            builder.new_row_group(row)
+        some = slice(mdp.outcome_offsets[row], mdp.outcome_offsets[row + 1])
+        for target, chance in sorted(
+            zip(mdp.next_states[some].tolist(), mdp.probabilities[some].tolist(), strict=True)
+        ):
+            builder.add_next_value(row, target, chance)
+    labels = StateLabeling(mdp.num_states)
+    for name, state in (("init", 0), ("goal", mdp.num_states - 1)):
+        labels.add_label(name)
+        labels.add_label_to_state(name, state)
+    paid = mdp.losses[mdp.outcome_offsets[:-1]].tolist()
+    rewards = {"cost": SparseRewardModel[float](optional_state_action_reward_vector=paid)}
+    return SparseMdp[float](SparseModelComponents[float](builder.build(), labels, rewards))

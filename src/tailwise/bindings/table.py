@@ -90,6 +90,7 @@ class TableInterface(ModelInterface):
     """A table: handles are state indices."""
 
     def __init__(self, mdp: TabularMDP) -> None:
+        mdp.require_sound()
         self.mdp = mdp
         self.data = mdp.data
 

@@ -109,10 +109,13 @@ def check_before_work(planners: tuple[str, ...], judging: given.Judging) -> None
 
 def exact_optimum(model: Any, objective: Objective) -> float | None:
     """Return the exact optimal ERM or mean of a table that is solved in no time, else None."""
-    from tailwise.exact import backward_induction
+    from tailwise.exact import backward_induction, solve
     from tailwise.models import TabularMDP
+    from tailwise.models.simulator import lists_outcomes
     from tailwise.risk.objectives import ERM, Expectation
 
+    if model.horizon is None and lists_outcomes(model):
+        return solve(model, objective).value if isinstance(objective, (ERM, Expectation)) else None
     is_quick = isinstance(model, TabularMDP) and model.num_outcomes * model.horizon <= 10**8
     if not is_quick or not isinstance(objective, (ERM, Expectation)):
         return None

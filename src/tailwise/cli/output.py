@@ -126,10 +126,8 @@ def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
 
 def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
     """Print what a plan says of itself; ``planner`` made it."""
-    say(
-        f"{problem.name}: horizon {problem.horizon}, discount {problem.discount:g}, step {plan.step}, in state "
-        f"{plan.state_name}."
-    )
+    end = "no horizon" if problem.horizon is None else f"horizon {problem.horizon}"
+    say(f"{problem.name}: {end}, discount {problem.discount:g}, step {plan.step}, in state {plan.state_name}.")
     say_notes(problem)
     say(f"{plan.headline}.", "bold green")
     columns = plan.columns

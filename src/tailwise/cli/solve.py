@@ -23,6 +23,13 @@ def register(app: typer.Typer) -> None:
         aim: given.Aim,
         state: given.State = None,
         step: given.Step = 0,
+        criterion: Annotated[
+            str,
+            typer.Option(
+                help="Of what --beta's ERM is taken: the total; recursive: each step and what follows, anew; average: "
+                "the rate for ever. The last two go without a horizon (--horizon none)."
+            ),
+        ] = "total",
         iterations: Annotated[
             int | None,
             typer.Option(
@@ -46,11 +53,12 @@ def register(app: typer.Typer) -> None:
         from tailwise.evaluation import sampled_planning
         from tailwise.exact import solve as solved
         from tailwise.planners import ExactPlanner
+        from tailwise.risk.criteria import Average, of_criterion
         from tailwise.risk.objectives import ERM, EVaR, Expectation
 
         output.check()
         given.check_table(table)
-        objective = aim.objective()
+        objective = of_criterion(aim.objective(), criterion)
         level = getattr(getattr(objective, "risk", objective), "level", 0.95)
         hidden = None if iterations is not None else _hidden(model)
         if table is not None and (iterations is not None or hidden is not None):
@@ -92,8 +100,10 @@ def register(app: typer.Typer) -> None:
         else:  # of the whole total, from the first decision on
             policy = solved(begun_in(problem, state), objective, threads=threads, progress=True)
             with activity("laying out the totals"):
-                plan, gap, neutral = policy.plan(), policy.gap, solved(policy.mdp, Expectation())
-                totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
+                plan, gap = policy.plan(), policy.gap
+                if not isinstance(objective, Average):
+                    neutral = solved(policy.mdp, Expectation())
+                    totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
         given.save_table(plan.policy, table)
         output.save_decision(plan)
         if output.json:

@@ -31,6 +31,9 @@ from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 _STIR = 12
 
 
+_FIRST_DRAWS = 64  # of an episode without a horizon
+
+
 def run_key(root: np.random.SeedSequence) -> NDArray[np.uint64]:
     """Return the key of a run: uint64, shape (2,)."""
     return np.asarray(root.generate_state(2, np.uint64), dtype=np.uint64)
@@ -106,16 +109,19 @@ class TableEnvironment:
         self.mdp = mdp
         self._key = run_key(root)
         self._cumulative = mdp.data.cumulative
-        self._uniforms = np.empty(0)
+        self._uniforms, self._episode = np.empty(0), 0
 
     def begin(self, episode: int) -> int:
         """Start an episode; return its first state."""
-        self._uniforms = episode_uniforms(self._key, episode, self.mdp.horizon)
+        self._episode = episode
+        self._uniforms = episode_uniforms(self._key, episode, self.mdp.horizon or _FIRST_DRAWS)
         return self.mdp.start
 
     def step(self, state: int, action: int, h: int) -> tuple[int, float, bool]:
         """Return (next state, cost, done) by inverting the row's distribution at the step's draw."""
         mdp = self.mdp
+        if h >= self._uniforms.size:  # without a horizon: more of the same stream
+            self._uniforms = episode_uniforms(self._key, self._episode, 2 * h)
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         k = first + int(np.searchsorted(self._cumulative[first:last], self._uniforms[h], side="right"))
@@ -251,11 +257,15 @@ class Player:
 
 
 class PolicyPlayer:
-    """A fixed policy in the episodes of a model: a function of (state, h), or what has ``act``."""
+    """A fixed policy in the episodes of a model: a function of (state, h), or what has ``act``.
 
-    def __init__(self, model: Any, policy: Any) -> None:
+    Without a horizon episodes are left at step ``most``; ``unfinished`` are those.
+    """
+
+    def __init__(self, model: Any, policy: Any, most: int = 0) -> None:
         self.model, self.world = model, environment_of(model)
         self.is_stopped = threading.Event()
+        self.most, self.unfinished = most, set[int]()
         self._policy: Any = as_policy(policy)
         self._minds = minds_the_past(policy)
         if not hasattr(self._policy, "act"):
@@ -291,7 +301,9 @@ def play(player: Player | PolicyPlayer, root: np.random.SeedSequence, episode: i
     environment = player.world(model, root)
     mine, state = player.fresh(child(root, episode, 1)), environment.begin(episode)
     total, factor = 0.0, 1.0
-    for h in range(model.horizon):
+    is_endless = isinstance(player, PolicyPlayer) and model.horizon is None
+    horizon = player.most if isinstance(player, PolicyPlayer) and is_endless else model.horizon
+    for h in range(horizon):
         action = player.decide(mine, state, h, total)
         if decisions is not None:
             decisions[h] = state, action
@@ -300,6 +312,9 @@ def play(player: Player | PolicyPlayer, root: np.random.SeedSequence, episode: i
         if done:
             return total
         factor *= model.discount
-        if h + 1 < model.horizon:
+        if h + 1 < horizon:
             player.follow(mine, action, state, cost, h, total)
+    if isinstance(player, PolicyPlayer) and is_endless:
+        player.unfinished.add(episode)
+        return total
     return total + factor * environment.end_cost(state)

@@ -8,7 +8,8 @@ of its own, for the environment and for the planner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tailwise._progress import Progress, followed
 from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
-from tailwise.errors import OptionError, StateError
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.closed_loop import (
     Player,
     PolicyPlayer,
@@ -33,15 +34,18 @@ from tailwise.evaluation.closed_loop import (
 )
 from tailwise.evaluation.hidden_episodes import HiddenEpisodes
 from tailwise.evaluation.returns import Returns
+from tailwise.exact.endings import closed, stationary_actions
 from tailwise.exact.fixed_policies import policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
+from tailwise.models.contract import needs_horizon
 from tailwise.models.partly_observed import require_hidden
-from tailwise.models.simulator import is_partly_observed
+from tailwise.models.simulator import is_partly_observed, model_name
 from tailwise.planners.protocol import Planner, is_shareable
 from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
+_MOST_STEPS = 100_000
 
 
 def evaluate(
@@ -57,6 +61,7 @@ def evaluate(
     label: str | None = None,
     progress: Progress = None,
     partial: bool = False,
+    max_steps: int | None = None,
 ) -> Returns:
     """Play closed-loop episodes and return their discounted totals.
 
@@ -91,6 +96,9 @@ def evaluate(
     partial : bool, default False
         What Ctrl-C does: True ends the run and returns the episodes that are done (if there are any) with a note
         that says so; False raises ``KeyboardInterrupt``, so that a shorter sample is never taken for a whole one.
+    max_steps : int, optional
+        Most steps of an episode of a model without a horizon, which is played until it is done; 100,000 if not given,
+        or as many as the discount leaves anything of. A note says how many episodes had not ended by then.
 
     Returns
     -------
@@ -102,7 +110,8 @@ def evaluate(
     OptionError
         If an option is out of range, or a limit is given to a fixed policy.
     ModelError
-        If ``planner_or_policy`` is neither, or the planner's horizon is not the model's.
+        If ``planner_or_policy`` is neither, the planner's horizon is not the model's, or it looks up to a horizon where
+        the model has none.
 
     Examples
     --------
@@ -113,13 +122,21 @@ def evaluate(
     (20, (20,))
     """
     hidden = is_partly_observed(model)
-    (require_hidden if hidden else require_model)(model)
+    if hidden:
+        require_hidden(model)
+    else:
+        require_model(model, endless=True)
+    if model.horizon is not None and max_steps is not None:
+        raise OptionError(f"max_steps is for models without a horizon; this one ends at step {model.horizon}")
     count = integer(episodes, "episodes", low=1)
     workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
     kind = HiddenEpisodes if hidden else Episodes
     played = kind(model, planner_or_policy, root, (iterations, seconds), reuse)
+    if isinstance(played, Episodes) and model.horizon is None:
+        most = _MOST_STEPS if model.discount == 1.0 else math.ceil(math.log(1e-15) / math.log(model.discount))
+        played = replace(played, most=most if max_steps is None else integer(max_steps, "max_steps", low=1))
     totals, decisions, notes = played.play(range(count), threads=workers, progress=progress, partial=partial)
     if totals.size < count:
         notes.append(f"interrupted: {totals.size} of {count} episodes were played")
@@ -131,7 +148,8 @@ def evaluate(
 class Episodes:
     """The episodes of a sample: each has streams of its own, whichever others are played.
 
-    ``root`` is the seed of the whole sample, ``limits`` are iterations and seconds of each decision.
+    ``root`` is the seed of the whole sample, ``limits`` are iterations and seconds of each decision, ``most`` the
+    steps of an episode without a horizon.
     """
 
     model: Any
@@ -139,6 +157,7 @@ class Episodes:
     root: np.random.SeedSequence
     limits: tuple[int | None, float | None] = (None, None)
     reuse: bool = True
+    most: int = 0
 
     def play(
         self, episodes: range, *, threads: int = 1, progress: Progress = None, partial: bool = False
@@ -153,7 +172,12 @@ class Episodes:
         if hasattr(planner_or_policy, "fixed_policy"):
             checked_limits(*limits)
             planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
+        is_endless = model.horizon is None
+        if is_table and is_endless:  # whatever leads to a state that absorbs at no cost ends there
+            model = replace(closed(model, 1), horizon=None)
         if isinstance(planner_or_policy, Planner):
+            if is_endless:
+                raise ModelError(needs_horizon(model_name(model)))
             player, why = (
                 Player(model, planner_or_policy, checked_limits(*limits), reuse=self.reuse),
                 "a model in plain Python",
@@ -163,11 +187,17 @@ class Episodes:
                 decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
         elif limits != (None, None):
             raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
-        elif is_table and not minds_the_past(planner_or_policy):
+        elif is_table and not is_endless and not minds_the_past(planner_or_policy):
             rows = policy_rows(model, planner_or_policy)
-            return _follow_rows(model, rows, episodes, root, threads, options), None, notes
+            return _follow_rows(model, rows, model.horizon, episodes, root, threads, options)[0], None, notes
+        elif is_table and is_endless and not _is_asked(planner_or_policy):
+            actions = stationary_actions(model, planner_or_policy)
+            rows = policy_rows(replace(model, horizon=len(actions)), actions)
+            paid, left = _follow_rows(model, rows, self.most, episodes, root, threads, options)
+            return paid, None, [*notes, *self._cut(paid.size, left)]
         else:
-            player, why, is_safe = PolicyPlayer(model, planner_or_policy), "a policy that is a function", False
+            player, why = PolicyPlayer(model, planner_or_policy, self.most), "a policy that is a function"
+            is_safe = False
         if threads > 1 and not is_safe:
             notes.append(f"played in one thread, not {threads}: {why} keeps to one")
             threads = 1
@@ -176,25 +206,47 @@ class Episodes:
             return play(player, root, episodes[k], None if decisions is None else decisions[k])
 
         totals = in_threads(one, len(episodes), threads, stop=player.is_stopped.set, **options)
+        if isinstance(player, PolicyPlayer) and is_endless:
+            notes += self._cut(len(totals), len(player.unfinished))
         return np.array(totals), decisions, notes
+
+    def _cut(self, count: int, left: int) -> list[str]:
+        """Say how many episodes without a horizon were left before they ended."""
+        if not left:
+            return []
+        rest = "" if self.model.discount == 1.0 else f", from where on costs count {self.model.discount**self.most:.1g}"
+        return [
+            f"{left} of {count} episodes had not ended after {self.most} steps{rest}: their totals are of what was "
+            "paid by then"
+        ]
+
+
+def _is_asked(policy: Any) -> bool:
+    """Whether a policy is asked step by step, and has no action ids of its own."""
+    return not hasattr(policy, "policy") and (callable(policy) or hasattr(policy, "act"))
 
 
 def _follow_rows(
     mdp: TabularMDP,
     rows: NDArray[np.int64],
+    horizon: int,
     episodes: range,
     root: np.random.SeedSequence,
     threads: int,
     options: dict[str, Any],
-) -> NDArray[np.float64]:
-    """Totals of a fixed policy in the model's own sense, in compiled blocks."""
+) -> tuple[NDArray[np.float64], int]:
+    """Totals of a fixed policy in the model's own sense, in compiled blocks, and how many reached the horizon.
+
+    The last of the rows is followed up to there.
+    """
     count = len(episodes)
-    totals = np.empty(count)
+    totals, left = np.empty(count), np.zeros(-(-count // _BLOCK), np.int64)
     key = run_key(root)
 
     def block(index: int) -> float:
         part = totals[index * _BLOCK : (index + 1) * _BLOCK]
-        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, episodes.start + index * _BLOCK, part)
+        first, reached = episodes.start + index * _BLOCK, left[index : index + 1]
+        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, first, horizon, part, reached)
         if failed >= 0:
             h, state = divmod(int(failed), mdp.num_states)
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
@@ -203,19 +255,22 @@ def _follow_rows(
     with followed(options["progress"], "playing", count) as tick:
         told = None if tick is None else lambda blocks, _: tick(min(count, blocks * _BLOCK))
         blocks = len(in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]))
-    return np.asarray(mdp.signed(totals[: blocks * _BLOCK]))
+    return np.asarray(mdp.signed(totals[: blocks * _BLOCK])), int(left.sum())
 
 
 @kernel
-def _follow(table, rows, start, discount, key, first_episode, totals):  # type: ignore[no-untyped-def]
-    """Fill ``totals`` with the costs of consecutive episodes; return -1, or h * S + state of a failure."""
+def _follow(table, rows, start, discount, key, first_episode, horizon, totals, left):  # type: ignore[no-untyped-def]
+    """Fill ``totals`` with the costs of consecutive episodes, and count in ``left`` (1,) those that reach the horizon.
+
+    Return -1, or h * S + state of a failure. The last of the rows is followed up to the horizon.
+    """
     words = np.empty(4, np.uint64)
     for k in range(totals.size):
         start_stream(key, first_episode + k, words)
         state, total, factor = start, 0.0, 1.0
         over = False
-        for h in range(rows.shape[0]):
-            row = rows[h, state]
+        for h in range(horizon):
+            row = rows[min(h, rows.shape[0] - 1), state]
             if row < 0:
                 return h * rows.shape[1] + state
             first, last = table.outcome_offsets[row], table.outcome_offsets[row + 1] - 1
@@ -229,5 +284,8 @@ def _follow(table, rows, start, discount, key, first_episode, totals):  # type: 
                 over = True
                 break
             factor *= discount
-        totals[k] = total if over else total + factor * table.terminal_losses[state]
+        if not over:
+            left[0] += 1
+            total += factor * table.terminal_losses[state]
+        totals[k] = total
     return -1

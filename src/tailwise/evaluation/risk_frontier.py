@@ -22,15 +22,25 @@ from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
-from tailwise.exact import PolicyInterval, backward_induction, policy_intervals, return_distribution
+from tailwise.exact import (
+    Policy,
+    PolicyInterval,
+    backward_induction,
+    limit_beta,
+    policy_intervals,
+    return_distribution,
+    solve,
+)
 from tailwise.exact.induction import worst_case
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.planners import make_planner
+from tailwise.risk import WorstCase
 from tailwise.risk.distribution import Measures, ReturnDistribution
 
 LEVELS = (0.9, 0.95, 0.99)
+_FIRST_SOLVES, _MOST_SOLVES = 9, 1000  # of a frontier without a horizon
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
 
 
@@ -146,7 +156,9 @@ class Frontier(Shown):
                 "(see to_dict for 90 % intervals of the ERM)."
             )
         elif not self.certified:
-            said.append("More plans may be optimal on short intervals in between: the limit of solves was reached.")
+            said.append(
+                "More plans may be optimal on short intervals in between: the betas that were solved do not exclude it."
+            )
         return tuple(said)
 
     def to_dict(self) -> dict[str, object]:
@@ -222,6 +234,9 @@ def frontier(
     limit = None if budget is None else real(budget, "budget")
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:
+            if model.horizon is None:
+                found = _endless_points(model, wanted, tolerance, limit, tick)
+                return Frontier(_compared(found, model.sense), model.sense, limit, True, False)
             found, certified = _exact_points(model, wanted, tolerance, limit, thread_count(threads), tick)
         return Frontier(_compared(found, model.sense), model.sense, limit, True, certified)
     options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
@@ -278,6 +293,69 @@ def _exact_points(
         label = mdp.action_name(solution.action)
         points.append(_point(law, piece.low, piece.high, solution.beta, solution.action, label, budget))
     return points, all(piece.certified for piece in pieces)
+
+
+def _endless_points(
+    mdp: TabularMDP,
+    betas: list[float] | None,
+    tolerance: float,
+    budget: float | None,
+    tick: Callable[[float], None] | None,
+) -> list[FrontierPoint]:
+    """Return the plans without a horizon, by solving where the policies at two betas differ, until those are close."""
+    found: dict[float, Policy] = {}
+
+    def at(beta: float) -> Policy:
+        if beta not in found:
+            found[beta] = solve(mdp, beta)
+            if tick is not None:
+                tick(len(found))
+        return found[beta]
+
+    if betas is None:
+        betas = [0.0, _largest_endless_beta(mdp, at)]
+    if len(betas) == 2:
+        betas = np.linspace(betas[0], betas[1], _FIRST_SOLVES).tolist()
+    gaps = list(itertools.pairwise(betas))
+    at(betas[0])
+    while gaps and len(found) < _MOST_SOLVES:
+        low, high = gaps.pop()
+        middle = 0.5 * (low + high)
+        if not _alike(at(low), at(high)) and high - low > tolerance * max(abs(low), abs(high)) and low < middle < high:
+            gaps += [(low, middle), (middle, high)]
+    points: list[FrontierPoint] = []
+    last: Policy | None = None
+    for beta in sorted(found):
+        policy = found[beta]
+        if last is not None and _alike(last, policy):
+            points[-1] = replace(points[-1], high=beta)
+            continue
+        if points:
+            points[-1] = replace(points[-1], high=beta)
+        last = policy
+        label = mdp.action_name(policy.action)
+        points.append(_point(policy.distribution(), beta, beta, beta, policy.action, label, budget))
+    return points
+
+
+def _alike(first: Policy, second: Policy) -> bool:
+    """Whether two policies without a horizon do the same in every state at every step."""
+    one, other = first.policy, second.policy
+    places = np.arange(max(len(one), len(other)))
+    return np.array_equal(one[np.minimum(places, len(one) - 1)], other[np.minimum(places, len(other) - 1)])
+
+
+def _largest_endless_beta(mdp: TabularMDP, at: Callable[[float], Policy]) -> float:
+    """Return a beta near that from which on the total is infinite, or one at which it is nearly the worst case."""
+    if mdp.discount == 1.0:
+        limit = float(limit_beta(mdp))
+        if math.isfinite(limit):
+            return 0.95 * limit
+    neutral, worst = at(0.0).value, solve(mdp, WorstCase()).value
+    beta = 1.0 / max(float(np.abs(mdp.losses).max()), 1e-300)
+    while abs(at(beta).value - neutral) < 0.99 * abs(worst - neutral) and beta < 1e200:
+        beta *= 2.0
+    return beta
 
 
 def _largest_beta(mdp: TabularMDP, threads: int) -> float:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
+from tailwise.models.contract import needs_horizon
 from tailwise.risk import ERM, EVaR, Expectation
 
 Floats = NDArray[np.float64]
@@ -206,6 +207,8 @@ def feared_model(policy: Any) -> FearedModel:
         shown = "a plan for one decision alone" if objective is None else objective.words
         raise OptionError(f"there is a feared model for the ERM, the mean and the EVaR, not for: {shown}")
     mdp, beta = policy.mdp, float(policy.beta)
+    if mdp.horizon is None:
+        raise OptionError(f"a feared model is laid out step by step. {needs_horizon(mdp.name)}")
     if not math.isfinite(policy.value):
         raise OptionError("the policy's value is infinite: a state without an action lies ahead, and nothing is worse")
     rows = policy_rows(mdp, policy.policy)

@@ -196,6 +196,7 @@ def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
     >>> policy_risk(mdp, shares, 0.5) >= 1.779207373  # no policy is better than the optimum
     True
     """
+    mdp.require_sound()
     counts = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in range(mdp.horizon):
         taken = decisions[decisions[:, h, 0] >= 0, h]

@@ -23,7 +23,7 @@ from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, short, state_label
-from tailwise.risk import ERM, EVaR, Expectation, Objective, Recursive
+from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
@@ -251,8 +251,11 @@ class Policy(Shown, Tabled):
         Raises
         ------
         OptionError
-            If the policy acts on what was paid, and ``action`` is worse than it whatever happens.
+            If the objective is an average, which has no total; or the policy acts on what was paid, and ``action`` is
+            worse than it whatever happens.
         """
+        if isinstance(self.objective, Average):
+            raise OptionError(f"the {self.objective.words} is of a plant that runs for ever, which has no total")
         if action is None:
             return self._own_law
         first = self.mdp.action_labels.index(action) if action in self.mdp.action_labels else int(action)
@@ -348,6 +351,8 @@ class Policy(Shown, Tabled):
             values = self.action_values(step)[root, ids] + self._over(root, step)
             best = ids.tolist().index(int(self._policy[self._place(step), root]))
             value = float(self.values[self._place(step), root]) + self._over(root, step)
+            if isinstance(self.objective, Average):  # the values are biases, to which each step adds the rate
+                value += self.value
             tied = set(self.optimal_actions(step, at).tolist())
         else:
             values = np.array([math.nan if law is None else law.risk(self.objective) for law in laws])
@@ -418,11 +423,12 @@ class Policy(Shown, Tabled):
     def _endless_from(self, state: int, step: int) -> Policy:
         row, factor = self._place(step), float(self.mdp.discount) ** step
         fades = self.mdp.discount < 1.0 and not isinstance(self.objective, Recursive)
+        value = self.value if isinstance(self.objective, Average) else float(self.values[row, state])
         return replace(
-            self, objective=self.objective.later(factor), mdp=replace(self.mdp, start=state), model=None,
-            value=float(self.values[row, state]), values=self.values[row:], policy=self._policy[row:],
-            beta=self.beta * factor if fades else self.beta, bracket=None, _law=None,
-            stationary_from=max(0, self.stationary_from - step),
+            self, objective=self.objective.later(factor) if fades else self.objective, model=None, value=value,
+            mdp=replace(self.mdp, start=state), values=self.values[row:], policy=self._policy[row:], bracket=None,
+            beta=self.beta * factor if fades else self.beta, stationary_from=max(0, self.stationary_from - step),
+            _law=None,
         )  # fmt: skip
 
     def _law_after(self, action: int) -> ReturnDistribution | None:
@@ -467,7 +473,8 @@ class Policy(Shown, Tabled):
             names = [self.mdp.state_name(k) for k in range(self.mdp.num_states)]
             return policy_columns(self, names, [0] * len(names))
         names = [state_label(self.model, state) for state in self._places]
-        return policy_columns(self, names, [first for _, first in self._places.values()])
+        last = len(self._policy) - 1 if self.mdp.horizon is None else self.mdp.horizon  # it stands for all later steps
+        return policy_columns(self, names, [min(first, last) for _, first in self._places.values()])
 
     def __str__(self) -> str:
         plan = self.plan(distributions=False)

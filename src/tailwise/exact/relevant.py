@@ -60,6 +60,7 @@ def relevant(mdp: TabularMDP) -> TabularMDP:
 
 def low_total(mdp: TabularMDP) -> float:
     """Return the least total loss that any plan can have, from the start."""
+    mdp.require_sound()
     low = mdp.terminal_losses
     for h in range(mdp.horizon - 1, -1, -1):
         low = least_of(mdp, row_ends(mdp, h, low, low)[0])

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from tailwise._progress import Progress
-from tailwise._validate import choice, integer, real, thread_count
+from tailwise._validate import integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.alternatives import solve_alternatives
 from tailwise.exact.belief_policy import solve_hidden
@@ -53,6 +53,7 @@ from tailwise.risk import (
     WorstCase,
     as_objective,
 )
+from tailwise.risk.criteria import of_criterion
 
 Solver = Callable[[TabularMDP, Any, Limits], Policy]
 
@@ -123,9 +124,7 @@ def solve(
     >>> [mdp.action_name(solve(mdp, NestedCVaR(level)).action) for level in (0.5, 0.8)]
     ['up', 'right']
     """
-    wanted = as_objective(objective)
-    if choice(criterion, "criterion", ("total", "recursive", "average")) != "total":
-        wanted = Recursive(wanted) if criterion == "recursive" else Average(wanted)
+    wanted = of_criterion(as_objective(objective), criterion)
     allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=isinstance(wanted, EVaR))
     limits = Limits(allowed, real(effort, "effort", low=0.0, low_open=True), thread_count(threads), progress)
     most = integer(max_states, "max_states", low=1)

@@ -173,7 +173,9 @@ class AccruedView:
 
     def __init__(self, model: Any, utility: Utility) -> None:
         self.is_table = self.is_shareable = isinstance(model, TabularMDP)
-        if not self.is_table:
+        if self.is_table:
+            model.require_sound()
+        else:
             validate_simulator(model)
         check_utility(utility, model.sense)
         self.model, self.utility = model, utility

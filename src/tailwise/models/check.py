@@ -11,9 +11,8 @@ from typing import Any
 
 from tailwise.errors import ModelError
 from tailwise.models.check_table import Report
-from tailwise.models.contract import needs_horizon
 from tailwise.models.partly_observed import check_hidden
-from tailwise.models.simulator import is_partly_observed, model_name, refuse_hidden, validate_simulator
+from tailwise.models.simulator import is_partly_observed, refuse_hidden, validate_simulator
 
 
 def check_model(model: Any) -> Report:
@@ -65,6 +64,4 @@ def require_model(model: Any, *, endless: bool = False) -> None:
     if own is not None:
         own(endless=endless)
         return
-    validate_simulator(model)
-    if model.horizon is None and not endless:
-        raise ModelError(needs_horizon(model_name(model)))
+    validate_simulator(model, endless=endless)

@@ -76,7 +76,7 @@ def check_simulator(simulator: Any, seed: Seed = 0, *, episodes: int = 20, steps
     trial = _Trial(simulator, seed)
     try:
         for _ in range(episodes):
-            if not _play(trial, min(steps, int(simulator.horizon))):
+            if not _play(trial, steps if simulator.horizon is None else min(steps, int(simulator.horizon))):
                 break
         for check in (check_repeats, check_itself, check_size, check_states_recur):
             check(trial)

@@ -105,7 +105,7 @@ class CompiledSimulator(Simulator):
         for key, function in (("terminal_cost", terminal_cost), ("rollout", rollout), ("outcomes", outcomes)):
             if function is not None:
                 self._replace(key, function)
-        validate_simulator(self)
+        validate_simulator(self, endless=True)
         self.adapters: dict[Any, Any] = {}  # compiled forms, kept by the search that made them
 
     def _replace(self, method: str, function: Callable[..., Any]) -> None:

@@ -48,7 +48,7 @@ def _trace(model: Any, episode: int, digest: Any) -> None:
     end = own_method(model, "terminal_cost")
     hidden = is_partly_observed(model)
     state, done = model.sample_start(rng) if hidden else model.start, False
-    for _ in range(min(_STEPS, int(model.horizon))):
+    for _ in range(_STEPS if model.horizon is None else min(_STEPS, int(model.horizon))):
         try:
             actions = model.actions() if hidden else model.actions(state)
             choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)

@@ -159,6 +159,8 @@ def require_hidden(model: Any) -> None:
     faults = [f"{name} is missing; expected {form}" for name, form in _REQUIRED.items() if not hasattr(model, name)]
     faults += [f"{name} is missing" for name in ("horizon", "discount", "sense") if not hasattr(model, name)]
     faults += scalar_faults(model)
+    if getattr(model, "horizon", 0) is None:
+        faults.append("horizon is None; models whose state is not seen need a number of decisions")
     if not isinstance(getattr(model, "cost_seen", False), (bool, np.bool_)):
         faults.append(f"cost_seen is {model.cost_seen!r}; expected True or False")
     if faults:

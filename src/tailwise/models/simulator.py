@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from tailwise.errors import ModelError
-from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, MAX_HORIZON, Action, Outcome, Sense, scalar_faults
+from tailwise.models.contract import (
+    LARGEST_COST,
+    MAX_ACTIONS,
+    MAX_HORIZON,
+    Action,
+    Outcome,
+    Sense,
+    needs_horizon,
+    scalar_faults,
+)
 
 _REQUIRED = {
     "actions": (1, "actions(self, state) -> int | Sequence"),
@@ -217,8 +226,10 @@ def _signature_faults(method: Any, name: str, count: int, signature: str) -> lis
     return []
 
 
-def validate_simulator(model: Any) -> None:
+def validate_simulator(model: Any, *, endless: bool = False) -> None:
     """Raise one ``ModelError`` that names everything wrong with a simulator's shape.
+
+    Without a horizon it passes where ``endless``.
 
     Raises
     ------
@@ -230,6 +241,8 @@ def validate_simulator(model: Any) -> None:
     if faults:
         listed = "\n  ".join(faults)
         raise ModelError(f"{model_name(model)} (of type {type(model).__name__}) cannot be planned on:\n  {listed}")
+    if model.horizon is None and not endless:
+        raise ModelError(needs_horizon(model_name(model)))
 
 
 def state_fault(state: Any) -> str:

@@ -415,7 +415,7 @@ class TabularMDP(Shown, Table):
         ModelError
             If :meth:`check` faults the table.
         """
-        self.require_sound()
+        self.require_sound(endless=True)
         return TableData.build(self)
 
     def equals(self, other: TabularMDP) -> bool:

@@ -82,7 +82,7 @@ def tabulate_states(
 def _listed(
     simulator: Any, max_states: int, tick: Callable[[float], None] | None
 ) -> tuple[TabularMDP, dict[Any, tuple[int, int]]] | None:
-    validate_simulator(simulator)
+    validate_simulator(simulator, endless=True)
     name = model_name(simulator)
     if own_method(simulator, "outcomes") is None:
         raise ModelError(f"{name} has no outcomes(state, action); a table needs every outcome")

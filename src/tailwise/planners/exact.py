@@ -109,16 +109,20 @@ class ExactPlanner(PolicyMixin):
 
     def reset(self, state: Any = None, step: int = 0) -> None:
         """Move the root to ``state`` (the model's start if not given) at ``step``, 0 to H - 1."""
-        h = integer(step, "step", low=0, high=int(self.model.horizon) - 1)
+        h = integer(step, "step", low=0, high=None if self.model.horizon is None else int(self.model.horizon) - 1)
         with self._turn:
             self._move(self.model.start if state is None else state, h)
 
     def advance(self, action: Any, state: Any) -> None:
         """Move the root to ``state``, which was observed after ``action`` was taken."""
         with self._turn:
-            if self._step >= self.model.horizon:
+            if self._is_over:
                 raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
             self._move(state, self._step + 1)
+
+    @property
+    def _is_over(self) -> bool:
+        return self.model.horizon is not None and self._step >= self.model.horizon
 
     @property
     def _is_table(self) -> bool:
@@ -182,7 +186,7 @@ class ExactPlanner(PolicyMixin):
         return self._decided(progress, distributions=False)
 
     def _decided(self, progress: Progress, *, distributions: bool) -> Plan:
-        if self._step >= self.model.horizon:
+        if self._is_over:
             raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
         plan = self._at.policy(progress).plan(self._state, self._step, distributions=distributions)
         origin = replace(plan.origin, seed=self._seed) if plan.origin is not None else None

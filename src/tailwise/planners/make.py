@@ -19,6 +19,7 @@ from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
+from tailwise.models.contract import needs_horizon
 from tailwise.models.simulator import is_partly_observed, lists_outcomes, model_name
 from tailwise.models.tabulate import tabulated_within
 from tailwise.models.tabulate_hidden import lists_hidden
@@ -135,6 +136,9 @@ def _suited(model: Any, options: Any) -> Iterator[tuple[str, str]]:
             yield "beliefs", f"the state of {name} is not seen, and all that may happen is listed"
         yield "histories", f"the state of {name} is not seen, and what may happen is sampled"
         return
+    if getattr(model, "horizon", 0) is None and lists_outcomes(model):
+        yield "exact", f"{name} has no horizon to search up to, and is solved"
+        return
     if isinstance(model, TabularMDP):
         if _is_quick(model):
             yield "exact", f"a table of {model.num_outcomes:,} outcomes and {model.horizon} steps is solved at once"
@@ -156,6 +160,8 @@ def _is_quick(table: TabularMDP) -> bool:
 
 def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[str, Any], reason: str) -> None:
     """Raise what a kind does not take, with the kinds that do."""
+    if getattr(model, "horizon", 0) is None and not kind.endless:
+        raise ModelError(f"{kind.name} looks up to a horizon. {needs_horizon(model_name(model))}")
     if not kind.pursues(objective):
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
     able = [one for one in list_planners() if one.pursues(objective) and one.works_on(model)]

@@ -56,6 +56,8 @@ class PlannerKind:
         The rule that a plain number as ``bonus=`` is the constant of.
     saves : bool
         Whether it can be saved, and keeps checkpoints.
+    endless : bool
+        Whether it plans without a horizon.
     """
 
     name: str
@@ -67,6 +69,7 @@ class PlannerKind:
     objectives: tuple[type[Objective], ...] = _BY_BETA
     bonus: Callable[..., Bonus] | str | None = None
     saves: bool = False
+    endless: bool = False
 
     def __post_init__(self) -> None:
         if self.options is None and callable(self.build):
@@ -236,12 +239,13 @@ _POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBon
 
 register_planner(PlannerKind(
     "exact", build="tailwise.planners.exact:ExactPlanner",
-    summary="the exact optimum, by tailwise.solve", models="outcomes", options=("max_states", "threads"),
+    summary="the exact optimum, by tailwise.solve", models="outcomes", options=("max_states", "threads"), endless=True,
     objectives=(Objective,),
 ))  # fmt: skip
 register_planner(PlannerKind(
     "exact-neutral", build="tailwise.planners.exact:neutral_planner",
     summary="the exact risk-neutral optimum, whatever the beta", models="outcomes", options=("max_states", "threads"),
+    endless=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
     "bounded", build="tailwise.planners.bounded_rtdp:BoundedRtdp",

@@ -70,7 +70,7 @@ def root_table(plan: Plan) -> TabularMDP | None:
         table, root = origin.model, int(plan.state)
     else:
         table, root = _table_of(origin.model, plan.state) or (origin.table, origin.root)
-    if table is None or table.num_outcomes * table.horizon > MOST_WORK:
+    if table is None or table.horizon is None or table.num_outcomes * table.horizon > MOST_WORK:
         return None
     steps = table.step_losses[plan.step :] if table.step_losses.size else table.step_losses
     rooted: TabularMDP = replace(table, start=root, horizon=table.horizon - plan.step, step_losses=steps)

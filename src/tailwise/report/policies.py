@@ -45,7 +45,7 @@ def reachable(mdp: TabularMDP) -> NDArray[np.bool_]:
     owners = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))
     found = np.zeros(mdp.num_states, dtype=np.bool_)
     found[mdp.start] = True
-    for _ in range(mdp.horizon):
+    for _ in range(mdp.num_states if mdp.horizon is None else mdp.horizon):
         new = mdp.next_states[found[owners] & ~mdp.done]
         if found[new].all():
             break
@@ -132,7 +132,7 @@ def _steps_chart(solution: Policy, reached: NDArray[np.bool_]) -> Chart:
             f"{label(mdp.state_name(int(s)))}, step {h}<br>"
             f"{label(mdp.action_name(int(solution.policy[h, s]))) if solution.policy[h, s] >= 0 else 'no action'}<br>"
             f"ERM to come {solution.values[h, s]:.6g}"
-            for h in range(mdp.horizon)
+            for h in range(len(solution.policy))
         ]
         for s in shown
     ]

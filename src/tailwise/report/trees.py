@@ -127,8 +127,9 @@ def scenario_tree(table: TabularMDP, solution: Policy, *, names: Sequence[str] =
             target, over = int(outcome.next_state), bool(outcome.done) or h + 1 == table.horizon
             name = f"{100 * outcome.probability:.4g} %: {table.state_name(target)}"
             note = f"step {h + 1}, {table.sense} {outcome.cost:.6g}, probability {chance:.4g} after the first action"
-            erm = 0.0 if outcome.done else float(solution.values[h + 1, target])
-            follows = -1 if over else int(solution.policy[h + 1, target])
+            later = h + 1 if table.horizon is not None else min(h + 1, len(solution.policy) - 1)
+            erm = 0.0 if outcome.done else float(solution.values[later, target])
+            follows = -1 if over else int(solution.policy[later, target])
             if follows >= 0:
                 name += f", then {table.action_name(follows)}"
             below = parts.add(name, place, chance / ids.size, erm, note)

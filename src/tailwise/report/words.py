@@ -69,7 +69,8 @@ def model_rows(model: Any) -> list[tuple[str, str]]:
     rows = [("model", str(getattr(model, "name", type(model).__name__)))]
     if hasattr(model, "num_states"):
         rows.append(("size", f"{model.num_states:,} states, {model.num_outcomes:,} outcomes"))
-    rows.append(("horizon and discount", f"{model.horizon} steps, {float(model.discount):g}"))
+    steps = "none" if model.horizon is None else f"{model.horizon} steps"
+    rows.append(("horizon and discount", f"{steps}, {float(model.discount):g}"))
     return rows + [("note", str(note)) for note in getattr(model, "notes", ())]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tailwise._validate import choice
 from tailwise.errors import OptionError
 from tailwise.risk.objectives import ERM, Expectation, Objective, as_objective
 
@@ -82,3 +83,14 @@ class Average(_OfSteps):
     """
 
     name: ClassVar[str] = "average"
+
+
+CRITERIA = ("total", "recursive", "average")
+
+
+def of_criterion(objective: Objective, criterion: str) -> Objective:
+    """Return an objective of the total as it is, or as one of the other criteria has it, or raise ``OptionError``."""
+    kind = choice(criterion, "criterion", CRITERIA)
+    if kind == "total":
+        return objective
+    return Recursive(objective) if kind == "recursive" else Average(objective)
