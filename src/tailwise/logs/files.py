@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from tailwise.logs.table import LearnedTable
 
 _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow")
-_IS_A_LIST = frozenset(("probability", "prob", "p", "pr", "chance", "transitionprobability"))
+_IS_A_LIST = frozenset(
+    ("probability", "prob", "p", "pr", "chance", "transitionprobability", "idstatefrom", "idstateto", "idoutcome")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
