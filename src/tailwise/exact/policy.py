@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,6 @@ from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
-
-if TYPE_CHECKING:
-    from tailwise.logs import Promise
 
 Floats = NDArray[np.float64]
 Places: TypeAlias = dict[Hashable, tuple[int, int]]
@@ -295,7 +292,7 @@ class Policy(Shown, Tabled):
         return feared_model(self)
 
     @cached_property
-    def promise(self) -> Promise:
+    def promise(self) -> Any:
         """What the policy promises on a table learned from a log, a :class:`tailwise.logs.Promise`.
 
         Raises
@@ -303,7 +300,7 @@ class Policy(Shown, Tabled):
         OptionError
             If the table was not learned from a log.
         """
-        promised: Callable[[Policy], Promise] | None = getattr(self.mdp, "promise", None)
+        promised: Callable[[Policy], Any] | None = getattr(self.mdp, "promise", None)
         if promised is None:
             raise OptionError("only a policy on a table that learn_model() made has a promise")
         return promised(self)

@@ -19,7 +19,7 @@ _WORDS = ("sense", "num_states", "num_actions", "state_labels", "action_labels",
 LEARNED = "learned_"
 
 
-def learned_members(table: Any) -> dict[str, Any]:
+def learned_members(table: Any) -> dict[str, object]:
     """Return what a file keeps of a learned table beside the table."""
     found, log = table.evidence, table.evidence.episodes
     prior: Any = table.evidence.prior

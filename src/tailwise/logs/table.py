@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from tailwise.logs.members import learned_members
 from tailwise.logs.priors import Prior
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
-
-if TYPE_CHECKING:
-    from tailwise.logs.promises import Promise
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -164,7 +161,6 @@ class LearnedTable(TabularMDP):
         radii: Floats = np.maximum(np.quantile(found, objective.confidence or 0.0, axis=0), 0.0)
         return radii
 
-    def promise(self, policy: Any, **options: Any) -> Promise:
+    def promise(self, policy: Any, **options: Any) -> Any:
         """Return what a fixed plan or policy promises on this table; see :func:`tailwise.logs.promise`."""
-        promised: Promise = self.evidence.promises(self, policy, **options)
-        return promised
+        return self.evidence.promises(self, policy, **options)

@@ -28,7 +28,6 @@ from tailwise.search.views import NodeView
 
 if TYPE_CHECKING:
     from tailwise.exact.feared import FearedModel
-    from tailwise.logs import Promise
 
 _SAMPLES = 1024  # equally likely totals that stand for a distribution
 
@@ -148,7 +147,7 @@ class Plan(SaysItself):
         return Path(report_layer("decision").decision_report(self).save(path))
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> Any:
         """What the plan promises on a table learned from a log, a :class:`tailwise.logs.Promise`.
 
         Raises
@@ -156,8 +155,7 @@ class Plan(SaysItself):
         OptionError
             If the plan has no policy for later decisions, or its table was not learned from a log.
         """
-        promise: Promise = self._of_policy("promise")
-        return promise
+        return self._of_policy("promise")
 
     @property
     def feared_model(self) -> FearedModel:
