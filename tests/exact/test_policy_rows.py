@@ -28,6 +28,7 @@ def test_states_of_a_simulator_are_listed_from_when_they_can_be_met():
     assert first.action.tolist() == [machine.action_name(policy.action)]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("name", "is_grid"), [("mdp-4", True), ("grid-mdp", False), ("battery", True)])
 def test_where_the_past_matters_ranges_of_what_was_paid_have_rows(name, is_grid):
     model = domains.make(name)
