@@ -28,6 +28,7 @@ test: $(VENV)/dev.stamp $(VENV)/package.stamp ## the whole test suite, on the in
 
 test-interpreted: $(VENV)/dev.stamp $(VENV)/package.stamp ## the fast part without compilation, with coverage
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 -q -m "not slow and not compiled" --cov --cov-report=
+	@mkdir -p .cache
 	@$(BIN)/python -m coverage report --skip-covered --sort=cover > .cache/coverage.txt; floor=$$?; tail -40 .cache/coverage.txt; exit $$floor
 
 test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds checks
