@@ -30,6 +30,8 @@ def test_a_table_for_people(tmp_path):
     assert lines["start"] == "2"
     assert lines["horizon"] == "7"
     assert "note: ids in the file count from 1" in result.stdout
+    endless = run(path, "--horizon", "none").stdout
+    assert "none" in next(line for line in endless.splitlines() if line.startswith("horizon"))
 
 
 def test_json_is_one_object(tmp_path):

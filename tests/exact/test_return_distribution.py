@@ -8,7 +8,7 @@ import pytest
 
 from small_tables import random_table
 from tailwise.domains import make
-from tailwise.errors import OptionError, StateError
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation import evaluate, sampling_interval
 from tailwise.exact import action_frequencies, backward_induction, policy_risk, return_distribution
 from tailwise.exact.distributions import grid_distribution
@@ -194,3 +194,11 @@ def test_the_law_on_a_grid_keeps_to_its_bounds(sense):
         level = 0.3 if measure == "erm" else 0.9
         more = sign * (getattr(near, measure)(level) - getattr(law, measure)(level))
         assert -1e-9 <= more <= slack + 1e-9
+
+
+def test_what_is_of_tables_says_so_of_simulators():
+    battery = make("battery")
+    with pytest.raises(ModelError, match="policy_risk needs a TabularMDP"):
+        policy_risk(battery, [], 0.1)
+    with pytest.raises(ModelError, match="action_frequencies needs a TabularMDP"):
+        action_frequencies(battery, np.zeros((1, 1), np.int32))

@@ -41,7 +41,7 @@ def _show(summary: Any) -> None:
         ("outcomes", _count(summary.outcomes)),
         (f"{sense} of a step", _range(summary.lowest, summary.highest)),
         (f"terminal {sense}", _range(summary.lowest_terminal, summary.highest_terminal, no_terminal)),
-        ("horizon", _count(summary.horizon)),
+        ("horizon", "none" if summary.horizon is None else f"{summary.horizon:,}"),
         ("discount", f"{summary.discount:g}"),
         ("start", summary.start),
     ]

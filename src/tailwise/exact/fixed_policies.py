@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tailwise._validate import real
 from tailwise.errors import OptionError, StateError
 from tailwise.models import Alternatives, TabularMDP
+from tailwise.models.tabular import require_table
 from tailwise.risk.distribution import Floats
 from tailwise.risk.entropic import weighted_erm
 
@@ -149,6 +150,7 @@ def policy_risk(mdp: TabularMDP | Alternatives, policy: Any, beta: float) -> flo
     if isinstance(mdp, Alternatives):
         each = mdp.tables[0].signed(np.array([policy_risk(table, policy, level) for table in mdp.tables]))
         return float(mdp.tables[0].signed(weighted_erm(each, level, mdp.weights)))
+    require_table(mdp, "policy_risk")
     chances = policy_chances(mdp, policy)
     values = mdp.terminal_losses.copy()
     for h in range(mdp.horizon - 1, -1, -1):
@@ -196,6 +198,7 @@ def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
     >>> policy_risk(mdp, shares, 0.5) >= 1.779207373  # no policy is better than the optimum
     True
     """
+    require_table(mdp, "action_frequencies")
     mdp.require_sound()
     counts = np.zeros((mdp.horizon, mdp.num_states, mdp.num_actions))
     for h in range(mdp.horizon):

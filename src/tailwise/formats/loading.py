@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tailwise._files import put_in_place
-from tailwise.errors import FormatError, ModelError, OptionError, TailwiseError, UnknownNameError
+from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
 from tailwise.formats.kinds.document import is_frame_or_nested, is_list, read_document
 from tailwise.formats.kinds.frames import read_frame
 from tailwise.formats.list_options import ListOptions, check_common
@@ -17,6 +17,7 @@ from tailwise.formats.spec import is_file, parse_spec
 from tailwise.models import PomdpTable, Simulator, TabularMDP
 from tailwise.models.contract import OWN, Own
 from tailwise.models.simulator import lists_outcomes, model_name
+from tailwise.models.tabular import require_table
 
 
 def load(
@@ -134,6 +135,8 @@ def load(
 
 def without_horizon(model: TabularMDP | Simulator | PomdpTable) -> TabularMDP | Simulator:
     """Return a model without a horizon: a table, or a simulator that lists its outcomes."""
+    if isinstance(model, TabularMDP):
+        return model.with_options(horizon=None)
     if isinstance(model, PomdpTable):
         raise OptionError(f"{model.name} has hidden states, which are solved up to a horizon: give one")
     if not lists_outcomes(model):
@@ -271,8 +274,7 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     True
     """
     target = Path(path).expanduser()
-    if not isinstance(model, TabularMDP):
-        raise ModelError(f"only tables can be saved, and {type(model).__name__} is none")
+    require_table(model, "save", "only tables can be saved: tailwise convert makes them of what lists its outcomes")
     found = format_of_file(target.name)
     if found is None or found.write is None:
         endings = ", ".join(ending for item in list_formats() if item.write for ending in item.extensions)
