@@ -154,7 +154,7 @@ def test_a_black_box_is_learned_and_where_states_never_recur_the_plan_says_so():
     assert plan.reason == "box is sampled, and what was drawn is kept as a learned model"
     plan = make_planner(Sampled(mdp, noisy=True), 0.5, seed=0).plan(iterations=3000)
     assert (plan.planner, plan.action, plan.states_recur) == ("learned", best, False)
-    assert plan.reason.endswith("as in a tree")
+    assert plan.reason.endswith("the cost-to-go is fitted to features of the states")
 
 
 @pytest.mark.compiled
