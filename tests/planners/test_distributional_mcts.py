@@ -166,7 +166,9 @@ def test_nonsense_is_explained():
     mdp = random_table(0)
     with pytest.raises(OptionError, match="the objective must be one of"):
         DistributionalMcts(mdp, "mean")
-    with pytest.raises(OptionError, match="no function of the total alone: use sampled_planning"):
+    with pytest.raises(
+        OptionError, match="no function of the total alone: use solve where outcomes are listed, or sampled_planning"
+    ):
         DistributionalMcts(mdp, NestedCVaR(0.9))
     with pytest.raises(OptionError, match="needs a limit"):
         DistributionalMcts(mdp, square).plan()
