@@ -253,16 +253,11 @@ def tilted(mdp: TabularMDP, after: Floats, level: float, step: int) -> tuple[Flo
         return mdp.probabilities, np.zeros(mdp.num_rows)
     with np.errstate(invalid="ignore", over="ignore"):
         totals = mdp.losses + np.where(mdp.done, 0.0, mdp.discount * after[mdp.next_states])
-        if math.isinf(level):  # only the worst outcomes are feared
-            worst = np.repeat(np.maximum.reduceat(totals, first), per_row)
-            weights = np.where(totals == worst, mdp.probabilities, 0.0)
-            shift = np.zeros(mdp.num_rows)
-        else:
-            top = np.maximum.reduceat(level * totals, first)
-            shift = np.where(np.isfinite(top), top, 0.0)
-            weights = mdp.probabilities * np.exp(level * totals - np.repeat(shift, per_row))
-    sums = np.add.reduceat(weights, first)
-    chance = np.where(np.isfinite(weights), weights, 0.0) / np.repeat(np.where(sums > 0.0, sums, 1.0), per_row)
+        extreme = np.maximum if level > 0.0 else np.minimum
+        feared = np.repeat(extreme.reduceat(totals, first), per_row)
+        exponents = np.where(totals == feared, 0.0, level * (totals - feared))  # no 0 * inf, no overflow but to -inf
+        weights = mdp.probabilities * np.exp(exponents)
+    chance = weights / np.repeat(np.add.reduceat(weights, first), per_row)
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(chance > 0.0, chance * np.log(chance / mdp.probabilities), 0.0)
     return chance, np.maximum(np.add.reduceat(each, first), 0.0)
