@@ -82,6 +82,13 @@ class Shown:
         return str(report_layer("words").html_of(self))
 
 
+def aligned(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines of a table of texts, the headings first, each column to the right."""
+    cells = [[name, *column] for name, column in columns.items()]
+    widths = [max(map(len, column)) for column in cells]
+    return ["  ".join(map(str.rjust, row, widths)) for row in zip(*cells, strict=True)]
+
+
 class Tabled:
     """A result that is a table of rows as well; subclasses give its columns."""
 

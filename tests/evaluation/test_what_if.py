@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tailwise import CVaR, Expectation, TabularMDP, domains, sensitivity, solve, what_if
-from tailwise.errors import OptionError
-from tailwise.evaluation.what_if import changed
+from tailwise.errors import ModelError, OptionError
+from tailwise.models.table_changes import changed
 
 
 def machine(cost=300.0, chance=0.1):
@@ -106,3 +106,21 @@ def test_changes_that_cannot_be(change, message):
 def test_states_with_commas_in_their_names():
     grid = domains.make("grid-mdp")
     assert what_if(grid, 0.1, ["cost[(0,1),up]+=5"]).scenarios[1].value >= solve(grid, 0.1).value
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("cost[good,run]", "is 0, which no factor changes"),
+        ("p[good,service,good]", "nothing else can happen"),
+        ("cost[lost]", "no state 'lost'"),
+    ],
+)
+def test_numbers_that_no_factor_changes(number, message):
+    with pytest.raises(OptionError, match=message):
+        sensitivity(machine(), 0.01, [number])
+
+
+def test_a_cost_out_of_range_names_its_scenario():
+    with pytest.raises(ModelError, match=r"^too much: the model 'machine' breaks its contract"):
+        what_if(machine(), 0.01, {"too much": ["cost[failed]=1e200"]})

@@ -242,6 +242,10 @@ class Aim:
         return Expectation().within(objective, self.within)
 
 
+def _can_be_file(path: Path) -> bool:
+    return path.parent.is_dir() and not path.is_dir()
+
+
 @dataclass(frozen=True)
 class Output:
     """Where what was found goes, beside the screen."""
@@ -256,7 +260,7 @@ class Output:
         if self.report is None:
             return
         require("plotly.offline", "report", "drawing the charts of a report")
-        if self.report.is_dir() or not self.report.parent.is_dir():
+        if not _can_be_file(self.report):
             raise OptionError(f"--report must be a file in a folder that exists, not {self.report}")
 
     def save_decision(self, plan: Any) -> None:
@@ -295,7 +299,7 @@ def check_table(path: Path | None) -> None:
 
     if path is None:
         return
-    if path.suffix.lower() not in (".csv", ".xlsx") or path.is_dir() or not path.parent.is_dir():
+    if path.suffix.lower() not in (".csv", ".xlsx") or not _can_be_file(path):
         raise OptionError(f"--policy must be a .csv or .xlsx file in a folder that exists, not {path}")
     require("pandas", "pandas", "--policy")
     if path.suffix.lower() == ".xlsx":

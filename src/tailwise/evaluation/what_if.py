@@ -6,26 +6,20 @@ Only exact answers are compared: each changed table is solved anew.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tailwise._progress import Progress, followed
-from tailwise._results import Result, Shown, Tabled
+from tailwise._results import Result, Shown, Tabled, aligned, number
 from tailwise._validate import real
-from tailwise.errors import OptionError
+from tailwise.errors import ModelError, OptionError
 from tailwise.exact import solve
 from tailwise.models import TabularMDP, tabulate
 from tailwise.models.contract import Sense
+from tailwise.models.table_changes import changed, largest_factor
 from tailwise.risk.objectives import Objective, as_objective
 
-_CHANGE = re.compile(r"\s*(?P<what>[a-z_]+)\s*(\[(?P<where>.*)\])?\s*(?P<how>[*+-]?=)\s*(?P<number>\S+)\s*")
-_FORM = "say it as cost[state,action]=60000, cost[state,action,next]+=5, p[state,action,next]*=1.5 or end[state]=9"
-_ANY = ("*", "...")
 _LARGEST_FACTOR = 8.0
 _SCAN = 12  # factors on either side of 1
 _HALVINGS = 30
@@ -56,8 +50,31 @@ class Scenario(Result):
     kept: float
 
 
+class _Rows(Shown, Tabled):
+    """A table with a headline."""
+
+    @property
+    def headline(self) -> str:
+        """What the rows are, in a line."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The rows as a table of texts, by heading."""
+        return {name: tuple(map(_cell, column)) for name, column in self._columns().items()}
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *aligned(self.columns)])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return number(value, 9) if isinstance(value, float) else str(value)
+
+
 @dataclass(frozen=True)
-class WhatIf(Shown, Tabled):
+class WhatIf(_Rows):
     """Decisions of a model and of what it might be, side by side; ``to_frame()`` has a row for each.
 
     Attributes
@@ -95,14 +112,6 @@ class WhatIf(Shown, Tabled):
         """What the rows are, in a line."""
         return f"{self.objective.words} ({self.sense}s)"
 
-    @property
-    def columns(self) -> dict[str, tuple[str, ...]]:
-        """The rows as a table of texts, by heading."""
-        return _texts(self._columns())
-
-    def __str__(self) -> str:
-        return _as_text(self.headline, self.columns)
-
 
 class Turn(NamedTuple):
     """The nearest factor, below or above 1, from which on another action is the best."""
@@ -134,7 +143,7 @@ class Influence(Result):
 
 
 @dataclass(frozen=True)
-class Sensitivity(Shown, Tabled):
+class Sensitivity(_Rows):
     """What some numbers of a model do to its decision, those of most effect first; ``to_frame()`` has a row for each.
 
     Attributes
@@ -183,33 +192,6 @@ class Sensitivity(Shown, Tabled):
             f"{self.spread:.0%} less and more, and the factors at which the decision turns"
         )
 
-    @property
-    def columns(self) -> dict[str, tuple[str, ...]]:
-        """The rows as a table of texts, by heading."""
-        return _texts(self._columns())
-
-    def __str__(self) -> str:
-        return _as_text(self.headline, self.columns)
-
-
-def _texts(columns: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(map(_cell, column)) for name, column in columns.items()}
-
-
-def _as_text(head: str, columns: Mapping[str, Sequence[str]]) -> str:
-    cells = [[name, *column] for name, column in columns.items()]
-    widths = [max(map(len, column)) for column in cells]
-    lines = [head]
-    for row in zip(*cells, strict=True):
-        lines.append("  ".join(one.rjust(width) for one, width in zip(row, widths, strict=True)))
-    return "\n".join(lines)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.9g}"
-    return ("yes" if value else "") if isinstance(value, bool) else str(value)
-
 
 def what_if(
     model: Any,
@@ -256,7 +238,7 @@ def what_if(
         raise OptionError("scenarios must be a list of changes, or changes by name, not one text")
     named = scenarios if isinstance(scenarios, Mapping) else {change: change for change in scenarios}
     lists = {name: [changes] if isinstance(changes, str) else list(changes) for name, changes in named.items()}
-    tables = {name: _all_changed(table, changes) for name, changes in lists.items()}  # errors come before the work
+    tables = {name: _all_changed(table, name, changes) for name, changes in lists.items()}  # errors before the work
     base = _solved("as it is", table, wanted)
     found = [base]
     with followed(progress, "scenarios", len(tables)) as watch:
@@ -310,15 +292,11 @@ def sensitivity(
     """
     wanted, table, names = as_objective(objective), tabulate(model), list(numbers)
     share = real(spread, "spread", low=0.0, high=1.0, low_open=True, high_open=True)
-    most = [_largest_factor(table, name) for name in names]
+    most = [largest_factor(table, name) for name in names]
     base, found = _solved("as it is", table, wanted), []
     with followed(progress, "numbers", len(names)) as watch:
         for k, (name, largest) in enumerate(zip(names, most, strict=True)):
-
-            def at(factor: float, name: str = name, largest: float = largest) -> Scenario:
-                text = f"{name}*={min(factor, largest)!r}"
-                return _solved(text, changed(table, text), wanted, base.action)
-
+            at = _scaled(table, wanted, name, largest, base)
             below, above = _turn(at, base, 1.0 / _LARGEST_FACTOR), _turn(at, base, min(_LARGEST_FACTOR, largest))
             found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
             if watch is not None:
@@ -327,132 +305,14 @@ def sensitivity(
     return Sensitivity(wanted, table.sense, share, base, tuple(found))
 
 
-def changed(table: TabularMDP, change: str) -> TabularMDP:
-    """Return a table with one change made; see :func:`what_if` for what can be said."""
-    match = _CHANGE.fullmatch(change)
-    try:
-        number = float(match["number"]) if match else math.nan
-    except ValueError:
-        number = math.nan
-    if match is None or not math.isfinite(number):
-        raise OptionError(f"{change!r} is no change: {_FORM}")
-    what, where = match["what"], match["where"]
-
-    new = _operation(match["how"], number)
-    if what in ("discount", "horizon") and where is None:
-        value = new(getattr(table, what))
-        return table.with_options(**{what: int(value) if what == "horizon" and value == int(value) else value})
-    if what not in ("p", "end", table.sense) or where is None:
-        raise OptionError(f"{change!r} names no number of this model, which has {table.sense}s: {_FORM}")
-    states, actions, targets = _places(table, where, change)
-    if what == "end":
-        losses = table.terminal_losses.copy()
-        losses[states] = table.signed(new(table.signed(losses[states])))
-        return replace(table, terminal_losses=losses)
-    owners = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
-    hit = states[table.row_states[owners]] & actions[table.action_ids[owners]] & targets[table.next_states]
-    if not hit.any():
-        raise OptionError(f"{change!r} matches nothing: no such action is allowed, or it does not lead there")
-    if what == "p":
-        return _with_chances(table, hit, new, owners, change)
-    if table.step_losses.size and match["how"] in ("=", "*=") and table.step_losses[:, owners[hit]].any():
-        raise OptionError(f"{change!r}: {table.sense}s there differ by step; say += or -=")
-    losses = table.losses.copy()
-    losses[hit] = table.signed(new(table.signed(losses[hit])))
-    return replace(table, losses=losses)
-
-
-def _operation(how: str, number: float) -> Callable[[Any], Any]:
-    """Return what an operator with a number makes of an old number, or of an array of them."""
-    return {
-        "=": lambda old: old * 0 + number,
-        "*=": lambda old: old * number,
-        "+=": lambda old: old + number,
-        "-=": lambda old: old - number,
-    }[how]
-
-
-def _with_chances(
-    table: TabularMDP, hit: NDArray[np.bool_], new: Callable[[Any], Any], owners: NDArray[np.int64], change: str
-) -> TabularMDP:
-    """Return a table in which the outcomes that were hit have another probability, as a whole in each row."""
-    old = np.bincount(owners[hit], table.probabilities[hit], table.num_rows)
-    rows = np.unique(owners[hit])
-    wanted = old.copy()
-    wanted[rows] = new(old[rows])
-    wanted[rows] = np.where(np.abs(wanted[rows] - 1.0) < 1e-12, 1.0, wanted[rows])
-    for row in rows:
-        place = f"state {table.state_name(int(table.row_states[row]))}, {table.action_name(int(table.action_ids[row]))}"
-        if not 0.0 <= wanted[row] <= 1.0:
-            raise OptionError(f"{change!r}: the probability would be {wanted[row]:g} in {place}")
-        if old[row] > 1.0 - 1e-12 and wanted[row] < 1.0:
-            raise OptionError(f"{change!r}: nothing else can happen in {place}; give it another outcome first")
-    factors = np.where(hit, (wanted / np.where(old > 0.0, old, 1.0))[owners], 1.0)
-    rest = np.ones(table.num_rows)
-    rest[rows] = (1.0 - wanted[rows]) / np.where(old[rows] < 1.0, 1.0 - old[rows], 1.0)
-    chances = table.probabilities * np.where(hit, factors, rest[owners])
-    keep = chances > 0.0
-    offsets = np.append(0, np.cumsum(keep, dtype=np.int64))[table.outcome_offsets]
-    return replace(
-        table, outcome_offsets=offsets.astype(table.outcome_offsets.dtype), probabilities=chances[keep],
-        next_states=table.next_states[keep], losses=table.losses[keep], done=table.done[keep],
-    )  # fmt: skip
-
-
-def _places(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool_], ...]:
-    """Return which states, actions and next states are meant, as masks."""
-    names = [part.strip() for part in re.split(r",(?![^(]*\))", where)]
-    state = _Side("state", table.num_states, table.state_labels)
-    action = _Side("action", table.num_actions, table.action_labels)
-    if len(names) > 3:
-        raise OptionError(f"{change!r} names {len(names)} places: {_FORM}")
-    if not state.has(names[0]) and action.has(names[0]):  # cost[run,failed]
-        names[:2] = [*(names[1:2] or ["*"]), names[0]]
-    names += ["*"] * (3 - len(names))
-    return state.mask(names[0], change), action.mask(names[1], change), state.mask(names[2], change)
-
-
-class _Side(NamedTuple):
-    """States or actions, by label or index."""
-
-    kind: str
-    size: int
-    labels: Sequence[str]
-
-    def has(self, name: str) -> bool:
-        return name in _ANY or name in self.labels or (name.isdecimal() and int(name) < self.size)
-
-    def mask(self, name: str, change: str) -> NDArray[np.bool_]:
-        if not self.has(name):
-            known = ", ".join(map(str, self.labels[:8])) or f"0..{self.size - 1}"
-            raise OptionError(f"{change!r}: there is no {self.kind} {name!r}; there are {known}")
-        if name in _ANY:
-            return np.ones(self.size, np.bool_)
-        found = np.zeros(self.size, np.bool_)
-        found[[k for k, label in enumerate(self.labels) if label == name] or [int(name)]] = True
-        return found
-
-
-def _all_changed(table: TabularMDP, changes: Iterable[str]) -> TabularMDP:
+def _all_changed(table: TabularMDP, name: str, changes: Iterable[str]) -> TabularMDP:
     for change in changes:
         table = changed(table, change)
+    try:
+        table.require_sound(endless=True)
+    except ModelError as error:
+        raise ModelError(f"{name}: {error}") from None
     return table
-
-
-def _largest_factor(table: TabularMDP, name: str) -> float:
-    """Return by what a number can be multiplied: a probability until it is 1."""
-    changed(table, f"{name}*=1")
-    if not name.strip().startswith("p["):
-        return math.inf
-    low, high = 1.0, _LARGEST_FACTOR
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        try:
-            changed(table, f"{name}*={middle!r}")
-            low = middle
-        except OptionError:
-            high = middle
-    return low
 
 
 def _solved(name: str, table: TabularMDP, objective: Objective, keep: Any = None) -> Scenario:
@@ -460,6 +320,18 @@ def _solved(name: str, table: TabularMDP, objective: Objective, keep: Any = None
     plan = policy.plan(distributions=False)
     kept = plan.value if keep is None else next((row.value for row in plan.rows if row.action == keep), math.nan)
     return Scenario(name, plan.action, plan.label, plan.value, kept)
+
+
+def _scaled(
+    table: TabularMDP, objective: Objective, name: str, largest: float, base: Scenario
+) -> Callable[[float], Scenario]:
+    """Return the function from a factor of a number to the decision."""
+
+    def at(factor: float) -> Scenario:
+        change = f"{name}*={min(factor, largest)!r}"
+        return _solved(change, changed(table, change), objective, base.action)
+
+    return at
 
 
 def _turn(at: Callable[[float], Scenario], base: Scenario, end: float) -> Turn | None:

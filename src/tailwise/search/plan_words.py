@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import MISSING, Shown, Tabled, listed, number, share, span
+from tailwise._results import MISSING, Shown, Tabled, aligned, listed, number, share, span
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
 from tailwise.risk.objectives import Objective
@@ -394,11 +394,8 @@ class SaysItself(Shown, Tabled, Numbers):
         most = _MOST_ROWS if len(self.rows) > _MOST_ROWS else len(self.rows)
         ranked = [self.rows.index(row) for row in self.ranked[:most]]
         shown = ranked if most < len(self.rows) else range(most)
-        table = [[name, *(cells[k] for k in shown)] for name, cells in columns.items()]
-        widths = [max(map(len, column)) for column in table]
-        lines = [self.headline]
-        for cells in zip(*table, strict=True):
-            lines.append("  " + "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+        table = {name: [cells[k] for k in shown] for name, cells in columns.items()}
+        lines = [self.headline, *(f"  {line}" for line in aligned(table))]
         if most < len(self.rows):
             lines.append(f"  and {len(self.rows) - most:,} more")
         lines += [self.work, *self.how_sure[:1], *(f"note: {note}" for note in self.notes[:4])]

@@ -1,0 +1,149 @@
+"""Changes of a table's numbers, said as text: ``cost[run,failed]=60000``, ``p[run,good,failed]*=1.5``."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise.errors import OptionError
+from tailwise.models.tabular import TabularMDP
+
+_CHANGE = re.compile(r"\s*(?P<what>[a-z_]+)\s*(\[(?P<where>.*)\])?\s*(?P<how>[*+-]?=)\s*(?P<number>\S+)\s*")
+_FORM = "say it as cost[state,action]=60000, cost[state,action,next]+=5, p[state,action,next]*=1.5 or end[state]=9"
+_ANY = ("*", "...")
+
+
+def changed(table: TabularMDP, change: str) -> TabularMDP:
+    """Return a table with one change made; see :func:`tailwise.what_if` for what can be said."""
+    match = _CHANGE.fullmatch(change)
+    try:
+        number = float(match["number"]) if match else math.nan
+    except ValueError:
+        number = math.nan
+    if match is None or not math.isfinite(number):
+        raise OptionError(f"{change!r} is no change: {_FORM}")
+    what, where = match["what"], match["where"]
+
+    new = _operation(match["how"], number)
+    if what in ("discount", "horizon") and where is None:
+        value = new(getattr(table, what))
+        return table.with_options(**{what: int(value) if what == "horizon" and value == int(value) else value})
+    if what not in ("p", "end", table.sense) or where is None:
+        raise OptionError(f"{change!r} names no number of this model, which has {table.sense}s: {_FORM}")
+    if what == "end":
+        states = _places(table, where, change)[0]
+        losses = table.terminal_losses.copy()
+        losses[states] = table.signed(new(table.signed(losses[states])))
+        return replace(table, terminal_losses=losses)
+    hit, owners = _outcomes(table, where, change)
+    if what == "p":
+        return _with_chances(table, hit, new, owners, change)
+    if table.step_losses.size and match["how"] in ("=", "*=") and table.step_losses[:, owners[hit]].any():
+        raise OptionError(f"{change!r}: {table.sense}s there differ by step; say += or -=")
+    losses = table.losses.copy()
+    losses[hit] = table.signed(new(table.signed(losses[hit])))
+    return replace(table, losses=losses)
+
+
+def largest_factor(table: TabularMDP, name: str) -> float:
+    """Return by what a number, as ``p[state,action,next state]``, can be multiplied: a probability until it is 1.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be read, matches nothing, or is 0, or a probability of 1, so that factors do nothing.
+    """
+    if changed(table, f"{name}*=.5").equals(table):
+        raise OptionError(f"{name} is 0, which no factor changes: say what it might be, as {name}=1")
+    match = re.fullmatch(r"\s*p\s*\[(.*)\]\s*", name)
+    if match is None:
+        return math.inf
+    hit, owners = _outcomes(table, match[1], name)
+    return float(1.0 / np.bincount(owners[hit], table.probabilities[hit]).max())
+
+
+def _outcomes(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which outcomes are meant, as a mask, and the row of every outcome."""
+    states, actions, targets = _places(table, where, change)
+    owners = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    hit = states[table.row_states[owners]] & actions[table.action_ids[owners]] & targets[table.next_states]
+    if not hit.any():
+        raise OptionError(f"{change!r} matches nothing: no such action is allowed, or it does not lead there")
+    return hit, owners
+
+
+def _operation(how: str, number: float) -> Callable[[Any], Any]:
+    """Return what an operator with a number makes of an old number, or of an array of them."""
+    return {
+        "=": lambda old: old * 0 + number,
+        "*=": lambda old: old * number,
+        "+=": lambda old: old + number,
+        "-=": lambda old: old - number,
+    }[how]
+
+
+def _with_chances(
+    table: TabularMDP, hit: NDArray[np.bool_], new: Callable[[Any], Any], owners: NDArray[np.int64], change: str
+) -> TabularMDP:
+    """Return a table in which the outcomes that were hit have another probability, as a whole in each row."""
+    old = np.bincount(owners[hit], table.probabilities[hit], table.num_rows)
+    rows = np.unique(owners[hit])
+    wanted = old.copy()
+    wanted[rows] = new(old[rows])
+    wanted[rows] = np.where(np.abs(wanted[rows] - 1.0) < 1e-12, 1.0, wanted[rows])
+    for row in rows:
+        place = f"state {table.state_name(int(table.row_states[row]))}, {table.action_name(int(table.action_ids[row]))}"
+        if not 0.0 <= wanted[row] <= 1.0:
+            raise OptionError(f"{change!r}: the probability would be {wanted[row]:g} in {place}")
+        if old[row] > 1.0 - 1e-12 and wanted[row] < 1.0:
+            raise OptionError(f"{change!r}: nothing else can happen in {place}; give it another outcome first")
+    factors = np.where(hit, (wanted / np.where(old > 0.0, old, 1.0))[owners], 1.0)
+    rest = np.ones(table.num_rows)
+    rest[rows] = (1.0 - wanted[rows]) / np.where(old[rows] < 1.0, 1.0 - old[rows], 1.0)
+    chances = table.probabilities * np.where(hit, factors, rest[owners])
+    keep = chances > 0.0
+    offsets = np.append(0, np.cumsum(keep, dtype=np.int64))[table.outcome_offsets]
+    return replace(
+        table, outcome_offsets=offsets.astype(table.outcome_offsets.dtype), probabilities=chances[keep],
+        next_states=table.next_states[keep], losses=table.losses[keep], done=table.done[keep],
+    )  # fmt: skip
+
+
+def _places(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool_], ...]:
+    """Return which states, actions and next states are meant, as masks."""
+    names = [part.strip() for part in re.split(r",(?![^(]*\))", where)]
+    state = _Side("state", table.num_states, table.state_labels)
+    action = _Side("action", table.num_actions, table.action_labels)
+    if len(names) > 3:
+        raise OptionError(f"{change!r} names {len(names)} places: {_FORM}")
+    if not state.has(names[0]) and action.has(names[0]):  # cost[run,failed]
+        names[:2] = [*(names[1:2] or ["*"]), names[0]]
+    names += ["*"] * (3 - len(names))
+    return state.mask(names[0], change), action.mask(names[1], change), state.mask(names[2], change)
+
+
+class _Side(NamedTuple):
+    """States or actions, by label or index."""
+
+    kind: str
+    size: int
+    labels: Sequence[str]
+
+    def has(self, name: str) -> bool:
+        return name in _ANY or name in self.labels or (name.isdecimal() and int(name) < self.size)
+
+    def mask(self, name: str, change: str) -> NDArray[np.bool_]:
+        if not self.has(name):
+            known = ", ".join(map(str, self.labels[:8])) or f"0..{self.size - 1}"
+            raise OptionError(f"{change!r}: there is no {self.kind} {name!r}; there are {known}")
+        if name in _ANY:
+            return np.ones(self.size, np.bool_)
+        found = np.zeros(self.size, np.bool_)
+        found[[k for k, label in enumerate(self.labels) if label == name] or [int(name)]] = True
+        return found
