@@ -1,0 +1,256 @@
+"""The total of one stationary policy without a horizon: by linear solves, with brackets, and where it is infinite.
+
+:mod:`tailwise.exact.total` looks for the best policy, and says what the methods are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailwise.exact.parts import (
+    OVER,
+    Bools,
+    Floats,
+    Ints,
+    Part,
+    components,
+    is_positive,
+    log_radius,
+    reaching,
+    solved,
+)
+
+MOST_SWEEPS = 200
+_NEAR = 1e-7  # relative change from which on a solve is enough: the next is off by its square
+_ENDLESS = 1e14  # steps
+LEAST_RADIUS = -1e-14  # logarithm of the spectral radius from which on a total is not finite
+_CALM = 30.0  # |beta residual| from which on a policy is evaluated by a solve
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """One policy: its values, and the steps to the end under its tilted matrix; or where it has none."""
+
+    values: Floats
+    steps: Floats
+    bad: Bools | None = None  # states of components from which the total is not finite
+
+
+def evaluate_policy(chosen: Part, start: Floats, beta: float) -> Evaluated:
+    """Return the values of a policy, one row of each deciding state; others keep the values they have."""
+    deciding, size = chosen.states, chosen.size
+    ending = reaching(chosen, np.zeros(size, np.bool_), over=True)
+    never = np.zeros(size, np.bool_)
+    never[deciding] = ~ending[deciding]
+    values, decides = start.copy(), np.zeros(size, np.bool_)
+    decides[deciding] = True
+    if beta == 0.0:
+        if never.any():
+            return Evaluated(values, np.full(size, np.nan), _closed(chosen, never))
+        return _mean(chosen, values, decides)
+    values[deciding] = np.where(np.isfinite(values[deciding]), values[deciding], 0.0)
+    if never.any():
+        bad = _grown(chosen, values, beta)
+        if bad is not None and bad[never].any():
+            return Evaluated(values, np.full(size, np.nan), bad & never)
+        values[never] = -np.inf if beta > 0.0 else np.inf
+        chosen = chosen.where(~never[chosen.states])
+        deciding = chosen.states
+        decides &= ~never
+        if not deciding.size:
+            return Evaluated(values, np.ones(size))
+    for _ in range(10 * MOST_SWEEPS):
+        after = chosen.risks(values, beta)
+        moved = beta * (after - values[deciding])
+        if np.abs(moved).max() <= _CALM:
+            break
+        values[deciding] = after
+    for _ in range(8):
+        found = _scaled(chosen, values, beta, decides)
+        if found is None:
+            bad = _grown(chosen, values, beta)
+            return Evaluated(values, np.ones(size), decides & ending if bad is None else bad)
+        logs, steps = found
+        values[deciding] += logs[deciding] / beta
+        if np.abs(logs[deciding]).max() <= _NEAR * (1e-3 + np.abs(beta * values[deciding]).max()):
+            break
+    return Evaluated(values, steps)
+
+
+def _scaled(chosen: Part, values: Floats, beta: float, decides: Bools) -> tuple[Floats, Floats] | None:
+    """Return by what logarithm W differs from its guess, and the steps to the end; None where W is not finite.
+
+    With ``W = x exp(beta v)`` and the residual r of v: ``(exp(-beta r) - Q) (x - 1) = 1 - exp(-beta r)``.
+    """
+    from scipy.sparse import diags_array
+
+    risks, tilted = chosen.tilted(values, beta)
+    scale, side = np.ones(chosen.size), np.zeros(chosen.size)
+    residual = -beta * (risks - values[chosen.states])
+    scale[chosen.states], side[chosen.states] = np.exp(residual), -np.expm1(residual)
+    found = solved(diags_array(scale) - tilted, side, np.ones(chosen.size))
+    if found is None or not is_positive(1.0 + found[0][decides]) or not is_positive(found[1][decides]):
+        return None
+    return (np.log1p(np.where(decides, found[0], 0.0)), found[1]) if found[1].max() < _ENDLESS else None
+
+
+def _mean(chosen: Part, values: Floats, decides: Bools) -> Evaluated:
+    """Return the mean total and the mean number of steps of a policy that surely ends."""
+    from scipy.sparse import eye_array
+
+    values, steps = np.where(decides & ~np.isfinite(values), 0.0, values), np.ones(chosen.size)
+    for _ in range(8):
+        means, matrix = chosen.tilted(values, 0.0)
+        side = np.zeros(chosen.size)
+        side[chosen.states] = means - values[chosen.states]
+        found = solved(eye_array(chosen.size) - matrix, side, np.ones(chosen.size))
+        if found is None or not is_positive(found[1]) or found[1].max() > _ENDLESS:
+            return Evaluated(values, steps, decides)
+        steps = found[1]
+        values = np.where(decides, values + found[0], values)
+        if np.abs(found[0]).max() <= _NEAR * np.abs(values[decides]).max():
+            break
+    return Evaluated(values, steps)
+
+
+def _closed(chosen: Part, never: Bools) -> Bools:
+    """Return the states among ``never`` that a policy stays in for ever."""
+    mask = np.zeros(chosen.size, np.bool_)
+    for states in kept_components(chosen, never):
+        mask[states] = True
+    return mask
+
+
+def kept_components(chosen: Part, inside: Bools) -> list[Ints]:
+    """Return the classes of states that a policy never leaves, and where it never ends, among those inside."""
+    count, labels = components(chosen)
+    origins = labels[chosen.states[chosen.owners]]
+    leaving = np.where(chosen.targets >= 0, labels[chosen.targets], OVER) != origins
+    is_left = np.ones(count, np.bool_)
+    is_left[labels[chosen.states]] = False
+    is_left[origins[leaving]] = True
+    kept = np.flatnonzero(inside & ~is_left[labels])
+    kept = kept[np.argsort(labels[kept], kind="stable")]
+    return np.split(kept, np.flatnonzero(np.diff(labels[kept])) + 1) if kept.size else []
+
+
+def is_level(chosen: Part, states: Ints, beta: float) -> bool:
+    """Whether the total of a policy that stays among these states neither grows nor falls."""
+    from scipy.sparse import eye_array
+
+    inside = np.zeros(chosen.size, np.bool_)
+    inside[states] = True
+    held = chosen.where(inside[chosen.states])
+    scale = float(np.abs(held.costs).max())
+    if beta != 0.0:
+        ((radius, _),) = component_radii(held, np.zeros(chosen.size), beta)
+        return abs(radius) <= 1e-11 * (1.0 + abs(beta) * scale)
+    means, matrix = held.tilted(np.zeros(chosen.size), 0.0)
+    shares = np.ones(1)
+    if states.size > 1:  # the stationary law, scaled to 1 at the first state
+        balance = (eye_array(states.size) - matrix[states][:, states]).T.tocsr()
+        found = solved(balance[1:, 1:], -balance[1:, [0]].toarray().ravel())
+        if found is None:
+            return True
+        shares = np.append(1.0, found[0])
+    return abs(float(shares @ means)) <= 1e-11 * scale * float(np.abs(shares).sum())
+
+
+def component_radii(chosen: Part, values: Floats, beta: float) -> list[tuple[float, Ints]]:
+    """Return logarithms of the spectral radius of exp(beta cost) of each loop of a policy, with its states."""
+    from scipy.sparse import diags_array
+
+    values = np.where(np.isfinite(values), values, 0.0)
+    risks, tilted = chosen.tilted(values, beta)
+    scale = np.zeros(chosen.size)
+    scale[chosen.states] = np.exp(np.clip(beta * (risks - values[chosen.states]), -700.0, 700.0))
+    matrix = (diags_array(scale) @ tilted).tocsr()
+    count, labels = components(chosen)
+    order = np.argsort(labels, kind="stable")
+    edges = np.searchsorted(labels[order], np.arange(count + 1))
+    sizes, loops = np.diff(edges), matrix.diagonal()
+    found = []
+    for k in range(count):
+        states = order[edges[k] : edges[k + 1]]
+        if sizes[k] == 1:
+            if loops[states[0]] > 0.0:
+                found.append((math.log(float(loops[states[0]])), states))
+        else:
+            found.append((log_radius(matrix[states][:, states]), states))
+    return found
+
+
+def _grown(chosen: Part, values: Floats, beta: float) -> Bools | None:
+    """Return the states of the loops of a policy whose radius is 1 or more; None where there are none."""
+    mask = np.zeros(chosen.size, np.bool_)
+    for radius, states in component_radii(chosen, values, beta):
+        if radius >= LEAST_RADIUS:
+            mask[states] = True
+    return mask if mask.any() else None
+
+
+def bracket(part: Part, chosen: Part, values: Floats, steps: Floats, beta: float) -> tuple[Floats, Floats]:
+    """Return bounds on the optimal values of a part, checked; the lower is -inf where none could be proven."""
+    deciding, states = chosen.states, np.zeros(part.size, np.bool_)
+    states[deciding] = np.isfinite(values[deciding])
+    slack = part.rounding(np.where(states, values, 0.0))
+    residual = np.abs(part.least(part.risks(values, beta))[states] - values[states])
+    off = 1.2 * (float(residual.max(initial=0.0)) + slack)
+    upper, lower = values.copy(), values.copy()
+    for _ in range(30):
+        trial = np.where(states, values + off * steps, values)
+        if _all_below(chosen, chosen.risks(trial, beta), trial - slack, states):
+            upper = trial
+            break
+        off *= 2.0
+    else:
+        upper[states] = np.inf
+    off = 1.2 * (float(residual.max(initial=0.0)) + slack)
+    longest, rows = steps, chosen
+    for _ in range(60):
+        trial = np.where(states, values - off * longest, values)
+        risks = part.risks(trial, beta)
+        least = part.least(risks)
+        if _all_below(chosen, (trial + slack)[deciding], least, states):
+            lower = trial
+            break
+        low = least < trial + slack
+        bad = np.zeros(part.size, np.bool_)
+        bad[deciding] = (low & states)[deciding]
+        picked = part.best_rows(risks, least)
+        longer = part.taking(np.where(bad[part.deciding], picked, _places(part, rows)))
+        try_steps = _steps_of(longer, values, beta, states)
+        if try_steps is None or np.array_equal(longer.ids, rows.ids):
+            off *= 2.0
+            continue
+        longest, rows = np.maximum(longest, try_steps), longer
+    else:
+        lower[states] = -np.inf
+    return lower, upper
+
+
+def _places(part: Part, rows: Part) -> Ints:
+    """Return where the rows of a policy stand in the part."""
+    keys = part.states * (part.ids.max(initial=0) + 2) + part.ids + 1
+    order = np.argsort(keys, kind="stable")
+    wanted = rows.states * (part.ids.max(initial=0) + 2) + rows.ids + 1
+    return np.asarray(order[np.searchsorted(keys[order], wanted)])
+
+
+def _steps_of(chosen: Part, values: Floats, beta: float, states: Bools) -> Floats | None:
+    """Return the steps to the end of a policy from the states whose values are finite; None where it has none."""
+    chosen = chosen.where(states[chosen.states])
+    if beta != 0.0:
+        found = _scaled(chosen, values, beta, states)
+        return None if found is None else found[1]
+    evaluated = _mean(chosen, values, states)
+    return None if evaluated.bad is not None else evaluated.steps
+
+
+def _all_below(chosen: Part, rows: Floats, limits: Floats, states: Bools) -> bool:
+    """Whether a number of each row of a policy is at most that of its state, where that is finite."""
+    counts = states[chosen.states]
+    return bool((rows <= limits[chosen.states])[counts].all())
