@@ -82,8 +82,8 @@ release-check: $(VENV)/release.stamp ## all that must hold before a release (QUI
 bench: $(VENV)/dev.stamp $(VENV)/package.stamp ## measure speed; JSON into .cache/bench
 	$(BIN)/python benchmarks/run.py --out .cache/bench
 
-study: $(VENV)/dev.stamp $(VENV)/package.stamp ## regret of the searches on forty problems, 200 seeds; half an hour
-	$(BIN)/python benchmarks/study.py --seeds 200 --picture docs/pictures/study.svg
+study: $(VENV)/dev.stamp $(VENV)/package.stamp ## regret of the searches on problems drawn from 18 families; hours
+	$(BIN)/python benchmarks/study.py --picture docs/pictures/study.svg
 
 study-large: $(VENV)/dev.stamp $(VENV)/package.stamp ## closed-loop risk on four large problems; half an hour
 	$(BIN)/python benchmarks/large_problems.py
