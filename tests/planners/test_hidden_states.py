@@ -141,3 +141,24 @@ def test_rock_sample_is_bounded():
     plan = make_planner(domains.make("rock-sample", size=3, rocks=2, horizon=6), 0.05).plan(iterations=20)
     assert plan.lower <= plan.upper
     assert plan.sense == "reward"
+
+
+def test_many_actions_are_not_all_played_out_at_length_first():
+    class Many(PartlyObserved):
+        horizon, steps = 1, 0
+
+        def sample_start(self, rng):
+            return 0
+
+        def actions(self):
+            return 500
+
+        def step(self, state, action, rng):
+            Many.steps += 1
+            return 0, float(action), True
+
+        def observe(self, state, action, next_state, rng):
+            return 0
+
+    assert make_planner(Many(), 0.1, seed=0).plan(iterations=10).iterations == 10
+    assert Many.steps < 5_000

@@ -40,6 +40,7 @@ _REBASE = 1.0
 _FAR = 600.0
 _UNCHOSEN = -2
 _TRIALS = 64  # roll-outs of each way to play on, before one is chosen
+_MOST_TRIALS = 4096  # of all ways together, where they are so many that each still has its 4
 _ATTEMPTS = 50  # draws for each particle that is wanted after a step
 _NODE_BYTES = 900
 
@@ -370,8 +371,9 @@ class HistoryMcts(HiddenPlanner):
     def _choose_roll_outs(self) -> int:
         """Return the place of the action to repeat in roll-outs, or -1 for random ones."""
         ways: list[int] = [-1, *range(len(self._actions))]
+        trials = max(4, min(_TRIALS, _MOST_TRIALS // len(ways)))
         losses = np.array(
-            [[self._rolled_out(self._drawn_root()[0], self._step, way) for _ in range(_TRIALS)] for way in ways]
+            [[self._rolled_out(self._drawn_root()[0], self._step, way) for _ in range(trials)] for way in ways]
         )
         return ways[int(np.argmin([erm(row, self.root_beta) for row in losses]))]
 
