@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,9 @@ from tailwise import TabularMDP
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("fixed")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background of a script: Ctrl-C would be ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def shared_data() -> Path | None:

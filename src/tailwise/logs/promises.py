@@ -130,10 +130,11 @@ class Promise:
             said.append(
                 "what was done in the log cannot be said: no episode begins where the model does and comes to an end"
             )
-        for pairs, what in ((self.never_tried, "was never tried"), (self.rarely_tried, "was tried less than 5 times")):
+        for pairs, what in ((self.never_tried, "never tried"), (self.rarely_tried, "tried less than 5 times")):
             if pairs:
                 shown = "; ".join(map(str, pairs[:5])) + ("; ..." if len(pairs) > 5 else "")
-                said.append(f"the plan leans on {len(pairs):,} pairs of state and action that {what}: {shown}")
+                count = "a pair" if len(pairs) == 1 else f"{len(pairs):,} pairs"
+                said.append(f"the plan leans on {count} of state and action that the log has {what}: {shown}")
         if not self.never_tried:
             said.append("the plan takes no action in a state where the log never tried it")
         return tuple(said)
