@@ -249,7 +249,7 @@ REAL = {  # states, actions, outcomes, sense-free facts, counted with the csv mo
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_files(data_folder, name):
-    mdp = load(data_folder / name, horizon=10)
+    mdp = load(data_folder / name, horizon=10, **({"outcomes": "uniform"} if "outcomes" in name else {}))
     found = (mdp.num_states, mdp.num_actions, mdp.num_outcomes, mdp.start, mdp.discount)
     assert found == REAL[name]
     assert mdp.check().ok

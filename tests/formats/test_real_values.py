@@ -17,6 +17,11 @@ NAMES = [
 ]  # fmt: skip
 
 
+def loaded(data_folder, name, **options):
+    """The table of a file; of alternatives, one drawn anew at each step, as :func:`by_hand` reads them."""
+    return load(data_folder / name, **options, **({"outcomes": "uniform"} if "outcomes" in name else {}))
+
+
 def by_hand(path):
     """Mean rewards and probabilities of the (state, action) pairs, ids as they stand in the file."""
     with path.open(newline="") as file:
@@ -45,7 +50,7 @@ def test_values_are_quantecons(data_folder, name):
     rewards, probabilities, states, actions = by_hand(data_folder / name)
     problem = markov.DiscreteDP(rewards, probabilities, 0.9, states, actions)
     expected, _ = markov.backward_induction(problem, STEPS)
-    mdp = load(data_folder / name, horizon=STEPS, discount=0.9)
+    mdp = loaded(data_folder, name, horizon=STEPS, discount=0.9)
     assert np.allclose(backward_induction(mdp, 0.0).values, expected, rtol=0, atol=1e-8)
     tiny = backward_induction(mdp, -1e-12).values
     assert np.allclose(tiny, expected, rtol=1e-6, atol=1e-6)
@@ -55,6 +60,6 @@ def test_values_are_quantecons(data_folder, name):
 def test_aversion_never_helps(data_folder, name):
     if name.endswith("arrow"):
         pytest.importorskip("pyarrow")
-    mdp = load(data_folder / name, horizon=8)
+    mdp = loaded(data_folder, name, horizon=8)
     averse, neutral = (backward_induction(mdp, beta).value for beta in (0.5, 0.0))
     assert averse <= neutral + 1e-9  # rewards: the certainty equivalent falls

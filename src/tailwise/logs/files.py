@@ -111,10 +111,13 @@ def _schema(path: Path) -> Any:
     import pyarrow as arrow
     from pyarrow import ipc, parquet
 
-    if path.name.lower().endswith(".parquet"):
-        return parquet.read_schema(path).empty_table()
-    with arrow.memory_map(str(path)) as source:
-        return ipc.open_file(source).schema.empty_table()
+    try:
+        if path.name.lower().endswith(".parquet"):
+            return parquet.read_schema(path).empty_table()
+        with arrow.memory_map(str(path)) as source:
+            return ipc.open_file(source).schema.empty_table()
+    except arrow.ArrowException as error:  # not all of them are ValueErrors
+        raise FormatError(f"{path}: {error}") from error
 
 
 def is_learned(path: Path) -> bool:
