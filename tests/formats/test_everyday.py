@@ -224,6 +224,7 @@ def test_open_files_and_home_folders(tmp_path, expected, monkeypatch):
         ("s3://bucket/model.parquet", "does not download"),
         ("model.xls", r"save the sheet as that or CSV, or read it with pandas .*load\(pandas.read_excel"),
         ("model.pkl", "never unpickled"),
+        ("model.m", "MATLAB code is not run"),
     ],
 )
 def test_what_is_not_read_says_what_to_do(source, advice):
@@ -296,6 +297,27 @@ def test_columns_may_be_separated_by_semicolons_or_tabs(tmp_path, expected, monk
         load(write(tmp_path, model__csv=SEPARATED[name].replace("-2", '"1,2,3"')))
 
 
+@pytest.mark.parametrize("with_arrow", [True, False])
+def test_what_may_be_a_thousand_is_noted_or_refused(tmp_path, monkeypatch, with_arrow):
+    """By hand: of 1.000 and 1,000 one reader makes one, the other a thousand."""
+    if not with_arrow:
+        monkeypatch.setitem(__import__("sys").modules, "pyarrow.csv", None)
+
+    def read(chance, reward):
+        text = HEADER + "0,0,1,CHANCE,REWARD\n0,0,0,CHANCE,2\n1,0,1,1,0\n"
+        text = text.replace(",", ";").replace("CHANCE", chance).replace("REWARD", reward)
+        mdp = load(write(tmp_path, model__csv=text), horizon=2)
+        return max(o.cost for o in mdp.outcomes(0, 0)), any("is read as a decimal" in note for note in mdp.notes)
+
+    assert read("1/2", "1.000") == (2.0, True)
+    assert read("1/2", "3,125") == (3.125, True)
+    assert read("0.5", "3.125") == read("0,5", "3,125") == read("50%", "3.1250") == (3.125, False)
+    assert read("1/2", "0.250") == read("1/2", "1") == (2.0, False)
+    for chance, reward in (("0,5", "1.000"), ("0.5", "1,000"), ("12,5%", "1.000"), ("0.5", "-12.345,000")):
+        with pytest.raises(FormatError, match=r"model.csv, line 2: "):
+            read(chance, reward)
+
+
 def test_numbers_may_be_fractions_and_percents(tmp_path):
     text = HEADER + "0,0,0,1/3,5/2\n0,0,1,2/3,-1/4\n1,0,0,12.5%,50%\n1,0,1,87.5 %,0\n"
     mdp = load(write(tmp_path, model__csv=text), horizon=5)
@@ -308,7 +330,12 @@ def test_numbers_may_be_fractions_and_percents(tmp_path):
 
 
 def test_usual_other_names_of_columns_are_guessed_with_a_note_and_others_are_given(tmp_path, expected):
-    for header in ("state,action,next_state,prob,reward\n", "S,A,S',P,R\n", "From;Action;To;Probability;Reward\n"):
+    for header in (
+        "state,action,next_state,prob,reward\n",
+        "S,A,S',P,R\n",
+        "s,a,sp,p,r\n",
+        "From;Action;To;Probability;Reward\n",
+    ):
         separator = ";" if ";" in header else ","
         path = write(tmp_path, model__csv=ZERO_BASED.replace(HEADER, header.replace(separator, ",")))
         path.write_text(path.read_text().replace(",", separator))

@@ -169,6 +169,32 @@ def test_sums_may_miss_by_rounding_only(tmp_path):
     assert any("miss a sum of 1" in note for note in mdp.notes)
 
 
+def test_a_label_that_no_state_carries_hides_no_number(tmp_path):
+    labels = "#DECLARATION\ninit 0\n#END\n0 init\n"
+    path = write(tmp_path, model__tra="mdp\n0 0 1 1\n1 0 2 1\n2 0 2 1\n", model__lab=labels)
+    assert load(path, start=0, step_cost=1).start == 0
+    (tmp_path / "model.lab").write_text(labels + "1 0\n2 0\n")
+    with pytest.raises(OptionError, match="'0' is a label of 2 states; expected one"):
+        load(path, start=0, step_cost=1)
+
+
+def test_of_several_initial_states_one_is_said_by_name(tmp_path):
+    files = as_files(tmp_path, robot__lab='0="init"\n0: 0\n3: 0\n')
+    with pytest.raises(FormatError, match=r"it has 2 initial states \(0: .* \{init\}; 3: .*\); say start= one of them"):
+        load(files)
+    name = load(files, start=3).state_labels[3]
+    assert name.endswith(" {init}")
+    assert load(files, start=name).start == load(files, start=name.removesuffix(" {init}")).start == 3
+
+
+def test_what_prism_writes_for_others_is_named(tmp_path):
+    for text, said in (("STATES 2\nTRANSITIONS 2\n1 2 1\n2 2 1\n", "for MRMC"), ("P = sparse(2,2);\n", "MATLAB code")):
+        with pytest.raises(
+            FormatError, match=rf"model.tra, line 1: it is .*{said}.*export the model without that option"
+        ):
+            load(write(tmp_path, model__tra=text))
+
+
 # ------------------------------------------------------------------------------------------------------------- UMB
 
 

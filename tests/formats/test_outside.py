@@ -143,6 +143,7 @@ def test_rewards_by_state_may_be_a_list():
 def test_ends_and_a_discount_of_zero(tmp_path):
     document = {"gamma": 0, "transitions": RECORDS}
     assert load(document).horizon == 1
+    assert load(document).notes[0] == "discount 0: only the first step counts, so that the horizon is 1"
     mdp = load(RECORDS, discount=0)
     assert (mdp.horizon, backward_induction(mdp, 0.0).value) == (1, 4.0)
     mdp = load({"transitions": [["a", "x", "b", 1, 2], ["b", "x", "b", 1, 5]], "terminals": ["b"]})
@@ -242,6 +243,9 @@ def test_arrays_of_matlab_and_numpy(tmp_path):
         load(tmp_path / "model.npz")
     path.write_bytes(b"nonsense")
     with pytest.raises(FormatError, match="not a readable MATLAB file"):
+        load(path)
+    path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(384))
+    with pytest.raises(FormatError, match="save with the option '-v7'"):
         load(path)
     io.savemat(path, {"A": 1})
     with pytest.raises(FormatError, match=r"it holds A; expected P \(or T\) and R \(or C\)"):

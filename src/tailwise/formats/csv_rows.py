@@ -1,8 +1,9 @@
 """Read CSV files: whole, where they are plain numbers (with pyarrow, or NumPy), else row by row with the csv module.
 
 Columns are separated by commas, semicolons or tabs, whichever the first line shows; where it is no comma, a comma in a
-number is its decimal point. Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped. All
-ways yield raw columns (numbers, or texts), so that whatever is wrong with a file is found in one place.
+number is its decimal point, and what may as well be a thousand (1.000, or 1,000) is noted, or refused where the file
+has decimals of the other kind. Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped.
+All ways yield raw columns (numbers, or texts), so that whatever is wrong with a file is found in one place.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ _LONGEST_LINE = 1_000_000
 _CHUNK = 20000  # rows; as texts they stay in memory
 _BLOCK = 1 << 20  # bytes; stays in the processor's cache
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*%?\s*")
+_VALUES = ("probability", "reward", "cost")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}|,[0-9]{3})+")
 
 Raw = dict[str, NDArray[Any]]
 
@@ -46,7 +50,38 @@ def read_rows(
         raise FormatError(f"{path}, line 1: expected column names, found an empty file")
     header = check_header(names, ignore_columns, columns or {}, f"{path}, line {line}")
     raw = _read_fast(path, header, line)
+    if delimiter(path) != ",":
+        header = replace(header, notes=(*header.notes, *_noted_marks(path, header, may_stop=raw is not None)))
     return header, _read_rows(path, header) if raw is None else raw
+
+
+def _noted_marks(path: Path, header: Header, *, may_stop: bool) -> list[str]:
+    """Return a note where all decimals may be thousands; refuse what may be one beside decimals of the other kind.
+
+    ``may_stop``: no number has a comma, so that the first clear decimal point settles it.
+    """
+    clear: set[str] = set()
+    unclear: dict[str, tuple[int, str]] = {}
+    for line, fields in islice(numbered_rows(path), 1, None):
+        for cell in (fields[header.used[name]].strip() for name in _VALUES if name in header.used):
+            mark = "," if "," in cell else "."
+            if mark not in cell:
+                continue
+            if _THOUSANDS.fullmatch(cell):
+                unclear.setdefault(mark, (line, cell))
+            else:
+                clear.add(mark)
+        if may_stop and clear:
+            return []
+    for mark, (line, cell) in unclear.items():
+        if len(clear | set(unclear)) > 1:
+            plain = cell.replace(mark, "")
+            raise FormatError(
+                f"{path}, line {line}: {cell!r} may be {plain} or a decimal: the file has both 1.5 and 1,5; "
+                f"write {plain}, or all decimals in one way"
+            )
+    found = [(mark, cell) for mark, (_, cell) in unclear.items() if mark not in clear]
+    return [f"{cell!r} is read as a decimal, not as {cell.replace(mark, '')}" for mark, cell in found]
 
 
 def numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -142,7 +177,7 @@ def _read_rows(path: Path, header: Header, texts: frozenset[str] = frozenset(("d
         columns = list(zip(*chunk, strict=True))
         for name, position in header.used.items():
             cells = columns[position]
-            if has_commas and name in ("probability", "reward", "cost"):
+            if has_commas and name in _VALUES:
                 cells = tuple(cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells)
             numbers = None if name in texts else _numbers(cells, whole=name in IDS)
             if numbers is None:
@@ -204,7 +239,7 @@ def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
     names = [f"#{k}" for k in range(len(header.names))]
     for name, position in header.used.items():
         names[position] = name
-    types = {**dict.fromkeys(("probability", "reward", "cost"), arrow.float64()), "done": arrow.bool_()}
+    types = {**dict.fromkeys(_VALUES, arrow.float64()), "done": arrow.bool_()}
     try:
         table = reader.read_csv(
             path,

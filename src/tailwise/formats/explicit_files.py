@@ -26,6 +26,7 @@ _SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
 _EXACT = 1e-9  # sums this close to 1 are those of full precision
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r'([0-9]{1,9})="([^"]*)"')
+_OTHERS = {"STATES": "a chain for MRMC (-exportmrmc), without choices", "P = sparse": "MATLAB code (-exportmatlab)"}
 
 
 def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
@@ -113,6 +114,9 @@ class _Transitions:
         first = text.split()
         self.is_prism = len(first) in (2, 3, 4) and all(map(is_id, first))
         self.is_partial = self.is_prism and len(first) == 4
+        for begin, what in _OTHERS.items():
+            if text.startswith(begin):
+                section.fail(line, f"it is {what}: it is not read; export the model without that option")
         if not self.is_prism and [word.lower() for word in first] not in (["dtmc"], ["mdp"]):
             section.fail(
                 line,

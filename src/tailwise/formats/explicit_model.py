@@ -253,18 +253,24 @@ def _start(model: ExplicitModel, names: tuple[str, ...], given: int | str | None
     """Return the start state: the model's own, or the one that the user names."""
     if given is None:
         if model.initial.size != 1:
-            shown = ", ".join(map(str, model.initial[:5].tolist())) or "none"
-            raise FormatError(f"{path}: it has {model.initial.size} initial states ({shown}); say start=")
+            shown = "; ".join(f"{k}: {names[k]}" if names else str(k) for k in model.initial[:5].tolist()) or "none"
+            shown += "; ..." if model.initial.size > 5 else ""
+            raise FormatError(f"{path}: it has {model.initial.size} initial states ({shown}); say start= one of them")
         return int(model.initial[0])
     text = str(given)
+    is_index = text.isascii() and text.isdigit() and len(text) < 18 and int(text) < model.num_states
     if text in names:
         return names.index(text)
+    bare = [state for state, name in enumerate(names) if name.partition(" {")[0] == text] if not is_index else []
+    if len(bare) == 1:
+        return bare[0]
     if text in model.labels:
         carriers = np.flatnonzero(model.labels[text])
         if carriers.size == 1:
             return int(carriers[0])
-        raise OptionError(f"{path}: start={text!r} is a label of {carriers.size} states; expected one")
-    if text.isascii() and text.isdigit() and len(text) < 18 and int(text) < model.num_states:
+        if carriers.size or not is_index:  # a label that no state carries hides no state's number
+            raise OptionError(f"{path}: start={text!r} is a label of {carriers.size} states; expected one")
+    if is_index:
         return int(text)
     raise OptionError(f"{path}: start={text!r} is neither a state (0..{model.num_states - 1}, or its name) nor a label")
 

@@ -32,7 +32,7 @@ KNOWN = (*IDS, "idoutcome", "probability", "reward", "cost", "done")
 _GUESSES = {
     "idstatefrom": "state s from fromstate statefrom currentstate origin source stateid",
     "idaction": "action a act decision actionid",
-    "idstateto": "nextstate next sprime s2 to tostate stateto target successor newstate destination nextstateid",
+    "idstateto": "nextstate next sprime sp ns s2 to tostate stateto target successor newstate destination nextstateid",
     "probability": "prob p pr chance transitionprobability",
     "reward": "r rewards payoff gain",
     "cost": "c costs loss",

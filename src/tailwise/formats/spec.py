@@ -23,6 +23,7 @@ _ADVICE = {  # endings of files that others use for such data: what to do with t
     ".ods": f"spreadsheets are not read: save the sheet as CSV, {_FRAME}: load(pandas.read_excel(path))",
     ".pkl": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
     ".pickle": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
+    ".m": "MATLAB code is not run: save('model.mat', 'P', 'R') there; or, in PRISM, export without -exportmatlab",
     ".npy": "one array is no model: numpy.load(path) gives arrays for TabularMDP.from_arrays",
     ".zip": "archives are not read: unpack it first",
 }

@@ -111,6 +111,9 @@ def read_matlab(
 
     try:
         content = loadmat(path)
+    except NotImplementedError:
+        hint = "files of version 7.3 (HDF5) are not read: in MATLAB, save with the option '-v7'"
+        raise FormatError(f"{path}: {hint}") from None
     except Exception as error:  # scipy raises many types
         raise FormatError(f"{path}: not a readable MATLAB file: {str(error)[:200]}") from None
     arrays = {name: value for name, value in content.items() if not name.startswith("__")}

@@ -80,18 +80,21 @@ def read_document(document: Any, options: ListOptions, source: str, **more: Any)
         table = _columns(rows, sense, ends, source)
     elif value is not None:
         raise FormatError(f"{source}: {keys[0]!r} stands beside a list; give the list a column for it")
-    return read_frame(table, with_settings(options, settings), source=source, **more)
+    asked, notes = with_settings(options, settings)
+    return read_frame(table, asked, source=source, notes=notes, **more)
 
 
-def with_settings(options: ListOptions, settings: Mapping[str, Any]) -> ListOptions:
-    """Options with what the source itself says, where the user says nothing; discount 0 is one step."""
+def with_settings(options: ListOptions, settings: Mapping[str, Any]) -> tuple[ListOptions, tuple[str, ...]]:
+    """Options with what the source itself says, where the user says nothing; discount 0 is one step, with a note."""
+    notes: tuple[str, ...] = ()
     found = {name: value for name, value in settings.items() if getattr(options, name) is None}
     if "start" in found and not isinstance(found["start"], int):
         found["start"] = str(found["start"])
     if found.get("discount") == 0:
         found |= {"discount": 1.0, "horizon": 1}
+        notes = ("discount 0: only the first step counts, so that the horizon is 1",)
     fields = {name: getattr(options, name) for name in ListOptions.__annotations__}
-    return ListOptions(**fields | found)
+    return ListOptions(**fields | found), notes
 
 
 def _columns(rows: Rows, sense: str, ends: set[str], source: str) -> dict[str, list[Any]]:
@@ -250,7 +253,8 @@ def read_course_text(text: str, options: ListOptions, source: str, **more: Any) 
     table = _columns(rows, "reward", ends, f"{source}, line 1")
     place = {"place": lambda entry: f"{source}, line {kept[entry]}"}
     table = {name: [str(cell) for cell in column] for name, column in table.items()}
-    return read_frame(table, with_settings(options, settings), source=source, **place, **more)
+    asked, notes = with_settings(options, settings)
+    return read_frame(table, asked, source=source, notes=notes, **place, **more)
 
 
 _LARGEST = 1_000_000_000

@@ -6,6 +6,7 @@ the schema; the first sheet of Excel workbooks, through openpyxl.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,15 @@ def is_frame(value: Any) -> bool:
     return column_names(value) is not None
 
 
-def read_frame(frame: Any, options: ListOptions, *, source: str = "", **more: Any) -> TabularMDP | Alternatives:
+def read_frame(
+    frame: Any, options: ListOptions, *, source: str = "", notes: tuple[str, ...] = (), **more: Any
+) -> TabularMDP | Alternatives:
     """Build a table from a data frame that holds a transition list."""
     source = source or f"the {type(frame).__name__}"
     names = column_names(frame)
     assert names is not None
     header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
+    header = dataclasses.replace(header, notes=(*notes, *header.notes))
     frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
     raw = {name: _array(frame, names[position]) for name, position in header.used.items()}
     sizes = {name: column.size for name, column in raw.items() if column.ndim == 1}
