@@ -123,6 +123,25 @@ def test_on_a_grid_exceedance_is_bounded_for_the_plan_as_it_is_followed(sense):
     assert below > 2
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("sense", ["cost", "reward"])
+def test_on_a_grid_cvar_is_bounded_for_a_plan_whose_law_is_too_long(sense, monkeypatch):
+    """What is shown is what the plan keeps to as it is followed, not what a plan keeps to that rounds at random."""
+    for seed in range(6):
+        mdp = random_table(seed, horizon=5, sense=sense, ends=seed % 2 == 1)
+        least = float(mdp.signed(solve(mdp, CVaR(0.8), tolerance=0.0).value))
+        graph = GridTotals.spaced(mdp, 0.3)
+        with monkeypatch.context() as patch:
+            patch.setattr(tails, "reach_totals", lambda *_, graph=graph, **__: graph)
+            patch.setattr(tails, "followed", lambda *_: None)
+            found = solve(mdp, CVaR(0.8))
+        shown = float(mdp.signed(found.value))
+        attained = CVaR(0.8).of_costs(*on_the_way(graph, found.chosen))
+        assert shown - found.gap - 1e-9 <= least <= attained + 1e-9
+        assert attained <= shown + 1e-9
+        assert shown <= least + 1.5 * graph.tolerance
+
+
 @pytest.mark.parametrize("spacing", [0.5, 0.31])
 def test_rounding_up_reads_nothing_beyond_the_last_point(monkeypatch, spacing):
     """Interpreted, an index beyond an array is an error; compiled it was whatever stood there, times 0."""

@@ -38,7 +38,7 @@ from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.policy import Policy
 from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
-from tailwise.risk import CVaR, Exceedance, ExpectedUtility, Objective
+from tailwise.risk import CVaR, Exceedance, ExpectedUtility, Objective, value_at_risk
 
 ROUNDING = 1e-12  # of the values compared: a gap below it is none
 Graph = ReachableTotals | GridTotals
@@ -63,12 +63,30 @@ def solve_cvar(mdp: TabularMDP, objective: CVaR, limits: Limits) -> Policy:
     with told(limits.progress, "solving for each threshold", None) as tick:
         graph = reach_totals(mdp, work=limits.effort)
         found = least_cvar(graph, objective.level, limits, tick=tick)
-    law = followed(graph, found.chosen) if isinstance(graph, GridTotals) else None
-    if law is None:
-        return on_totals(mdp, objective, found, graph)
-    value = objective.of_costs(*law)
-    found = found._replace(value=value, gap=gap_of(value, found.value - found.gap), law=law)
+    if isinstance(graph, GridTotals):
+        law, bound = followed(graph, found.chosen), found.value - found.gap
+        if law is None:
+            found = _rounded_up(graph, objective.level, found)
+        else:
+            found = found._replace(value=objective.of_costs(*law), law=law)
+        found = found._replace(gap=gap_of(found.value, bound))
     return on_totals(mdp, objective, found, graph)
+
+
+def _rounded_up(graph: GridTotals, level: float, found: Found) -> Found:
+    """Return the plan that acts on what was paid, rounded up: its CVaR as it is followed is bounded, without its law.
+
+    The threshold is the quantile of the grid's plan, moved up by a share of what totals can be moved.
+    """
+    tail, best, threshold, upward = 1.0 - level, math.inf, found.threshold, found.chosen
+    totals, masses = graph.law(found.chosen)
+    quantile = value_at_risk(totals, level, masses)
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        b = quantile + share * graph.tolerance
+        above, chosen = graph.minimise_upward(lambda totals, b=b: np.maximum(totals - b, 0.0))  # type: ignore[misc]
+        if b + above / tail < best:
+            best, upward, threshold = b + above / tail, chosen, b
+    return found._replace(value=best, chosen=upward, threshold=threshold)
 
 
 class Found(NamedTuple):
