@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tailwise.errors import OptionError
+
+Ends = Literal["[]", "(]", "[)", "()"]  # of a range: which of its ends belong to it
 
 
 def real(
@@ -17,22 +19,22 @@ def real(
     *,
     low: float = -math.inf,
     high: float = math.inf,
-    low_open: bool = False,
-    high_open: bool = False,
+    ends: Ends = "[]",
     finite: bool = True,
     hint: str = "",
 ) -> float:
-    """Return ``value`` as a float inside the given range, or raise ``OptionError``."""
+    """Return ``value`` as a float inside the given range, with or without its ``ends``, or raise ``OptionError``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise OptionError(f"{name} must be a number, not {value!r} of type {type(value).__name__}{_tail(hint)}")
     try:
         number = float(value)
     except OverflowError:  # an int beyond the range of a double
         number = math.inf if value == abs(value) else -math.inf
-    inside = (number > low if low_open else number >= low) and (number < high if high_open else number <= high)
+    above = number > low if ends[0] == "(" else number >= low
+    inside = above and (number < high if ends[1] == ")" else number <= high)
     if math.isnan(number) or (finite and math.isinf(number)) or not inside:
-        left = "(" if low_open or math.isinf(low) else "["
-        right = ")" if high_open or math.isinf(high) else "]"
+        left = "(" if math.isinf(low) else ends[0]
+        right = ")" if math.isinf(high) else ends[1]
         kind = "a finite number" if finite else "a number"
         raise OptionError(f"{name} must be {kind} in {left}{low:g}, {high:g}{right}, not {value!r}{_tail(hint)}")
     return number

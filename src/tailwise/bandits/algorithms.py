@@ -114,11 +114,11 @@ class ErmUcb(BanditAlgorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real(self.constant, "constant", low=0.0, low_open=True)
+        real(self.constant, "constant", low=0.0, ends="(]")
         eta = check_eta(self.eta)
         if self.exponent is None:
             object.__setattr__(self, "exponent", eta * (1.0 - eta))
-        real(self.exponent, "exponent", low=0.0, high=1.0 - eta, high_open=True)
+        real(self.exponent, "exponent", low=0.0, high=1.0 - eta, ends="[)")
 
     @classmethod
     def from_constants(cls, constants: AverageConstants) -> ErmUcb:
@@ -219,8 +219,8 @@ class EntropicThompson(BanditAlgorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real(self.shape, "shape", low=0.0, low_open=True)
-        real(self.rate, "rate", low=0.0, low_open=True)
+        real(self.shape, "shape", low=0.0, ends="(]")
+        real(self.rate, "rate", low=0.0, ends="(]")
 
     def rule(self, width: float) -> ThompsonIndex:
         """Return ``shape``, ``rate`` and ``beta`` for the compiled loop."""

@@ -61,7 +61,7 @@ class Drift:
             raise OptionError(
                 f"a drift starts as a BoundedDistribution, not {self.start!r}; see tailwise.bandits.uniform"
             )
-        real(self.decay, "decay", low=0.0, low_open=True)
+        real(self.decay, "decay", low=0.0, ends="(]")
         real(self.amplitude, "amplitude", low=0.0, high=1.0)
 
 
@@ -153,7 +153,7 @@ class Bandit:
             raise OptionError(f"a bandit needs at least two arms, not {len(self.arms)}")
         if not all(isinstance(arm, Arm) for arm in self.arms):
             raise OptionError("arms must be Arm objects; wrap a distribution with Arm.of(distribution)")
-        real(self.discount, "discount", low=0.0, high=1.0, low_open=True)
+        real(self.discount, "discount", low=0.0, high=1.0, ends="(]")
 
     @property
     def low(self) -> float:

@@ -154,7 +154,7 @@ def beta_distribution(a: float, b: float, low: float = 0.0, high: float = 1.0) -
     """
     from scipy.special import betaincinv
 
-    first, second = real(a, "a", low=0.0, low_open=True), real(b, "b", low=0.0, low_open=True)
+    first, second = real(a, "a", low=0.0, ends="(]"), real(b, "b", low=0.0, ends="(]")
     start, end = _ends(low, high)
     cut = from_quantile(lambda level: start + (end - start) * betaincinv(first, second, level))
     return replace(cut, name=f"Beta({first:g}, {second:g}) on [{start:g}, {end:g}]")
@@ -171,7 +171,7 @@ def truncated_normal(mean: float, std: float, low: float, high: float) -> Bounde
     """
     from scipy.special import ndtr, ndtri
 
-    centre, scale = real(mean, "mean"), real(std, "std", low=0.0, low_open=True)
+    centre, scale = real(mean, "mean"), real(std, "std", low=0.0, ends="(]")
     start, end = _ends(low, high, low_open=True)
     bottom, top = ndtr((start - centre) / scale), ndtr((end - centre) / scale)
     if not top - bottom > 1e-9:
@@ -223,7 +223,7 @@ def from_quantile(quantile: Callable[[Floats], ArrayLike], *, pieces: int = _PIE
 def _ends(low: float, high: float, *, low_open: bool = False) -> tuple[float, float]:
     """Return checked ends of an interval."""
     start = real(low, "low")
-    return start, real(high, "high", low=start, low_open=low_open)
+    return start, real(high, "high", low=start, ends="(]" if low_open else "[]")
 
 
 def _assemble(name: str, left: ArrayLike, width: ArrayLike, probability: ArrayLike) -> BoundedDistribution:

@@ -126,7 +126,7 @@ class BanditRun(Result):
         tuple of two ndarray of float64
             Upper and lower tail frequencies.
         """
-        far = real(deviation, "deviation", low=0.0, low_open=True)
+        far = real(deviation, "deviation", low=0.0, ends="(]")
         scaled = self.errors(estimator) * self.checkpoints ** (1.0 - real(eta, "eta"))
         return (scaled >= far).mean(axis=0), (scaled <= -far).mean(axis=0)
 

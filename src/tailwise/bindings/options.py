@@ -51,8 +51,8 @@ class Widening:
     alpha: float = 0.5
 
     def __post_init__(self) -> None:
-        real(self.k, "k", low=0.0, low_open=True)
-        real(self.alpha, "alpha", low=0.0, high=1.0, low_open=True, high_open=True)
+        real(self.k, "k", low=0.0, ends="(]")
+        real(self.alpha, "alpha", low=0.0, high=1.0, ends="()")
 
 
 def limits_of(widening: Widening | None) -> NDArray[np.float64]:

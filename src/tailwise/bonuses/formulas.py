@@ -75,7 +75,7 @@ class PolynomialBonus(Bonus):
         object.__setattr__(self, "constant", constants_of(self.constant, "constant"))
         object.__setattr__(self, "eta", constants_of(self.eta, "eta"))
         for eta in self.eta if isinstance(self.eta, tuple) else (self.eta,):
-            real(eta, "eta", low=0.5, high=1.0, high_open=True, hint="the theory needs 1/2 <= eta < 1")
+            real(eta, "eta", low=0.5, high=1.0, ends="[)", hint="the theory needs 1/2 <= eta < 1")
         if self.exponent is not None:
             object.__setattr__(self, "exponent", constants_of(self.exponent, "exponent"))
 

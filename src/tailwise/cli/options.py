@@ -325,7 +325,7 @@ class Judging:
         """Raise the error of a wrong value before a large model is loaded and played."""
         from tailwise._validate import integer, real
 
-        real(self.confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+        real(self.confidence, "confidence", low=0.0, high=1.0, ends="()")
         integer(self.resamples, "resamples", low=100)
 
 

@@ -115,11 +115,7 @@ def choose_beta(
         raise OptionError(f"say one thing: level=, budget= with probability=, indifference= or disaster=, not {found}")
     if probability is not None and made[0] not in ("budget", "disaster"):
         raise OptionError(f"probability= goes with budget= or disaster=, not with {made[0]}=")
-    share = (
-        None
-        if probability is None
-        else real(probability, "probability", low=0.0, high=1.0, low_open=True, high_open=True)
-    )
+    share = None if probability is None else real(probability, "probability", low=0.0, high=1.0, ends="()")
     if model is not None:
         require_table(model, "choose_beta")
     with followed(progress, "solving for each beta", None) as tick:
@@ -133,7 +129,7 @@ def choose_beta(
         elif indifference is not None:
             choice = _from_indifference(indifference)
         else:
-            choice = _from_disaster(real(disaster, "disaster", low=0.0, low_open=True), share)
+            choice = _from_disaster(real(disaster, "disaster", low=0.0, ends="(]"), share)
         if model is None:
             return choice
         return BetaChoice(choice.beta, choice.formula, choice.sentence, _effect(model, choice.beta), choice.bound)
@@ -214,8 +210,8 @@ def _from_indifference(statement: tuple[float, float, float]) -> BetaChoice:
         sure, chance, amount = statement
     except (TypeError, ValueError):
         raise OptionError(f"indifference must be (sure, chance, amount), not {statement!r}") from None
-    price, cost = real(sure, "sure"), real(amount, "amount", low=0.0, low_open=True)
-    odds = real(chance, "chance", low=0.0, high=1.0, low_open=True, high_open=True)
+    price, cost = real(sure, "sure"), real(amount, "amount", low=0.0, ends="(]")
+    odds = real(chance, "chance", low=0.0, high=1.0, ends="()")
     if not 0.0 < price < cost:
         raise OptionError(
             f"a sure {price:g} can only be as good as a chance of {cost:g} if it lies between 0 and {cost:g}: no "

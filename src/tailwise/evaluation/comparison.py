@@ -96,7 +96,7 @@ def compare(
     True
     """
     aim = as_objective(objective)
-    wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     number = integer(resamples, "resamples", low=100)
     if first.streams != second.streams or first.episodes != second.episodes or first.sense != second.sense:
         raise OptionError(

@@ -98,7 +98,7 @@ def statistic_interval(
 
     O(resamples * n) time; BCa adds O(atoms**2) for the jackknife.
     """
-    wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     choice(method, "method", METHODS)
     number = integer(resamples, "resamples", low=100)
     estimate = float(measured(counts[None, :].astype(np.float64))[0])
@@ -201,7 +201,7 @@ def sampling_interval(
     """
     level = real(beta, "beta")
     size, number = integer(episodes, "episodes", low=1), integer(draws, "draws", low=100)
-    wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     totals, weights = distribution.weighted()
     costs = np.asarray(distribution.signed(totals))
     if not np.isfinite(costs).all():

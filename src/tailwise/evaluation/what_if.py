@@ -291,7 +291,7 @@ def sensitivity(
     (1.909, 'risky')
     """
     wanted, table, names = as_objective(objective), tabulate(model), list(numbers)
-    share = real(spread, "spread", low=0.0, high=1.0, low_open=True, high_open=True)
+    share = real(spread, "spread", low=0.0, high=1.0, ends="()")
     most = [largest_factor(table, name) for name in names]
     base, found = _solved("as it is", table, wanted), []
     with followed(progress, "numbers", len(names)) as watch:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from tailwise._progress import Progress
-from tailwise._validate import integer, real, thread_count
+from tailwise._validate import Ends, integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.alternatives import solve_alternatives
 from tailwise.exact.belief_policy import solve_hidden
@@ -125,8 +125,9 @@ def solve(
     ['up', 'right']
     """
     wanted = of_criterion(as_objective(objective), criterion)
-    allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, low_open=isinstance(wanted, EVaR))
-    limits = Limits(allowed, real(effort, "effort", low=0.0, low_open=True), thread_count(threads), progress)
+    inside: Ends = "(]" if isinstance(wanted, EVaR) else "[]"
+    allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, ends=inside)
+    limits = Limits(allowed, real(effort, "effort", low=0.0, ends="(]"), thread_count(threads), progress)
     most = integer(max_states, "max_states", low=1)
     if isinstance(model, Alternatives):
         return solve_alternatives(model, wanted, limits)

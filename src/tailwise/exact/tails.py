@@ -231,7 +231,7 @@ def solve_utility(mdp: TabularMDP, objective: ExpectedUtility, limits: Limits) -
 def check_level(level: float) -> float:
     """Return a level inside (0, 1), or raise ``OptionError``."""
     try:
-        return real(level, "level", low=0.0, high=1.0, low_open=True, high_open=True)
+        return real(level, "level", low=0.0, high=1.0, ends="()")
     except OptionError as error:
         raise OptionError(
             f"{error}; it is the share of outcomes that are not the tail, 0.95 for the worst 5 % (0 would be the mean, "

@@ -86,7 +86,7 @@ def truncate(
     True
     """
     require_table(model, "truncate")
-    allowed = real(tolerance, "tolerance", low=0.0, low_open=True)
+    allowed = real(tolerance, "tolerance", low=0.0, ends="(]")
     level = None if beta is None else abs(real(beta, "beta"))
     discount = model.discount
     if discount >= 1.0:

@@ -164,7 +164,14 @@ def table_of_model(
     start = _start(model, names, options.start, path)
     terminal = None
     if options.goal is not None:
-        terminal = _add_goal(model, path, options, start, values, done, used, notes)
+        goal = _goal(model, path, options, start)
+        goal_cost, miss_cost = _goal_costs(options, used, notes)
+        if not goal.any():
+            notes.append(f"the goal {options.goal!r} holds in none of the {model.num_states} states")
+        reached = goal[model.targets]
+        done |= reached
+        values[reached] += goal_cost or 0.0
+        terminal = np.where(goal, 0.0, miss_cost) if miss_cost else None
     elif used is None and not options.has_costs:
         notes.append("no reward structure: every cost is 0; say goal=, label_costs= or step_cost=")
     if used is not None and used in averaged:
@@ -219,34 +226,25 @@ def _structure(model: ExplicitModel, path: Path, options: StormOptions) -> str |
     return name
 
 
-def _add_goal(
-    model: ExplicitModel,
-    path: Path,
-    options: StormOptions,
-    start: int,
-    values: Floats,
-    done: Bools,
-    used: str | None,
-    notes: list[str],
-) -> Floats | None:
-    """End episodes at the goal, add what reaching it costs, and return what missing it costs."""
+def _goal(model: ExplicitModel, path: Path, options: StormOptions, start: int) -> Bools:
+    """Which states are the goal; the start is none of them."""
     label = str(options.goal).strip().strip('"')
     goal = _carries(model, path, label, "goal= takes one here") if model.goal is None else model.goal
     if goal[start]:
         raise OptionError(
             f"{path}: the start state is a goal state already (goal={options.goal!r}); say another start="
         )
-    goal_cost, miss_cost = options.goal_cost, options.miss_cost
-    if used is None and not options.has_costs:
-        goal_cost, miss_cost = (None, 1.0) if options.sense == "cost" else (1.0, None)
-        what = "missing the goal within the horizon costs 1" if options.sense == "cost" else "reaching the goal earns 1"
-        notes.append(f"{what}: at beta = 0 the value is a probability; say goal_cost=, miss_cost= or reward=")
-    if not goal.any():
-        notes.append(f"the goal {options.goal!r} holds in none of the {model.num_states} states")
-    reached = goal[model.targets]
-    done |= reached
-    values[reached] += goal_cost or 0.0
-    return np.where(goal, 0.0, miss_cost) if miss_cost else None
+    return goal
+
+
+def _goal_costs(options: StormOptions, used: str | None, notes: list[str]) -> tuple[float | None, float | None]:
+    """What reaching the goal costs, and what missing it does."""
+    if used is not None or options.has_costs:
+        return options.goal_cost, options.miss_cost
+    is_cost = options.sense == "cost"
+    what = "missing the goal within the horizon costs 1" if is_cost else "reaching the goal earns 1"
+    notes.append(f"{what}: at beta = 0 the value is a probability; say goal_cost=, miss_cost= or reward=")
+    return (None, 1.0) if is_cost else (1.0, None)
 
 
 def _start(model: ExplicitModel, names: tuple[str, ...], given: int | str | None, path: Path) -> int:

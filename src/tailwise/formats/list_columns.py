@@ -150,15 +150,13 @@ class Columns:
         return hasher.hexdigest()
 
 
-def check_columns(
-    raw: Raw, sense: Sense, source: str, place: Callable[[int], str], *, ids: str = "auto", notes: tuple[str, ...] = ()
-) -> Columns:
+def check_columns(raw: Raw, header: Header, source: str, place: Callable[[int], str], *, ids: str = "auto") -> Columns:
     """Turn raw columns (numbers, truth values or objects, of one length) into checked ones.
 
     With ``ids="names"`` ids are names whatever they look like. Raises ``FormatError`` naming the entry, the column and
     what stands there.
     """
-    cells = _Cells(raw, place)
+    cells, sense, notes = _Cells(raw, place), header.sense, header.notes
     states = [cells.ids(name, ids) for name in ("idstatefrom", "idstateto")]
     if isinstance(states[0], list) != isinstance(states[1], list):
         numbered, kind = ("idstateto", "name") if isinstance(states[0], list) else ("idstatefrom", "number")
@@ -276,7 +274,7 @@ def _numbered(columns: list[Ints | list[str]]) -> tuple[tuple[str, ...], list[In
 
 def digest_of(raw: Raw) -> str:
     """Return the checksum of columns that :func:`columns_of_table` gave."""
-    return check_columns(raw, "cost" if "cost" in raw else "reward", "", str).digest()
+    return check_columns(raw, Header((), {}, "cost" if "cost" in raw else "reward"), "", str).digest()
 
 
 def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, Column]:

@@ -83,7 +83,7 @@ def check_common(horizon: Any = None, discount: Any = None, start: Any = None) -
     if horizon is not None:
         integer(horizon, "horizon", low=1, hint="it is the number of decisions")
     if discount is not None:
-        real(discount, "discount", low=0.0, high=1.0, low_open=True)
+        real(discount, "discount", low=0.0, high=1.0, ends="(]")
     if start is not None and not isinstance(start, str):
         integer(start, "start", low=0, hint="give a state's id or its label")
 

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,9 +21,9 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.list_columns import Bools, Columns, Floats, Header, Ints, Raw, check_columns
+from tailwise.formats.list_columns import Bools, Columns, Floats, Ints
 from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
-from tailwise.formats.metadata import Info, Metadata, find_info
+from tailwise.formats.metadata import Metadata, find_info
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular_build import find_start
 
@@ -34,25 +33,16 @@ _SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
 
 
 def table_of_list(
-    raw: Raw,
-    header: Header,
+    columns: Columns,
     options: ListOptions,
     *,
-    source: str,
-    place: Callable[[int], str],
     path: Path | None = None,
     metadata: Metadata | None = None,
     name: str = "",
 ) -> TabularMDP | Alternatives:
-    """Build the table that raw columns describe."""
-    columns = check_columns(raw, header.sense, source, place, ids=options.ids, notes=header.notes)
+    """Build the table that the columns of a list describe."""
     info = find_info(path) if path is not None and metadata is None else None
-    return _table(columns, options, metadata, info, name or (path.name if path is not None else source))
-
-
-def _table(
-    columns: Columns, options: ListOptions, metadata: Metadata | None, info: Info | None, name: str
-) -> TabularMDP | Alternatives:
+    name = (name or (columns.source if path is None else path.name)) if metadata is None else metadata.name
     if columns.size == 0:
         raise FormatError(f"{columns.source}, line 1: no transitions follow; expected at least one")
     _check_entries(columns, options)
@@ -111,7 +101,7 @@ def _table(
                 origins[kept], actions[kept], targets[kept], probabilities, **values,
                 done=done[kept], num_states=num_states, horizon=horizon, discount=discount, start=start,
                 state_labels=state_labels, action_labels=action_labels,
-                name=name if metadata is None else metadata.name, notes=notes,
+                name=name, notes=notes,
             ))  # fmt: skip
         return tables[0] if len(tables) == 1 else Alternatives.of(tables)
     except ModelError as error:

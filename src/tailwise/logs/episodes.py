@@ -110,7 +110,7 @@ class Episodes:
         >>> log.totals(0.5).tolist()
         [2.0, 5.0]
         """
-        factor = real(discount, "discount", low=0.0, high=1.0, low_open=True)
+        factor = real(discount, "discount", low=0.0, high=1.0, ends="(]")
         weighed = self.losses if factor == 1.0 else self.losses * factor**self.steps
         return np.asarray(self.signed(np.add.reduceat(weighed, self.first[:-1])))
 
@@ -138,7 +138,7 @@ class Episodes:
         seed : int, default 0
             Of the draw.
         """
-        part = real(share, "share", low=0.0, high=1.0, low_open=True, high_open=True)
+        part = real(share, "share", low=0.0, high=1.0, ends="()")
         if self.num_episodes < 2:
             raise OptionError("one episode cannot be split; log more of them")
         order = np.random.default_rng(seed).permutation(self.num_episodes)

@@ -116,7 +116,7 @@ def learn_model(
     else:
         notes.append(f"prior: {wanted.words}")
     drawn = _rows(counts, wanted, notes)
-    begins, first = _start(episodes, start, real(discount, "discount", low=0.0, high=1.0, low_open=True), notes)
+    begins, first = _start(episodes, start, real(discount, "discount", low=0.0, high=1.0, ends="(]"), notes)
     length = horizon
     if length is None:
         length = episodes.longest

@@ -104,7 +104,7 @@ def off_policy(
     OffPolicy
         Without a value where fewer than 30 effective episodes are left.
     """
-    share = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    share = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     log = model.evidence.episodes
     same = ("num_states", "num_actions", "state_labels", "action_labels", "sense")
     if any(getattr(held_out, name) != getattr(log, name) for name in same):

@@ -55,7 +55,7 @@ class PooledPrior(Prior):
     def __post_init__(self) -> None:
         for name in ("weight", "spread"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, real(getattr(self, name), name, low=0.0, low_open=True))
+                object.__setattr__(self, name, real(getattr(self, name), name, low=0.0, ends="(]"))
 
     @property
     def words(self) -> str:
@@ -81,7 +81,7 @@ class WorstCasePrior(Prior):
     cost: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", real(self.weight, "weight", low=0.0, low_open=True))
+        object.__setattr__(self, "weight", real(self.weight, "weight", low=0.0, ends="(]"))
         if self.cost is not None:
             object.__setattr__(self, "cost", real(self.cost, "cost"))
 
@@ -108,7 +108,7 @@ class TablePrior(Prior):
 
     def __post_init__(self) -> None:
         require_table(self.table, "TablePrior")
-        object.__setattr__(self, "weight", real(self.weight, "weight", low=0.0, low_open=True))
+        object.__setattr__(self, "weight", real(self.weight, "weight", low=0.0, ends="(]"))
 
     @property
     def words(self) -> str:

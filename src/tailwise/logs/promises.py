@@ -213,7 +213,7 @@ def promise(
         raise ModelError("a promise needs a table that learn_model() made: others have no counts to draw models from")
     if model.horizon is None:
         raise OptionError("a promise is that of a plan with a horizon: give the model one")
-    share = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    share = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     policy = getattr(policy, "policy", policy) if hasattr(policy, "rows") else policy
     if policy is None:
         raise OptionError("the plan is for one decision alone; give a policy, as solve(model, objective)")

@@ -107,7 +107,7 @@ def needs_horizon(name: str) -> str:
 def check_discount(discount: Any) -> float:
     """Return ``discount`` as a float in (0, 1], or raise ``ModelError``."""
     try:
-        return real(discount, "discount", low=0.0, high=1.0, low_open=True)
+        return real(discount, "discount", low=0.0, high=1.0, ends="(]")
     except OptionError as error:
         raise ModelError(str(error)) from None
 

@@ -60,7 +60,7 @@ def erm_interval(samples: ArrayLike, beta: float, confidence: float = 0.9) -> In
 
     costs, shares = clean(samples, None)
     level = real(beta, "beta")
-    wanted = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     if costs.size < 2:
         return Interval(-math.inf, math.inf)
     centre = weighted_erm(costs, level, shares)

@@ -257,7 +257,7 @@ class Robust(Objective):
         if (self.radius is None) == (self.confidence is None):
             raise OptionError(f"{type(self).__name__} takes a radius, or the confidence of balls that a log allows")
         if self.radius is None:
-            share = real(self.confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+            share = real(self.confidence, "confidence", low=0.0, high=1.0, ends="()")
             object.__setattr__(self, "confidence", share)
         else:
             object.__setattr__(self, "radius", real(self.radius, "radius", low=0.0))

@@ -80,7 +80,7 @@ def plan_limits(iterations: int | None, seconds: float | None, has_other: bool) 
     if iterations is None and seconds is None and not has_other:
         raise OptionError("plan needs a limit: iterations=, seconds= or until=")
     wanted = None if iterations is None else integer(iterations, "iterations", low=1)
-    return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, low_open=True)
+    return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, ends="(]")
 
 
 def one_thread(threads: int, reason: str) -> tuple[str, ...]:

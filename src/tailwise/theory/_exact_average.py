@@ -14,7 +14,7 @@ import decimal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import NamedTuple
 
 from tailwise._validate import integer
 from tailwise.theory._logs import (
@@ -55,29 +55,32 @@ class ExactAverage:
     log_theta_prime: Decimal
 
 
-def exact_average(form: str, **parameters: Any) -> ExactAverage:
+def exact_average(form: str, setting: Setting) -> ExactAverage:
     """Evaluate the theorem in one form; "tight" is the better of the tight and the corrected formulas."""
-    found = _evaluate(form, **parameters)
+    found = _evaluate(form, setting)
     if form == "tight":
-        other = _evaluate("corrected", **parameters)
+        other = _evaluate("corrected", setting)
         if other.log_theta_prime < found.log_theta_prime:
             return replace(other, form=form)
     return found
 
 
-def _evaluate(
-    form: str,
-    *,
-    log_theta: Decimal,
-    alpha: Decimal,
-    xi: Decimal,
-    eta: Decimal,
-    arms: int,
-    gap: Decimal,
-    beta: Decimal,
-    radius: Decimal,
-) -> ExactAverage:
+class Setting(NamedTuple):
+    """What the theorem is about."""
+
+    log_theta: Decimal
+    alpha: Decimal
+    xi: Decimal
+    eta: Decimal
+    arms: int
+    gap: Decimal
+    beta: Decimal
+    radius: Decimal
+
+
+def _evaluate(form: str, setting: Setting) -> ExactAverage:
     """Evaluate the theorem's formulas as they stand in one form."""
+    log_theta, alpha, xi, eta, arms, gap, beta, radius = setting
     eta_prime = alpha / (xi * (1 - eta))
     theta = max(log_theta, xi * (ln(gap) - ln(2)))
     coefficient = (ln(2) - ln(gap) + theta / xi) / (1 - eta)

@@ -31,7 +31,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._exact_average import ExactAverage, exact_average, log_average_bias
+from tailwise.theory._exact_average import ExactAverage, Setting, exact_average, log_average_bias
 from tailwise.theory._logs import as_float, ln, log_ceiling, precise
 from tailwise.theory.conditions import (
     check_alpha,
@@ -166,14 +166,16 @@ def average_constants(
     bound = check_radius(radius)
     exact = exact_average(
         check_form(form),
-        log_theta=Decimal(real(log_theta, "log_theta", low=0.0)),
-        alpha=Decimal(float(alpha)),
-        xi=Decimal(check_xi(xi)),
-        eta=Decimal(check_eta(eta)),
-        arms=check_arms(arms),
-        gap=Decimal(check_gap(gap, bound)),
-        beta=Decimal(check_beta(beta)),
-        radius=Decimal(bound),
+        Setting(
+            log_theta=Decimal(real(log_theta, "log_theta", low=0.0)),
+            alpha=Decimal(float(alpha)),
+            xi=Decimal(check_xi(xi)),
+            eta=Decimal(check_eta(eta)),
+            arms=check_arms(arms),
+            gap=Decimal(check_gap(gap, bound)),
+            beta=Decimal(check_beta(beta)),
+            radius=Decimal(bound),
+        ),
     )
     shared = {field.name for field in fields(AverageConstants)} & vars(exact).keys() - {"form"}
     return AverageConstants(

@@ -104,7 +104,7 @@ def log_exponential_tail(count: int, deviation: float, beta: float, radius: floa
     -6.7739
     """
     number = integer(count, "count", low=1)
-    distance = Decimal(real(deviation, "deviation", low=0.0, low_open=True))
+    distance = Decimal(real(deviation, "deviation", low=0.0, ends="(]"))
     level, bound, kind = Decimal(check_beta(beta)), Decimal(check_radius(radius)), check_form(form)
     exponent = log_constant(level, bound, kind).exp() * number * distance**2
     return as_float((Decimal(0) if kind == "tight" else ln(2)) - exponent)

@@ -103,7 +103,7 @@ def check_alpha(alpha: Any, xi: Any, eta: Any) -> float:
 
 def check_radius(radius: Any, name: str = "radius") -> float:
     """Return the half-width R of the costs' range [-R, R]; positive and finite."""
-    return real(radius, name, low=0.0, low_open=True)
+    return real(radius, name, low=0.0, ends="(]")
 
 
 def check_gap(gap: Any, radius: float, name: str = "gap") -> float:

@@ -111,7 +111,7 @@ def fit_exponent(sizes: ArrayLike, errors: ArrayLike, *, confidence: float = 0.9
     """
     counts = np.asarray(sizes, dtype=np.float64)
     values = np.asarray(errors, dtype=np.float64)
-    level = real(confidence, "confidence", low=0.0, high=1.0, low_open=True, high_open=True)
+    level = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     if counts.ndim != 1 or values.ndim != 2 or values.shape[1] != counts.size:
         raise OptionError(
             f"errors must have shape (batches, {counts.size}) for {counts.size} sizes, not {values.shape}"

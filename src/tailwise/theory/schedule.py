@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
-from tailwise.theory._exact_average import exact_average
+from tailwise.theory._exact_average import Setting, exact_average
 from tailwise.theory._logs import as_float, ln, precise
 from tailwise.theory.concentration import log_theta_of_costs
 from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
@@ -124,7 +124,7 @@ class Schedule:
         Any constant beyond about 10^17 times the range of the costs makes the same decisions: the estimates
         no longer change the sum, and the least visited action is taken. A cut at 1e300 therefore changes nothing.
         """
-        return np.minimum(self.constants, real(limit, "limit", low=0.0, low_open=True))
+        return np.minimum(self.constants, real(limit, "limit", low=0.0, ends="(]"))
 
     @property
     def overflows(self) -> NDArray[np.bool_]:
@@ -236,7 +236,7 @@ def schedule(
     steps, level, share = integer(horizon, "horizon", low=1), check_beta(beta), check_eta(eta)
     arms, successors = check_arms(actions, "actions"), integer(states, "states", low=1)
     bound, kind = check_radius(cost_bound, "cost_bound"), check_form(form)
-    factor = real(discount, "discount", low=0.0, high=1.0, low_open=True)
+    factor = real(discount, "discount", low=0.0, high=1.0, ends="(]")
     is_random = choice(terminal, "terminal", ("random", "deterministic")) == "random"
     gamma, eta_exact = Decimal(factor), Decimal(share)
     product = eta_exact * (1 - eta_exact)
@@ -254,14 +254,16 @@ def schedule(
         arm = exact_theta_arm(thetas[-1], xis[h + 1], betas[h + 1], inner, successors, kind)
         average = exact_average(
             kind,
-            log_theta=arm,
-            alpha=product * xis[h + 1],
-            xi=xis[h + 1],
-            eta=eta_exact,
-            arms=arms,
-            gap=gaps[h],
-            beta=betas[h],
-            radius=radii[h],
+            Setting(
+                log_theta=arm,
+                alpha=product * xis[h + 1],
+                xi=xis[h + 1],
+                eta=eta_exact,
+                arms=arms,
+                gap=gaps[h],
+                beta=betas[h],
+                radius=radii[h],
+            ),
         )
         arm_thetas.append(average.log_theta)
         thetas.append(exact_stream(average)["log_theta_second"])

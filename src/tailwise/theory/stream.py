@@ -66,7 +66,7 @@ class StreamConstants:
 
     def log_arm_tail(self, share: float) -> float:
         """``ln`` of the bound on ``P[T_i(n) >= n^eta'' x]`` at x = ``share`` > 0, for n >= N_p."""
-        return self.log_arm_bracket - self.xi_second * math.log(real(share, "share", low=0.0, low_open=True))
+        return self.log_arm_bracket - self.xi_second * math.log(real(share, "share", low=0.0, ends="(]"))
 
     @precise
     def log_error_bound(self, count: int) -> float:

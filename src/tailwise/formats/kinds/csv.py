@@ -9,7 +9,7 @@ from typing import Any
 
 from tailwise.errors import FormatError
 from tailwise.formats.csv_rows import LineFinder, read_rows
-from tailwise.formats.list_columns import columns_of_table, digest_of
+from tailwise.formats.list_columns import check_columns, columns_of_table, digest_of
 from tailwise.formats.list_options import ListOptions
 from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
@@ -29,8 +29,8 @@ def read_csv(path: Path, **options: Any) -> TabularMDP | Alternatives:
     metadata = None if asked.metadata == "ignore" else _read_metadata(path)
     if metadata is not None and not metadata.list_sha256 and metadata.list_bytes != path.stat().st_size:
         metadata = dataclasses.replace(metadata, list_sha256="of another list")  # tailwise 0.1 kept sizes only
-    place = LineFinder(path)
-    return table_of_list(raw, header, asked, source=str(path), place=place, path=path, metadata=metadata)
+    columns = check_columns(raw, header, str(path), LineFinder(path), ids=asked.ids)
+    return table_of_list(columns, asked, path=path, metadata=metadata)
 
 
 def write_csv(mdp: TabularMDP, path: Path) -> None:

@@ -7,7 +7,7 @@ the schema; the first sheet of Excel workbooks, through openpyxl.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, require
-from tailwise.formats.list_columns import check_header, columns_of_table, digest_of
+from tailwise.formats.list_columns import check_columns, check_header, columns_of_table, digest_of
 from tailwise.formats.list_options import ListOptions
 from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import metadata_of, parse_metadata
@@ -32,7 +32,8 @@ def is_frame(value: Any) -> bool:
 
 
 def read_frame(
-    frame: Any, options: ListOptions, *, source: str = "", notes: tuple[str, ...] = (), **more: Any
+    frame: Any, options: ListOptions, *, source: str = "", notes: tuple[str, ...] = (),
+    place: Callable[[int], str] | None = None, **more: Any,
 ) -> TabularMDP | Alternatives:
     """Build a table from a data frame that holds a transition list."""
     source = source or f"the {type(frame).__name__}"
@@ -46,8 +47,8 @@ def read_frame(
     odd = next((name for name in raw if sizes.get(name) != sizes.get("idstatefrom")), None)
     if odd is not None or not sizes:
         raise FormatError(f"{source}, columns: {odd or 'idstatefrom'} is no column of the same length as the others")
-    more = {"place": lambda entry: f"{source}, row {entry + 1}", **more}
-    return table_of_list(raw, header, options, source=source, **more)
+    columns = check_columns(raw, header, source, place or (lambda entry: f"{source}, row {entry + 1}"), ids=options.ids)
+    return table_of_list(columns, options, **more)
 
 
 def column_names(frame: Any) -> list[Any] | None:

@@ -63,7 +63,7 @@ def read_rddl(target: str, **options: Any) -> RddlSimulator:
             sampler,
             joint_actions(sampler, asked, f"rddl:{target}"),
             horizon=integer(steps, "horizon", low=1),
-            discount=real(factor, "discount", low=0.0, high=1.0, low_open=True),
+            discount=real(factor, "discount", low=0.0, high=1.0, ends="(]"),
             name=f"rddl:{target}",
             reload=functools.partial(read_rddl, target, **options),
             notes=seen + asked.notes(),
