@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,12 +241,12 @@ def _follow_rows(
     """
     count = len(episodes)
     totals, left = np.empty(count), np.zeros(-(-count // _BLOCK), np.int64)
-    key = run_key(root)
+    key, course = run_key(root), _Course(rows, mdp.start, mdp.discount, horizon)
 
     def block(index: int) -> float:
         part = totals[index * _BLOCK : (index + 1) * _BLOCK]
         first, reached = episodes.start + index * _BLOCK, left[index : index + 1]
-        failed = _follow(mdp.data, rows, mdp.start, mdp.discount, key, first, horizon, part, reached)
+        failed = _follow(mdp.data, course, key, first, part, reached)
         if failed >= 0:
             h, state = divmod(int(failed), mdp.num_states)
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
@@ -258,18 +258,27 @@ def _follow_rows(
     return np.asarray(mdp.signed(totals[: blocks * _BLOCK])), int(left.sum())
 
 
+class _Course(NamedTuple):
+    """What a fixed policy takes in a table, and for how long."""
+
+    rows: NDArray[np.int64]  # (steps, S), -1 where it has no action; the last are taken from there on
+    start: int
+    discount: float
+    horizon: int
+
+
 @kernel
-def _follow(table, rows, start, discount, key, first_episode, horizon, totals, left):  # type: ignore[no-untyped-def]
+def _follow(table, course, key, first_episode, totals, left):  # type: ignore[no-untyped-def]
     """Fill ``totals`` with the costs of consecutive episodes, and count in ``left`` (1,) those that reach the horizon.
 
-    Return -1, or h * S + state of a failure. The last of the rows is followed up to the horizon.
+    Return -1, or h * S + state of a failure.
     """
-    words = np.empty(4, np.uint64)
+    rows, words = course.rows, np.empty(4, np.uint64)
     for k in range(totals.size):
         start_stream(key, first_episode + k, words)
-        state, total, factor = start, 0.0, 1.0
+        state, total, factor = course.start, 0.0, 1.0
         over = False
-        for h in range(horizon):
+        for h in range(course.horizon):
             row = rows[min(h, rows.shape[0] - 1), state]
             if row < 0:
                 return h * rows.shape[1] + state
@@ -283,7 +292,7 @@ def _follow(table, rows, start, discount, key, first_episode, horizon, totals, l
             if state < 0:
                 over = True
                 break
-            factor *= discount
+            factor *= course.discount
         if not over:
             left[0] += 1
             total += factor * table.terminal_losses[state]

@@ -63,9 +63,10 @@ def laid_out(found: Found, asked: Asked, notes: list[str]) -> Episodes:
         done, cut = (None if flags is None else flags[order] for flags in (done, cut))
     rows = np.arange(size) if order is None else order
     last = np.append(owners[1:] != owners[:-1], True)
-    _check_missing(cells, rows, states, actions, values, last, sense, next_states)
+    log = _Rows(rows, states, actions, values, next_states, last)
+    _check_missing(cells, log, sense)
     closing = (actions < 0) & last  # a row that only says where the episode came to
-    breaks = _breaks(cells, found, asked, rows, owners, last, states, next_states, order, notes)
+    breaks = _breaks(cells, found, asked, log, notes)
     follows = np.append(states[1:], UNKNOWN).astype(np.int32)
     follows[last | breaks] = UNKNOWN
     if next_states is not None:
@@ -307,10 +308,21 @@ def _told_apart(
     return np.cumsum(begins)
 
 
-def _check_missing(
-    cells: Cells, rows: Ints, states: Codes, actions: Codes, values: Any, last: Any, sense: str, later: Codes | None
-) -> None:
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a log in order: episode by episode, step by step."""
+
+    numbers: Ints  # (n,) where each stands in the log
+    states: Codes
+    actions: Codes
+    values: Any
+    next_states: Codes | None
+    last: NDArray[np.bool_]  # (n,) the last of its episode
+
+
+def _check_missing(cells: Cells, log: _Rows, sense: str) -> None:
     """Refuse what is missing, but for the action and the cost of an episode's closing row."""
+    rows, states, actions, values, last = log.numbers, log.states, log.actions, log.values, log.last
     if (states < 0).any():
         cells.fail(int(rows[np.argmax(states < 0)]), "the state is missing; drop the episode, or fill it in")
     wrong = (actions < 0) & ~last
@@ -335,13 +347,10 @@ def _check_missing(
         cells.fail(int(rows[row]), f"the {sense} is {values[row]}; expected a finite number (0 where nothing was paid)")
 
 
-def _breaks(
-    cells: Cells, found: Found, asked: Asked, rows: Ints, owners: Any, last: Any, states: Codes,
-    next_states: Codes | None, order: Any, notes: list[str],
-) -> NDArray[np.bool_]:  # fmt: skip
+def _breaks(cells: Cells, found: Found, asked: Asked, log: _Rows, notes: list[str]) -> NDArray[np.bool_]:
     """Return the rows that the next row of their episode does not follow."""
+    states, next_states, inside = log.states, log.next_states, ~log.last
     breaks = np.zeros(states.size, dtype=np.bool_)
-    inside = ~last
     why = ""
     if next_states is not None:
         breaks = inside & (next_states >= 0) & (next_states != np.append(states[1:], UNKNOWN))
@@ -349,8 +358,7 @@ def _breaks(
     elif "step" in found.columns:
         numbers = cells.encoded(found.columns["step"][0], "step")
         if all(isinstance(value, int) for value in numbers.values):
-            whole = np.array(numbers.values, dtype=np.int64)[numbers.codes]
-            whole = whole if order is None else whole[order]
+            whole = np.array(numbers.values, dtype=np.int64)[numbers.codes][log.numbers]
             jumps = np.append(np.diff(whole), 0)
             usual = int(np.median(jumps[inside])) if inside.any() else 1
             breaks = inside & (jumps != usual)
@@ -363,7 +371,7 @@ def _breaks(
         return np.zeros_like(breaks)
     if asked.gaps == "error":
         cells.fail(
-            int(rows[np.argmax(breaks)]),
+            int(log.numbers[np.argmax(breaks)]),
             f"this row {why} ({int(breaks.sum()):,} such rows); say gaps='split' to leave out what leads across a gap, "
             "or gaps='ignore' to take the next row as what followed",
         )

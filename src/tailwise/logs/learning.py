@@ -122,7 +122,19 @@ def learn_model(
         length = episodes.longest
         notes.append(f"horizon {length:,}: the longest episode")
     integer(length, "horizon", low=1)
-    return _assembled(counts, wanted, drawn, begins, first, length, discount, name, notes, weights)
+    frame = _Frame(begins, first, length, discount, name)
+    return _assembled(counts, wanted, drawn, frame, notes, weights)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What a learned table is told beside its outcomes."""
+
+    begins: tuple[Ints, Ints] | None  # the states in which episodes begin and how often, where one leads to them
+    first: int  # the start, if none does
+    horizon: int
+    discount: float
+    name: str
 
 
 @dataclass(frozen=True)
@@ -358,10 +370,9 @@ def _start(
 
 
 def _assembled(
-    counts: Counts, prior: Prior, drawn: _Drawn, begins: Any, first: int, horizon: int, discount: float, name: str,
-    notes: list[str], weights: Floats,
-) -> LearnedTable:  # fmt: skip
-    log = counts.episodes
+    counts: Counts, prior: Prior, drawn: _Drawn, frame: _Frame, notes: list[str], weights: Floats
+) -> LearnedTable:
+    log, begins, first, horizon = counts.episodes, frame.begins, frame.first, frame.horizon
     num_states = log.num_states + drawn.bad_end
     states, actions = np.divmod(drawn.pairs, log.num_actions)
     columns = {
@@ -391,8 +402,9 @@ def _assembled(
     values: dict[str, Any] = {f"{log.sense}s": log.signed(columns["losses"])}
     built = TabularMDP.from_outcomes(
         columns["states"], columns["actions"], columns["targets"] // 2, chance, **values,
-        done=columns["targets"] % 2 == 1, num_states=num_states, horizon=horizon, discount=discount, start=first,
-        state_labels=labels, action_labels=log.action_labels or tuple(map(str, range(log.num_actions))), name=name,
+        done=columns["targets"] % 2 == 1, num_states=num_states, horizon=horizon, discount=frame.discount,
+        start=first, state_labels=labels, action_labels=log.action_labels or tuple(map(str, range(log.num_actions))),
+        name=frame.name,
     )  # fmt: skip
     tried = np.bincount(
         log.states.astype(np.int64) * log.num_actions + log.actions, minlength=num_states * log.num_actions

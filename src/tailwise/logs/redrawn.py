@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,16 +115,27 @@ def fixed_values(mdp: TabularMDP, rows: Ints, beta: float, chance: Floats | None
     values = np.empty((mdp.horizon + 1, mdp.num_states))
     values[-1] = mdp.terminal_losses
     steps = mdp.step_losses if mdp.step_losses.size else np.zeros((0, 0))
-    _follow(
-        rows, mdp.outcome_offsets, mdp.probabilities if chance is None else chance, mdp.next_states, mdp.losses,
-        mdp.done, steps, beta, mdp.discount, values,
-    )  # fmt: skip
+    chance = mdp.probabilities if chance is None else chance
+    table = _Outcomes(mdp.outcome_offsets, chance, mdp.next_states, mdp.losses, mdp.done, steps)
+    _follow(rows, table, beta, mdp.discount, values)
     return values
 
 
+class _Outcomes(NamedTuple):
+    """A table's outcomes with drawn probabilities; R rows."""
+
+    offsets: Ints  # (R + 1,)
+    chance: Floats
+    targets: NDArray[np.int32]
+    losses: Floats
+    done: NDArray[np.bool_]
+    steps: Floats  # (H, R) losses of each step, or (0, 0)
+
+
 @kernel
-def _follow(rows, offsets, chance, targets, losses, done, steps, beta, discount, values):  # type: ignore[no-untyped-def]
+def _follow(rows, outcomes, beta, discount, values):  # type: ignore[no-untyped-def]
     """Fill ``values`` backwards; a state without a row is worth infinity, as where no action is allowed."""
+    offsets, chance, targets, losses, done, steps = outcomes
     horizon, size = rows.shape
     for h in range(horizon - 1, -1, -1):
         level = beta * discount**h

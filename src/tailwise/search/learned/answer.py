@@ -63,6 +63,7 @@ class Reached(NamedTuple):
 
     states: NDArray[np.int32]  # (P,) handles
     offsets: NDArray[np.int64]  # (H - h + 1,) where those of each step begin
+    ends: NDArray[np.float64]  # what the end costs, by handle; (0,) where it costs nothing
 
 
 @inlined
@@ -95,7 +96,7 @@ def num_actions_of(known, horizon, state, h):  # type: ignore[no-untyped-def]
 
 @kernel
 def reach(known, horizon, root, depth):  # type: ignore[no-untyped-def]
-    """Return the fields of :class:`Reached`: from ``root`` at step ``depth``."""
+    """Return the states and offsets of :class:`Reached`: from ``root`` at step ``depth``."""
     states, offsets = np.empty(256, np.int32), np.zeros(horizon - depth + 1, np.int64)
     latest = np.full(max(known.targets.max(), root) + 1, -1, np.int32)
     states[0], used = root, 1
@@ -135,7 +136,7 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
 
 @inlined
 def induct(  # type: ignore[no-untyped-def]
-    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, work, ends, out
+    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, work, out
 ):
     """Backward induction under ``weights``: fill ``out`` (3, A): the root's Q, what it leaves unexplored, held-out Q.
 
@@ -150,7 +151,7 @@ def induct(  # type: ignore[no-untyped-def]
         if h + 2 < rules.horizon:  # forget the step after the next
             for k in range(reached.offsets[h + 2 - depth], reached.offsets[h + 3 - depth]):
                 work[here, reached.states[k]], work[4 + here, reached.states[k]] = math.inf, math.inf
-        ahead, held_ahead = Ahead(work[after], ends), Ahead(work[4 + after], ends)
+        ahead, held_ahead = Ahead(work[after], reached.ends), Ahead(work[4 + after], reached.ends)
         for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
             state = np.int64(reached.states[k])
             best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
@@ -231,7 +232,7 @@ def split_weights(known, stream, weights, held_out):  # type: ignore[no-untyped-
         held_out[k] = draw_gamma(float(count - first), stream) if first < count else 0.0
 
 
-def answer(model, parts, depth, reached, ends, stream, splits, out):  # type: ignore[no-untyped-def]
+def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (B, 3, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
 
     The last ``splits`` of them hold one half of the draws out. Return the number of outcomes that one looks at.
@@ -241,7 +242,7 @@ def answer(model, parts, depth, reached, ends, stream, splits, out):  # type: ig
     held_out, none = np.empty(known.used[OUTCOMES]), np.empty(0)
     unseen, likeness = np.zeros(known.used[PAIRS]), np.zeros(known.used[PAIRS], np.int64)
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
-    scratch, reached, ends, out = borrowed(scratch), borrowed(reached), borrowed(ends), borrowed(out)
+    scratch, reached, out = borrowed(scratch), borrowed(reached), borrowed(out)
     looked = 0
     for k in range(1, known.used[OUTCOMES]):
         weights[k] = known.counts[k]
@@ -254,7 +255,7 @@ def answer(model, parts, depth, reached, ends, stream, splits, out):  # type: ig
         elif stream.size > 0:
             draw_weights(known, stream, weights, unseen, likeness)
         looked = induct(
-            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, work, ends, out[b]
+            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, work, out[b]
         )
     return looked
 

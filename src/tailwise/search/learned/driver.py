@@ -239,7 +239,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return
         with compile_notice():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
-            reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
+            reached = self._reached()
             self._induct(reached, np.empty((0, 3, 1)), np.empty(0, np.uint64))
         _compiled_kinds.add(kind)
 
@@ -309,7 +309,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 found, meaning = values, SAMPLED
             possible = found + errors * self._report_rng().normal(size=(_REPLICATES, arity))
             return np.stack((found, np.full(arity, math.nan))), possible, np.empty((0, arity)), meaning
-        reached = answer.Reached(*answer.reach(self._known, self._horizon, self._handle, self._step))
+        reached = self._reached()
         now = np.full((1, 3, arity), math.inf)
         looked = self._induct(reached, now, np.empty(0, np.uint64))
         affordable = _AFFORDABLE // max(1, looked) if self.bootstraps else 0
@@ -353,9 +353,12 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _offsets(self, handles: NDArray[np.int64], actions: NDArray[np.int64], h: int) -> Floats:
         return added_losses(self.model, handles, actions, h)
 
+    def _reached(self) -> answer.Reached:
+        states, offsets = answer.reach(self._known, self._horizon, self._handle, self._step)
+        return answer.Reached(states, offsets, self._terminal_costs())
+
     def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64], splits: int = 0) -> int:
-        ends = self._terminal_costs()
-        return int(self._answer(*self._kernel_arguments(), self._step, reached, ends, stream, splits, out))
+        return int(self._answer(*self._kernel_arguments(), self._step, reached, stream, splits, out))
 
     def _terminal_costs(self) -> Floats:
         """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
