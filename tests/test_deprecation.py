@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tailwise
-from tailwise._deprecation import warn_deprecated
+from tailwise._lazy import warn_deprecated
 
 
 def _old_name() -> int:

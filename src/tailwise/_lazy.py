@@ -1,4 +1,4 @@
-"""Modules and names that are loaded at first use, so that a command imports what it runs; and hints at near names."""
+"""Names and modules: loaded at first use, so that a command imports what it runs; near names; old names that go."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import difflib
 import importlib
 import pkgutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
@@ -54,3 +55,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=3)
     return f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(known)}"
+
+
+def warn_deprecated(old: str, *, instead: str, since: str, removed_in: str, stacklevel: int = 2) -> None:
+    """Warn at the line of the user's that an old name will go.
+
+    Parameters
+    ----------
+    old, instead : str
+        What was used, and what to use.
+    since, removed_in : str
+        The version that began to warn, and the one without the old name. Written as literals: a test compares them.
+    stacklevel : int, default 2
+        How many callers up the user is; 2 where a public function warns by itself.
+    """
+    warnings.warn(
+        f"{old} is deprecated since tailwise {since} and goes with {removed_in}; use {instead} instead",
+        DeprecationWarning,
+        stacklevel=stacklevel + 1,
+    )

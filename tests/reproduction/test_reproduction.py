@@ -16,7 +16,7 @@ from tailwise.planners import DistributionalMcts, ErmMcts
 from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise, write_reproduction
 from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
 from tailwise.reproduction.report import results_table
-from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.runner import RunFolder
 from tailwise.reproduction.variants import ForgetfulErmMcts, SlippedAccMcts, variant_planner
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted

@@ -20,8 +20,7 @@ from tailwise.bandits.distributions import (
     truncated_normal,
     uniform,
 )
-from tailwise.bandits.run import BanditRun
-from tailwise.bandits.simulate import simulate
+from tailwise.bandits.simulate import BanditRun, simulate
 from tailwise.bandits.theorem_constants import bandit_constants
 
 __all__ = [

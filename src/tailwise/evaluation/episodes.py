@@ -34,7 +34,7 @@ from tailwise.evaluation.closed_loop import (
 )
 from tailwise.evaluation.hidden_episodes import HiddenEpisodes
 from tailwise.evaluation.returns import Returns
-from tailwise.exact.endings import closed, stationary_actions
+from tailwise.exact.distributions import closed, stationary_actions
 from tailwise.exact.fixed_policies import policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model

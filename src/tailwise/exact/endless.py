@@ -4,8 +4,8 @@
 ``Expectation()``, ``ERM(beta)``, discount 1            the total (:mod:`tailwise.exact.total`), stationary
 ``EVaR(level)``, discount 1                             the total's ERM, at the best beta of those that are certified
 ``WorstCase()``                                         sweeps of the largest outcome, stationary
-``Expectation()``, ``Recursive(...)``, discount < 1     policy iteration (:mod:`tailwise.exact.contraction`), stationary
-``ERM(beta)``, discount < 1                             ultimately stationary (:mod:`tailwise.exact.fading`)
+``Expectation()``, ``Recursive(...)``, discount < 1     policy iteration (:mod:`tailwise.exact.discounted`), stationary
+``ERM(beta)``, discount < 1                             ultimately stationary (:mod:`tailwise.exact.discounted`)
 ``Average(...)``                                        rate and bias (:mod:`tailwise.exact.average`), stationary
 =====================================================  =============================================================
 """
@@ -20,8 +20,7 @@ import numpy as np
 
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
 from tailwise.exact.average import solve_average
-from tailwise.exact.contraction import contracted
-from tailwise.exact.fading import solve_fading
+from tailwise.exact.discounted import contracted, solve_fading
 from tailwise.exact.parts import Floats, Ints, Part, words_of
 from tailwise.exact.policy import Policy
 from tailwise.exact.tails import Limits

@@ -16,9 +16,9 @@ from tailwise._results import Shown, Tabled, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
+from tailwise.exact.fixed_policies import policy_columns
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.parts import Part
-from tailwise.exact.policy_rows import policy_columns
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP

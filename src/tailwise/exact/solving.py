@@ -34,8 +34,7 @@ from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_uti
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.simulator import is_partly_observed, model_name, own_method
-from tailwise.models.tabulate import tabulate_states
-from tailwise.models.tabulate_hidden import tabulate_hidden
+from tailwise.models.tabulate import tabulate_hidden, tabulate_states
 from tailwise.risk import (
     ERM,
     Average,

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tailwise.errors import ModelError
-from tailwise.exact.contraction import contracted
+from tailwise.exact.discounted import contracted
 from tailwise.exact.parts import (
     OVER,
     Bools,

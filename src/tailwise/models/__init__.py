@@ -7,8 +7,7 @@ from tailwise._lazy import lazy
 if TYPE_CHECKING:
     from tailwise.models.accrued import AccruedView, ExponentialUtility
     from tailwise.models.alternatives import Alternatives
-    from tailwise.models.check import check_model
-    from tailwise.models.check_simulator import check_simulator
+    from tailwise.models.check import check_model, check_simulator
     from tailwise.models.check_table import Report, Violation
     from tailwise.models.compiled import CompiledSimulator
     from tailwise.models.contract import Model, Outcome
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from tailwise.models.pomdp_table import PomdpTable
     from tailwise.models.simulator import Simulator
     from tailwise.models.tabular import TabularMDP
-    from tailwise.models.tabulate import tabulate
-    from tailwise.models.tabulate_hidden import tabulate_hidden
+    from tailwise.models.tabulate import tabulate, tabulate_hidden
 
 __all__ = [
     "AccruedView",

@@ -63,7 +63,7 @@ class PartlyObserved:
     ``terminal_cost(state) -> float``
         Charged (in the model's sense) when step H is reached; not after ``done``.
     ``starts()``, ``outcomes(state, action)``, ``observations(state, action, next_state)``
-        Lists of what may happen, for exact planning (:func:`tailwise.models.tabulate_hidden`): of (probability, state),
+        Lists of what may happen, for exact planning (:func:`tailwise.models.tabulate`): of (probability, state),
         (probability, next_state, cost, done) and (probability, observation).
     ``action_name(action) -> str``
         The action's name, for display.

@@ -32,7 +32,7 @@ from tailwise.exact.alpha_vectors import (
 )
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.tabulate_hidden import tabulate_hidden
+from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
 from tailwise.risk.measures import Interval

@@ -21,8 +21,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import needs_horizon
 from tailwise.models.simulator import is_partly_observed, lists_outcomes, model_name
-from tailwise.models.tabulate import tabulated_within
-from tailwise.models.tabulate_hidden import lists_hidden
+from tailwise.models.tabulate import lists_hidden, tabulated_within
 from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable, takes
 from tailwise.planners.registry import PlannerKind, find_planner, imported, list_planners
 from tailwise.risk.objectives import Objective, as_objective

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tailwise._lazy import nearest
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.models.simulator import is_partly_observed, lists_outcomes
-from tailwise.models.tabulate_hidden import lists_hidden
+from tailwise.models.tabulate import lists_hidden
 from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from tailwise.reproduction.bandit_studies import (
 from tailwise.reproduction.conditional_returns import ConditionalReturns, certain_states, conditional_returns
 from tailwise.reproduction.experiments import PROBLEMS, Experiment, Settings, list_experiments
 from tailwise.reproduction.report import write_reproduction
-from tailwise.reproduction.runner import reproduce
-from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.runner import RunFolder, reproduce
 from tailwise.reproduction.summary import CodeCheck, Row, Summary, summarise
 from tailwise.reproduction.variants import DEFAULT_VARIANTS, VARIANTS, Variant, variant_planner
 

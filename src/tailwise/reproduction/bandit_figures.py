@@ -18,8 +18,7 @@ from tailwise._random import Seed, seed_sequence
 from tailwise.bandits.algorithms import ErmUcb, make_algorithm
 from tailwise.bandits.arms import BANDITS, Arm, Bandit, make_bandit
 from tailwise.bandits.distributions import bernoulli, beta_distribution
-from tailwise.bandits.run import ESTIMATORS, BanditRun
-from tailwise.bandits.simulate import simulate
+from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
 from tailwise.bandits.theorem_constants import bandit_constants
 from tailwise.errors import RunError, require
 from tailwise.report.charts import COLOURS

@@ -30,8 +30,7 @@ from tailwise._results import JsonObject, Result
 from tailwise._validate import integer
 from tailwise.bandits.algorithms import ErmUcb
 from tailwise.bandits.arms import make_bandit
-from tailwise.bandits.run import ESTIMATORS, BanditRun
-from tailwise.bandits.simulate import simulate
+from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
 
 STUDY_CONSTANT = 0.1
 STUDY_BETAS = (-1.0, 0.1, 1.0, 3.0)

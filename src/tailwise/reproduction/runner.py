@@ -1,23 +1,35 @@
-"""Run what is missing of a reproduction."""
+"""Run what is missing of a reproduction; the folder of a run: a manifest, and one sealed file per sample.
+
+A file is written beside its place and then moved, so that it is there as a whole or not at all,
+whenever the run is killed. Its last line seals the rest with a checksum. Nothing in these files
+depends on when or how fast they were written: a resumed run ends in the very bytes of one that was
+never interrupted. Times go to ``timing.log``, which no one compares. The files call an experiment a cell and the
+mixture of conditional Monte Carlo a law, as those of earlier versions do.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._files import PART, write_whole
 from tailwise._progress import Progress, followed
 from tailwise._validate import thread_count
+from tailwise._version import __version__
+from tailwise.errors import RunError
 from tailwise.evaluation.episodes import Episodes
 from tailwise.exact import action_frequencies, backward_induction, policy_risk
 from tailwise.reproduction.conditional_returns import integrate_episodes
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
 from tailwise.reproduction.published import ORACLE
-from tailwise.reproduction.storage import RunFolder
 from tailwise.reproduction.variants import variant_planner
 
 
@@ -122,3 +134,171 @@ def keep(folder: RunFolder, experiment: Experiment, parts: Sequence[Sample]) -> 
         shares = action_frequencies(mdp, np.concatenate(decisions))
         facts["frequency_risk"] = policy_risk(mdp, shares, experiment.beta)
     folder.save(experiment, totals, facts, np.concatenate(mixtures) if mixtures else None)
+
+
+FORMAT = "tailwise reproduction 1"
+_SEAL = "# sha256 "
+
+
+class RunFolder:
+    """The output folder of a reproduction.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; made if it is not there.
+    settings : Settings
+        What is run.
+    resume : bool
+        Go on with what the folder holds of the very same run.
+
+    Raises
+    ------
+    RunError
+        If the folder holds another run or other files, or its manifest is damaged. Nothing is changed then.
+    """
+
+    def __init__(self, path: Path, settings: Settings, *, resume: bool) -> None:
+        self.path = path
+        self.settings = settings
+        manifest = path / "manifest.json"
+        wanted = self._manifest()
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{path} is a file; choose another folder")
+        if manifest.exists():
+            self._check_manifest(manifest, wanted, resume)
+        elif path.exists() and any(item.suffix != PART for item in path.iterdir()):
+            raise RunError(f"{path} is not empty and holds no run of tailwise; choose another folder")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for half in (*path.glob(f".*{PART}"), *(path / "samples").glob(f".*{PART}")):
+                half.unlink()  # a run was killed while it wrote this
+            if not manifest.exists():
+                write_whole(manifest, [(json.dumps(wanted, indent=2) + "\n").encode()])
+            (path / "samples").mkdir(exist_ok=True)
+            (path / "figures").mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder") from None
+
+    def _manifest(self) -> dict[str, Any]:
+        import numba
+
+        settings = self.settings
+        name = settings.problems[0] if len(settings.problems) == 1 else "all"
+        return {
+            "format": FORMAT,
+            "command": f"tailwise reproduce {name} --seeds {settings.seeds} --seed {settings.seed} "
+            + " ".join(f"--variant {variant}" for variant in settings.variants)
+            + ("" if settings.most_iterations == 10_000 else f" --most-iterations {settings.most_iterations}"),
+            "settings": settings.to_dict(),
+            "versions": {
+                "tailwise": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "numba": numba.__version__,
+                "machine": platform.machine(),
+            },
+            "random numbers": "SFC64; root SeedSequence(seed, spawn_key=(problem, risk level)); one stream per "
+            "episode for the environment and one for the planner",
+            "cells": [{"name": one.name, **one.to_dict()} for one in list_experiments(settings)],
+        }
+
+    def _check_manifest(self, manifest: Path, wanted: dict[str, Any], resume: bool) -> None:
+        try:
+            found = json.loads(manifest.read_text())
+            if not isinstance(found, dict) or found.get("format") != FORMAT:
+                raise ValueError("it is not a manifest of this version")
+        except (ValueError, OSError) as error:
+            raise RunError(
+                f"{manifest} is damaged ({error}); the samples beside it are untouched. Restore it, or choose "
+                "another folder"
+            ) from None
+        for part in ("settings", "versions", "cells"):
+            if found.get(part) != wanted[part]:
+                raise RunError(
+                    f"{self.path} holds another run: {_difference(part, found.get(part), wanted[part])}; choose "
+                    f"another folder, or go on with that run: {found.get('command')} --out {self.path} --resume"
+                )
+        if not resume:
+            raise RunError(f"{self.path} holds this run already; --resume goes on with it, or choose another folder")
+
+    # ----------------------------------------------------------------- samples
+
+    def has(self, experiment: Experiment) -> bool:
+        """Return whether the samples of an experiment are there."""
+        return self._path(experiment).exists() and (
+            not experiment.is_conditional or self._path(experiment, ".law").exists()
+        )
+
+    def save(
+        self,
+        experiment: Experiment,
+        totals: NDArray[np.float64],
+        facts: dict[str, float],
+        mixture: NDArray[np.float64] | None,
+    ) -> None:
+        """Write the samples of an experiment; ``mixture`` has columns (episode, total, probability)."""
+        head = "# " + json.dumps({"cell": experiment.to_dict(), "facts": facts})
+        if mixture is not None:
+            rows = [f"{int(episode)},{total!r},{chance!r}" for episode, total, chance in mixture.tolist()]
+            self._seal(self._path(experiment, ".law"), [head, "episode,total,probability", *rows])
+        rows = [f"{episode},{total!r}" for episode, total in enumerate(totals.tolist())]
+        self._seal(self._path(experiment), [head, "episode,total", *rows])
+
+    def load(self, experiment: Experiment) -> tuple[NDArray[np.float64], dict[str, float], NDArray[np.float64] | None]:
+        """Read the samples of an experiment back.
+
+        Returns
+        -------
+        totals : ndarray of float64, shape (episodes,)
+            Total of each episode.
+        facts : dict
+            What else was found.
+        mixture : ndarray of float64, shape (k, 3), or None
+            Episode, total and probability given the episode; for conditional Monte Carlo.
+
+        Raises
+        ------
+        RunError
+            If a file is damaged or is another experiment's.
+        """
+        path = self._path(experiment)
+        facts, totals = self._read(path, experiment, 2)
+        mixture = self._read(self._path(experiment, ".law"), experiment, 3)[1] if experiment.is_conditional else None
+        if totals.shape[0] != experiment.episodes:
+            raise self._damaged(path, f"{totals.shape[0]} episodes instead of {experiment.episodes}")
+        return totals[:, 1].copy(), facts, mixture
+
+    def _path(self, experiment: Experiment, kind: str = "") -> Path:
+        return self.path / "samples" / f"{experiment.name}{kind}.csv"
+
+    def _seal(self, path: Path, lines: list[str]) -> None:
+        body = ("\n".join(lines) + "\n").encode()
+        write_whole(path, [body, f"{_SEAL}{hashlib.sha256(body).hexdigest()}\n".encode()])
+
+    def _read(self, path: Path, experiment: Experiment, columns: int) -> tuple[dict[str, float], NDArray[np.float64]]:
+        try:
+            body, seal, digest = path.read_bytes().rpartition(_SEAL.encode())
+            if not seal or hashlib.sha256(body).hexdigest().encode() != digest.strip():
+                raise ValueError("its checksum is wrong")
+            head, _, *lines = body.decode().splitlines()
+            content = json.loads(head.removeprefix("# "))
+            if content["cell"] != experiment.to_dict():
+                raise ValueError("it holds another experiment")
+            return content["facts"], np.loadtxt(lines, delimiter=",", ndmin=2).reshape(-1, columns)
+        except (ValueError, KeyError, OSError) as error:
+            raise self._damaged(path, str(error)) from None
+
+    def _damaged(self, path: Path, reason: str) -> RunError:
+        return RunError(
+            f"{path} is damaged ({reason}). Nothing was changed: move that file away and run again with --resume, "
+            "and it alone is computed anew"
+        )
+
+
+def _difference(part: str, found: Any, wanted: Any) -> str:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key, value in wanted.items():
+            if found.get(key) != value:
+                return f"its {key} is {found.get(key)!r}, not {value!r}"
+    return f"its {part} differ"

@@ -13,7 +13,7 @@ from tailwise.exact import backward_induction, return_distribution
 from tailwise.reproduction.conditional_returns import ConditionalReturns
 from tailwise.reproduction.experiments import TABLE_ITERATIONS, Experiment, Settings, list_experiments
 from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
-from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.runner import RunFolder
 from tailwise.reproduction.variants import VARIANTS, Variant
 from tailwise.risk.distribution import Measures
 from tailwise.risk.measures import Interval

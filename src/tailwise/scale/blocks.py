@@ -30,8 +30,7 @@ from tailwise.planners import Planner
 from tailwise.reproduction import Settings
 from tailwise.reproduction.bandit_studies import ConvergenceRow, ConvergenceStudy
 from tailwise.reproduction.experiments import Experiment, list_experiments
-from tailwise.reproduction.runner import Sample, keep, opened, play
-from tailwise.reproduction.storage import RunFolder
+from tailwise.reproduction.runner import RunFolder, Sample, keep, opened, play
 from tailwise.scale.cluster import Report, WorkerPool, connected, packed
 from tailwise.scale.scheduler import Gathered, Scheduler
 from tailwise.search import StopReason
