@@ -37,6 +37,19 @@ def test_import_is_light():
     assert found.strip() == "[]"
 
 
+def test_a_plan_of_a_built_in_problem_loads_only_what_it_needs():
+    others = ("formats.kinds.document", "logs", "exact.endless", "exact.belief_policy", "search.views", "bonuses")
+    code = (
+        "import sys; sys.argv = ['tailwise', 'plan', 'mdp-4', '--beta', '0.1', '--json']\n"
+        "from tailwise.__main__ import main\n"
+        "try: main()\n"
+        f"finally: print([m for m in {others} if f'tailwise.{{m}}' in sys.modules], file=sys.stderr)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stderr.strip() == "[]"
+    assert '"action"' in found.stdout
+
+
 def test_missing_extras_are_named():
     with pytest.raises(errors.MissingExtraError, match=r"tailwise\[gym\]") as caught:
         errors.require("no_such_module_at_all", "gym", "the environment 'X'")

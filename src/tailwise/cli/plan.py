@@ -136,10 +136,12 @@ def _show_other(result: Any) -> None:
 
 def bonus_advice(search: Any, result: Any) -> str:
     """Say so when a tree search with a constant in its bonus settled on one action after hardly trying another."""
+    bonus = getattr(getattr(search, "options", None), "bonus", None)
+    if bonus is None or len(result.rows) < 2:
+        return ""
     from tailwise.bonuses import LogBonus, PolynomialBonus
 
-    bonus = getattr(getattr(search, "options", None), "bonus", None)
-    if len(result.rows) < 2 or not isinstance(bonus, (PolynomialBonus, LogBonus)):
+    if not isinstance(bonus, (PolynomialBonus, LogBonus)):
         return ""
     constant, rare = bonus.constant, min(result.rows, key=lambda row: row.visits)
     spread = max((row.std for row in result.rows if row.std == row.std), default=0.0)

@@ -23,13 +23,8 @@ from typing import Any
 from tailwise._progress import Progress
 from tailwise._validate import Ends, integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
-from tailwise.exact.alternatives import solve_alternatives
-from tailwise.exact.belief_policy import solve_hidden
-from tailwise.exact.budgets import solve_budget
-from tailwise.exact.endless import solve_endless
 from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
-from tailwise.exact.robust import solve_robust
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.check import require_model
@@ -129,12 +124,16 @@ def solve(
     limits = Limits(allowed, real(effort, "effort", low=0.0, ends="(]"), thread_count(threads), progress)
     most = integer(max_states, "max_states", low=1)
     if isinstance(model, Alternatives):
+        from tailwise.exact.alternatives import solve_alternatives  # each is imported where it is asked for
+
         return solve_alternatives(model, wanted, limits)
     if is_partly_observed(model):
+        from tailwise.exact.belief_policy import solve_hidden
+
         hidden = tabulate_hidden(model, max_states=most)
         return solve_hidden(hidden, wanted, limits, most, None if hidden is model else model)
     is_endless = getattr(model, "horizon", 0) is None
-    solver = solve_endless if is_endless else solver_of(wanted)
+    solver = _endless if is_endless else solver_of(wanted)
     table, places = tabulated(model, max_states=most)
     policy = solver(table, wanted, limits)
     return policy if table is model else replace(policy, model=model, _places=places)
@@ -201,6 +200,24 @@ def _nested(mdp: TabularMDP, objective: NestedCVaR, limits: Limits) -> Policy:
     return nested_cvar(mdp, objective.level, limits.progress)
 
 
+def _endless(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
+    from tailwise.exact.endless import solve_endless
+
+    return solve_endless(mdp, objective, limits)
+
+
+def _budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
+    from tailwise.exact.budgets import solve_budget
+
+    return solve_budget(mdp, objective, limits)
+
+
+def _robust(mdp: TabularMDP, objective: RobustKL | RobustL1, limits: Limits) -> Policy:
+    from tailwise.exact.robust import solve_robust
+
+    return solve_robust(mdp, objective, limits)
+
+
 def _recursive(mdp: TabularMDP, objective: Recursive, limits: Limits) -> Policy:
     if mdp.discount < 1.0 or objective.apart:
         raise OptionError(
@@ -227,5 +244,5 @@ def _at_level(solver: Solver) -> Solver:
 _SOLVERS: dict[type[Objective], Solver] = {
     Expectation: _neutral, ERM: _entropic, EVaR: _at_level(solve_evar), CVaR: _at_level(solve_cvar),
     NestedCVaR: _at_level(_nested), Exceedance: solve_exceedance, WorstCase: _worst, ExpectedUtility: solve_utility,
-    Budgeted: solve_budget, RobustKL: solve_robust, RobustL1: solve_robust, Recursive: _recursive, Average: _average,
+    Budgeted: _budget, RobustKL: _robust, RobustL1: _robust, Recursive: _recursive, Average: _average,
 }  # fmt: skip

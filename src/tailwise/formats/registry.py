@@ -147,11 +147,16 @@ def list_formats() -> list[Format]:
 
 def find_format(name: str) -> Format | None:
     """Return the format of that name, or None."""
-    return _all().get(name.lower())
+    name = name.lower()
+    if name == "domain" and name not in _FORMATS:  # to solve a built-in problem needs no reader of files
+        importlib.import_module("tailwise.formats.kinds.named")
+    return _FORMATS.get(name) or _all().get(name)
 
 
 def format_of_file(name: str) -> Format | None:
     """Return the format whose extension ``name`` has, the longest first, or None."""
+    if "." not in name:
+        return None
     fitting = [
         (len(ending), item)
         for item in _all().values()

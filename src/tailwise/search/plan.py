@@ -24,10 +24,10 @@ from tailwise.search.plan_words import Origin as Origin
 from tailwise.search.plan_words import SaidObjective, SaysItself
 from tailwise.search.plan_words import StopReason as StopReason
 from tailwise.search.plan_words import Trajectory as Trajectory
-from tailwise.search.views import NodeView
 
 if TYPE_CHECKING:
     from tailwise.exact.feared import FearedModel
+    from tailwise.search.views import NodeView
 
 _SAMPLES = 1024  # equally likely totals that stand for a distribution
 
@@ -210,6 +210,8 @@ class Plan(SaysItself):
         """
         if self.tree is None:
             raise OptionError("this plan has no tree: it was not made by a tree search, or it was copied or loaded")
+        from tailwise.search.views import NodeView
+
         return NodeView(self.tree, self.tree.tree.root, self.step)
 
     def act(self, state: Any, step: int, accrued: float = 0.0) -> object:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
 from tailwise.risk.objectives import Objective
 from tailwise.search.action_rows import ActionRow, Numbers
-from tailwise.search.views import TreeReader
+
+if TYPE_CHECKING:
+    from tailwise.search.views import TreeReader
 
 _MOST_ROWS = 16  # of a text; tables have all
 _NUMBERS = (

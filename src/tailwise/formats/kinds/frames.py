@@ -32,8 +32,13 @@ def is_frame(value: Any) -> bool:
 
 
 def read_frame(
-    frame: Any, options: ListOptions, *, source: str = "", notes: tuple[str, ...] = (),
-    place: Callable[[int], str] | None = None, **more: Any,
+    frame: Any,
+    options: ListOptions,
+    *,
+    source: str = "",
+    notes: tuple[str, ...] = (),
+    place: Callable[[int], str] | None = None,
+    **more: Any,
 ) -> TabularMDP | Alternatives:
     """Build a table from a data frame that holds a transition list."""
     source = source or f"the {type(frame).__name__}"
