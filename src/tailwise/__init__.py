@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         plan_many,
         register_planner,
     )
+    from tailwise.report import printoptions, set_printoptions
     from tailwise.risk import (
         ERM,
         Average,
@@ -154,9 +155,11 @@ _HOMES = {
     "load_search": "search",
     "make_planner": "planners",
     "plan_many": "planners",
+    "printoptions": "report",
     "register_planner": "planners",
     "sampled_planning": "evaluation",
     "sensitivity": "evaluation",
+    "set_printoptions": "report",
     "save": "formats",
     "solve": "exact",
     "truncate": "exact",

@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailwise.errors import require
+from tailwise.errors import OptionError, require
 
 if TYPE_CHECKING:
     import pandas
@@ -94,7 +95,8 @@ class Tabled:
 
     __slots__ = ()
 
-    def _columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+        """Return the table column by column, by name, for those who have no pandas; the class says what they are."""
         raise NotImplementedError
 
     def to_frame(self) -> pandas.DataFrame:
@@ -105,7 +107,7 @@ class Tabled:
         MissingExtraError
             If pandas is not installed (extra ``pandas``).
         """
-        frame: pandas.DataFrame = require("pandas", "pandas", "a frame").DataFrame(dict(self._columns()))
+        frame: pandas.DataFrame = require("pandas", "pandas", "a frame").DataFrame(dict(self.to_columns()))
         return frame
 
     def to_csv(self, path: str | Path) -> Path:
@@ -125,12 +127,98 @@ MISSING = "-"
 
 
 def number(value: float | None, digits: int = 6) -> str:
-    """Return a number, or a dash where there is none."""
+    """Return a number of so many digits, with a comma for each thousand; a dash where there is none."""
     if value is None or math.isnan(value):
         return MISSING
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:.{digits}g}" if value else "0"
+    text = f"{value:.{digits}g}" if value else "0"
+    rounded = float(text)
+    if not 1e3 <= abs(rounded) < 1e15:
+        return text
+    whole = math.floor(math.log10(abs(rounded)))
+    text = f"{rounded:,.{max(0, digits - 1 - whole)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclasses.dataclass
+class _Words:
+    unit: str = ""
+    step_name: str = "step"
+
+
+_words = _Words()
+
+
+def set_printoptions(*, unit: str | None = None, step_name: str | None = None) -> None:
+    """Say what amounts and steps are called in all that is printed, drawn and reported from now on.
+
+    Numbers, JSON and tables of data stay as they are.
+
+    Parameters
+    ----------
+    unit : str, optional
+        What costs or rewards are counted in, such as "EUR"; "" for none. If not given, as before.
+    step_name : str, optional
+        What a step is, in the singular, such as "week". If not given, as before.
+
+    Raises
+    ------
+    OptionError
+        If the name of a step is empty, or either is no single line of text.
+
+    See Also
+    --------
+    printoptions : The same for a while.
+    """
+    for name, text in (("unit", unit), ("step_name", step_name)):
+        if text is not None and (not isinstance(text, str) or not text.isprintable() or (name[0] == "s" and not text)):
+            raise OptionError(f"{name}={text!r} is no name; give a word or two, such as 'EUR' or 'week'")
+    if unit is not None:
+        _words.unit = unit.strip()
+    if step_name is not None:
+        _words.step_name = step_name.strip()
+
+
+@contextmanager
+def printoptions(*, unit: str | None = None, step_name: str | None = None) -> Iterator[None]:
+    """Say what amounts and steps are called, within a ``with`` block; the arguments are of :func:`set_printoptions`.
+
+    Examples
+    --------
+    >>> from tailwise import ERM, domains, printoptions, solve
+    >>> with printoptions(unit="EUR", step_name="week"):
+    ...     print(solve(domains.make("mdp-4"), ERM(0.5)).plan().headline)
+    """
+    before = dataclasses.replace(_words)
+    try:
+        set_printoptions(unit=unit, step_name=step_name)
+        yield
+    finally:
+        _words.unit, _words.step_name = before.unit, before.step_name
+
+
+def in_unit(text: str) -> str:
+    """Return what numbers are, with the unit where there is one: "costs", or "costs in EUR"."""
+    return f"{text} in {_words.unit}" if _words.unit else text
+
+
+def amounts(sense: str) -> str:
+    """Return what numbers of a sense are: "costs", or "costs in EUR"."""
+    return in_unit(f"{sense}s")
+
+
+def amount(text: str) -> str:
+    """Return a number in words with its unit, where it has one."""
+    return f"{text} {_words.unit}" if _words.unit and text != MISSING else text
+
+
+def step_word(count: int | None = None) -> str:
+    """Return what a step is called; with a count, the count and the word for so many."""
+    name = _words.step_name
+    if count is None:
+        return name
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def span(low: float | None, high: float | None, digits: int = 5, *, point: bool = True) -> str:

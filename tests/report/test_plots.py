@@ -44,7 +44,7 @@ def test_a_distribution_has_all_the_probability(grid):
     bars = [trace for trace in shown.data if trace.type == "bar"]
     for axis in ("y", "y2"):
         assert sum(np.sum(bar.y) for bar in bars if (bar.yaxis or "y") == axis) == pytest.approx(1.0)
-    tail = sum(np.sum(bar.y) for bar in bars if (bar.yaxis or "y") == "y" and "beyond" in bar.name)
+    tail = sum(np.sum(bar.y) for bar in bars if (bar.yaxis or "y") == "y" and bar.name == "worst cases")
     assert tail == pytest.approx(law.exceedance(law.var(0.95)))
     (erm,) = {trace.x[0] for trace in shown.data if trace.name == "ERM at beta 0.1" and (trace.yaxis or "y") == "y"}
     assert erm == pytest.approx(solution.value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tailwise._progress import followed
-from tailwise._results import MISSING, number, span
+from tailwise._results import MISSING, amounts, number, span
 from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
 from tailwise.cli.output import print_json, say, show_table
@@ -113,7 +113,10 @@ def register(app: typer.Typer) -> None:
                 "planners": [_as_dict(*row) for row in rows],
             })  # fmt: skip
         else:
-            _show(f"{model.model}: {episodes} episodes each, on common random numbers ({first.sense}s)", rows)
+            _show(
+                f"{model.model}: {episodes} episodes each, on common random numbers ({amounts(first.sense)})",
+                rows,
+            )
             say(
                 f"{objective.words}; vs first: its value minus that of the first row, episodes paired; +/=/-: better, "
                 "equal and worse episodes"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tailwise._results import number, span
+from tailwise._results import amounts, number, span
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table, sparkline
 
@@ -79,8 +79,8 @@ def register(app: typer.Typer) -> None:
             })  # fmt: skip
         else:
             rows = [(e.measure, number(e.value), span(e.low, e.high, point=False)) for e in summary.estimates]
-            count = f"{returns.episodes} episode{'s' * (returns.episodes != 1)}"
-            title = f"{kind} on {model.model}: {count} ({returns.sense}s)"
+            count = f"{returns.episodes:,} episode{'s' * (returns.episodes != 1)}"
+            title = f"{kind} on {model.model}: {count}, seed {seed} ({amounts(returns.sense)})"
             show_table(("measure", "value", f"{100 * judging.confidence:g} % interval"), rows, title=title)
             say(sparkline(returns.costs))
             say_optimum(optimum, objective)

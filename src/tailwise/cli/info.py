@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from tailwise._results import amounts
 from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json
 
@@ -46,7 +47,7 @@ def _show(summary: Any) -> None:
         ("start", summary.start),
     ]
     out = console()
-    out.print(Text(f"{summary.name}  ({summary.kind}; numbers are {sense}s)", style="bold"))
+    out.print(Text(f"{summary.name}  ({summary.kind}; numbers are {amounts(sense)})", style="bold"))
     grid = Table(show_header=False, box=None, pad_edge=False)
     grid.add_column()
     grid.add_column(overflow="fold")

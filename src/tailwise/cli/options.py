@@ -252,11 +252,15 @@ class Output:
 
     report: Report = None
     json: Json = False
+    unit: Annotated[str, typer.Option(help="What costs or rewards are counted in, as EUR: only words change.")] = ""
+    step_name: Annotated[str, typer.Option(help="What a step is, as week: only words change.")] = "step"
 
     def check(self) -> None:
-        """Raise, before the work, what would keep a report from being written after it."""
+        """Raise, before the work, what would keep a report from being written after it; set the words."""
+        from tailwise._results import set_printoptions
         from tailwise.errors import OptionError, require
 
+        set_printoptions(unit=self.unit, step_name=self.step_name)
         if self.report is None:
             return
         require("plotly.offline", "report", "drawing the charts of a report")

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tailwise._results import MISSING, number, plain
+from tailwise._results import MISSING, in_unit, number, plain, step_word
 
 BARS = " ▁▂▃▄▅▆▇█"
 _MOST_SAID = 10**7  # outcomes times decisions of a table whose feared models and promises are said unasked
@@ -126,8 +126,9 @@ def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
 
 def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
     """Print what a plan says of itself; ``planner`` made it."""
-    end = "no horizon" if problem.horizon is None else f"horizon {problem.horizon}"
-    say(f"{problem.name}: {end}, discount {problem.discount:g}, step {plan.step}, in state {plan.state_name}.")
+    end = "no horizon" if problem.horizon is None else f"horizon {step_word(problem.horizon)}"
+    where = f"{step_word()} {plan.step}, in state {plan.state_name}"
+    say(f"{problem.name}: {end}, discount {problem.discount:g}, {where}.")
     say_notes(problem)
     say(f"{plan.headline}.", "bold green")
     columns = plan.columns
@@ -142,7 +143,7 @@ def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
             f"{100 * level:g} % {number(totals.quantile(level) if totals else float(np.quantile(samples, level)), 4)}"
             for level in _LEVELS
         )
-        say(f"Total {plan.sense} after {plan.label}:  {'  '.join(marks)}")
+        say(f"{in_unit(f'Total {plan.sense}')} after {plan.label}:  {'  '.join(marks)}")
         say(sparkline(samples))
     say(f"{plan.planner or planner}: {plan.work}", "dim")
     for note in plan.notes:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
-from tailwise._results import Result
+from tailwise._results import Result, amount, number
 from tailwise._validate import integer
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
@@ -93,9 +93,9 @@ class SampledPlan(Result):
 
     def __str__(self) -> str:
         lines = [
-            f"take {self.label}: {self.aim} {self.value:.6g}, 90 % interval {self.interval.low:.6g} to "
-            f"{self.interval.high:.6g}, mean {self.mean:.6g}, on {self.returns.episodes} fresh episodes",
-            f"under what was learned: {self.believed:.6g}",
+            f"take {self.label}: {self.aim} {amount(number(self.value))}, 90 % interval {number(self.interval.low)} to "
+            f"{number(self.interval.high)}, mean {number(self.mean)}, on {self.returns.episodes:,} fresh episodes",
+            f"under what was learned: {number(self.believed)}",
             *(f"note: {note}" for note in self.notes),
         ]
         return "\n".join(lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tailwise._progress import Progress, followed
-from tailwise._results import Result, Shown, Tabled, aligned, number
+from tailwise._results import Result, Shown, Tabled, aligned, amounts, number
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact import solve
@@ -61,7 +61,7 @@ class _Rows(Shown, Tabled):
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The rows as a table of texts, by heading."""
-        return {name: tuple(map(_cell, column)) for name, column in self._columns().items()}
+        return {name: tuple(map(_cell, column)) for name, column in self.to_columns().items()}
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *aligned(self.columns)])
@@ -96,7 +96,8 @@ class WhatIf(_Rows):
         rows = [scenario.to_dict() for scenario in self.scenarios]
         return {"objective": self.objective.words, "sense": self.sense, "scenarios": rows}
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table column by column, by name."""
         base = self.scenarios[0]
         return {
             "scenario": [one.name for one in self.scenarios],
@@ -110,7 +111,7 @@ class WhatIf(_Rows):
     @property
     def headline(self) -> str:
         """What the rows are, in a line."""
-        return f"{self.objective.words} ({self.sense}s)"
+        return f"{self.objective.words} ({amounts(self.sense)})"
 
 
 class Turn(NamedTuple):
@@ -172,7 +173,8 @@ class Sensitivity(_Rows):
         shown = {"objective": self.objective.words, "sense": self.sense, "spread": self.spread}
         return {**shown, "base": self.base.to_dict(), "influences": rows}
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table column by column, by name."""
         rows = self.influences
         return {
             "number": [one.name for one in rows],
@@ -188,8 +190,8 @@ class Sensitivity(_Rows):
     def headline(self) -> str:
         """What the rows are, in a line."""
         return (
-            f"{self.base.label} is best: {self.objective.words} {self.base.value:.6g} ({self.sense}s); each number "
-            f"{self.spread:.0%} less and more, and the factors at which the decision turns"
+            f"{self.base.label} is best: {self.objective.words} {number(self.base.value)} ({amounts(self.sense)}); "
+            f"each number {self.spread:.0%} less and more, and the factors at which the decision turns"
         )
 
 

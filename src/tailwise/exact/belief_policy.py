@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tailwise._results import amounts, number
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.alpha_vectors import (
@@ -476,10 +477,10 @@ class BeliefPolicy(Policy):
     def __str__(self) -> str:
         plan = self.plan(distributions=False)
         lines = [
-            f"take {plan.label} in {self.pomdp.name}: {self.objective.words} is {self.value:.9g} "
-            f"({self.pomdp.sense}s; exact), in {plan.state}"
+            f"take {plan.label} in {self.pomdp.name}: {self.objective.words} is {number(self.value, 9)} "
+            f"({amounts(self.pomdp.sense)}; exact), in {plan.state}"
         ]
-        lines += [f"  {row.label:>12}  {plan.measure} {row.erm:.9g}" for row in plan.rows[:16]]
+        lines += [f"  {row.label:>12}  {plan.measure} {number(row.erm, 9)}" for row in plan.rows[:16]]
         return "\n".join(lines)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import number
+from tailwise._results import number, step_word
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import needs_horizon
@@ -69,7 +69,8 @@ class FearedOutcome:
 
     def __str__(self) -> str:
         where = f"{self.state_name}, {self.action_name} -> {self.next_state_name}"
-        return f"{where} (step {self.step}): as if {100 * self.feared:.3g} % instead of {100 * self.probability:.3g} %"
+        when = f"{step_word()} {self.step}"
+        return f"{where} ({when}): as if {100 * self.feared:.3g} % instead of {100 * self.probability:.3g} %"
 
 
 @dataclass(frozen=True, eq=False)

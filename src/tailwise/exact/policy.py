@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import Shown, Tabled, plain
+from tailwise._results import Shown, Tabled, amount, amounts, number, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
@@ -465,7 +465,8 @@ class Policy(Shown, Tabled):
             **{name: plain(getattr(self, name)) for name in names},
         }
 
-    def _columns(self) -> dict[str, Any]:
+    def to_columns(self) -> dict[str, Any]:
+        """Return the table column by column, by name."""
         if self.model is None:
             names = [self.mdp.state_name(k) for k in range(self.mdp.num_states)]
             return policy_columns(self, names, [0] * len(names))
@@ -477,14 +478,14 @@ class Policy(Shown, Tabled):
         plan = self.plan(distributions=False)
         sure = "exact" if self.gap == 0.0 else f"no policy is better by more than {self.gap:.2g}"
         lines = [
-            f"take {plan.label} in {self.mdp.name}: {self.objective.words} is {self.value:.9g} "
-            f"({self.mdp.sense}s; {sure})"
+            f"take {plan.label} in {self.mdp.name}: {self.objective.words} is {number(self.value, 9)} "
+            f"({amounts(self.mdp.sense)}; {sure})"
         ]
         if self.risk is not None:
-            lines.append(f"its risk is {self.risk:.9g}")
+            lines.append(f"its risk is {amount(number(self.risk, 9))}")
         if self.graph is not None:
             lines.append("it acts on what was paid so far: act(state, step, accrued)")
-        lines += [f"  {row.label:>12}  {plan.measure} {row.erm:.9g}" for row in plan.rows[:_MOST_ROWS]]
+        lines += [f"  {row.label:>12}  {plan.measure} {number(row.erm, 9)}" for row in plan.rows[:_MOST_ROWS]]
         if len(plan.rows) > _MOST_ROWS:
             lines.append(f"  and {len(plan.rows) - _MOST_ROWS} more actions")
         return "\n".join(lines)

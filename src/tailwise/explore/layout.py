@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailwise._results import number, span
+from tailwise._results import amounts, number, span
 from tailwise.evaluation import Frontier
 from tailwise.explore.session import Moment, Session, View
 from tailwise.models.simulator import model_name
@@ -157,8 +157,8 @@ def page(session: Session) -> Component:
         className="buttons",
     )
     facts = (
-        f"horizon {model.horizon}, discount {model.discount:g}; numbers are {model.sense}s, {better} is better. "
-        "beta 0 is the mean, positive averse, negative seeking."
+        f"horizon {model.horizon}, discount {model.discount:g}; numbers are {amounts(model.sense)}, {better} is "
+        "better. beta 0 is the mean, positive averse, negative seeking."
     )
     return html.Main(
         [

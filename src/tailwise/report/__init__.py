@@ -1,5 +1,6 @@
 """Reports of decisions as self-contained pages, plots for notebooks, and documents."""
 
+from tailwise._results import printoptions, set_printoptions
 from tailwise.report import plots
 from tailwise.report.decision import decision_report
 from tailwise.report.document import Bullets, Chart, Document, Heading, Image, Paragraph, Table, literal
@@ -21,5 +22,7 @@ __all__ = [
     "literal",
     "plans_report",
     "plots",
+    "printoptions",
     "recorded_plan",
+    "set_printoptions",
 ]

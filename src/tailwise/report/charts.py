@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._results import in_unit, number
 from tailwise.evaluation import Frontier
 from tailwise.report.document import Chart, label
 from tailwise.risk.distribution import Floats, Measures
@@ -23,13 +24,16 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 BODY, TAIL = COLOURS[0], COLOURS[1]
 _BINS, _POINTS = 48, 400
 _RARE = 1e-9  # ends of the totals that are less probable are not drawn
+_AMOUNTS = {"separatethousands": True, "exponentformat": "none"}  # 40,000, not 40k or 4e4
 _LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0.0}
 
 
 def histograms(
     parts: Sequence[tuple[str, Measures]], *, beta: float | None, level: float = 0.95, caption: str, xlabel: str
 ) -> Chart:
-    """Draw one histogram under the other on a common axis, each with its mean, ERM, VaR and CVaR, its tail marked.
+    """Draw one histogram under the other on a common axis, each with its mean, ERM and CVaR, its tail marked.
+
+    A tail that is too low to be seen there is drawn once more beside it, with a scale of its own.
 
     Parameters
     ----------
@@ -46,58 +50,85 @@ def histograms(
     seen += [law.erm(beta) for _, law in parts] if beta is not None else []
     low, high = min(seen), max(seen)
     is_whole = low <= min(law.minimum for _, law in parts) and high >= max(law.maximum for _, law in parts)
-    edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
-    heights = [_chances(law, edges) for _, law in parts]
-    positive = np.concatenate([chances[chances > 0.0] for chances in heights])
-    is_log = bool(positive.min() < 0.03 * positive.max())
-    top, bottom = float(positive.max()), 10.0 ** math.floor(math.log10(positive.min())) if is_log else 0.0
+    ends = (low, high) if high > low else (low - 0.5, low + 0.5)
+    is_cost, vars_ = parts[0][1].sense == "cost", [law.var(level) for _, law in parts]
+    beyond = np.nextafter(min(vars_) if is_cost else max(vars_), np.inf if is_cost else -np.inf)
+    tail = (float(beyond), ends[1]) if is_cost else (ends[0], float(beyond))
+    heights = np.concatenate([_chances(law, np.linspace(*ends, _BINS + 1)) for _, law in parts])
+    is_low = bool(heights[heights > 0.0].min() < 0.03 * heights.max())
+    has_tail = is_low and tail[0] < tail[1] and tail != ends
+    panels = [(ends, [0.0, 0.62 if has_tail else 1.0], _BINS)] + has_tail * [(tail, [0.72, 1.0], _BINS // 2)]
     traces: list[dict[str, Any]] = []
     layout: dict[str, Any] = {
         "bargap": 0.05, "legend": _LEGEND, "annotations": [], "barmode": "overlay", "margin": {"t": 60},
     }  # fmt: skip
     room = 1.0 / len(parts)
-    centres = (edges[:-1] + edges[1:]) / 2.0
-    for k, ((name, law), chances) in enumerate(zip(parts, heights, strict=True)):
-        axis = f"y{k + 1 if k else ''}"
-        var = law.var(level)
-        is_tail = (edges[:-1] > var) if law.sense == "cost" else (edges[1:] < var)
-        shown = chances > 0.0
-        for which, colour, said in ((~is_tail, BODY, "total"), (is_tail, TAIL, f"beyond VaR {level:.0%}")):
-            keep = shown & which
-            traces.append({
-                "type": "bar", "x": centres[keep], "y": chances[keep], "width": float(edges[1] - edges[0]) * 0.95,
-                "marker": {"color": colour}, "name": said, "legendgroup": said, "showlegend": k == 0, "yaxis": axis,
-                "hovertemplate": "%{x:.5g}: probability %{y:.4g}<extra></extra>",
+    for which, (span, across, bins) in enumerate(panels):
+        edges = np.linspace(*span, bins + 1)
+        slack = 0.03 * (span[1] - span[0])
+        x = "x2" if which else "x"
+        for k, (name, law) in enumerate(parts):
+            place = which * len(parts) + k + 1
+            y = f"y{place if place > 1 else ''}"
+            bars, top = _bars(law, edges, vars_[k], is_tail_only=bool(which))
+            top = top or 1.0
+            drawn = bars + _marks(law, span, top, beta, level)
+            first = {"showlegend": k == 0 and not which}
+            traces += [{**trace, **first, "legendgroup": trace["name"], "xaxis": x, "yaxis": y} for trace in drawn]
+            start = 1.0 - (k + 1) * room
+            up = [start + (0.02 if k < len(parts) - 1 else 0.0), start + room - 0.2 * room]
+            layout[f"yaxis{y[1:]}"] = {
+                "domain": up, "anchor": x, "nticks": 4, "range": [0.0, top * 1.08], "exponentformat": "power",
+            }  # fmt: skip
+            layout["annotations"].append({
+                "text": f"beyond VaR {level:.0%}, enlarged" if which else f"<b>{label(name, 40)}</b>",
+                "xref": "paper", "yref": "paper", "x": across[0], "y": up[1], "xanchor": "left", "yanchor": "bottom",
+                "showarrow": False,
             })  # fmt: skip
-        marks = [("mean", law.mean, "solid", "@text"), (f"CVaR {level:.0%}", law.cvar(level), "dash", TAIL)]
-        if beta is not None:
-            marks.insert(1, (f"ERM at beta {beta:g}", law.erm(beta), "dot", "@text"))
-        for said, value, dash, colour in marks:
-            if math.isfinite(value):
-                traces.append({
-                    "type": "scatter", "mode": "lines", "x": [value, value], "y": [bottom or 0.0, top * 1.05],
-                    "line": {"color": colour, "dash": dash, "width": 2}, "name": said, "legendgroup": said,
-                    "showlegend": k == 0, "yaxis": axis, "hovertemplate": f"{said} %{{x:.6g}}<extra></extra>",
-                })  # fmt: skip
-        start = 1.0 - (k + 1) * room
-        domain = [start + (0.02 if k < len(parts) - 1 else 0.0), start + room - 0.2 * room]
-        layout[f"yaxis{k + 1 if k else ''}"] = {
-            "domain": domain, "type": "log" if is_log else "linear", "nticks": 4,
-            "range": [math.log10(bottom), math.log10(top * 1.3)] if is_log else [0.0, top * 1.08],
-            **({"exponentformat": "power", "dtick": max(1, round(-math.log10(bottom) / 3))} if is_log else {}),
+        layout[f"xaxis{x[1:]}"] = {
+            "domain": across, "anchor": y, "range": [span[0] - slack, span[1] + slack], "nticks": 4 if which else 8,
+            **_AMOUNTS, **({} if which else {"title": {"text": label(in_unit(xlabel))}}),
         }  # fmt: skip
-        layout["annotations"].append({
-            "text": f"<b>{label(name, 40)}</b>", "xref": "paper", "yref": "paper", "x": 0.0, "y": domain[1],
-            "xanchor": "left", "yanchor": "bottom", "showarrow": False,
-        })  # fmt: skip
-    slack = 0.03 * float(edges[-1] - edges[0])
-    layout["xaxis"] = {
-        "title": {"text": label(xlabel)}, "anchor": f"y{len(parts) if len(parts) > 1 else ''}",
-        "range": [float(edges[0]) - slack, float(edges[-1]) + slack],
-    }  # fmt: skip
-    scale = "probability of each bin, on a logarithmic scale" if is_log else "probability of each bin"
     caption += "" if is_whole else " Ends less probable than 1e-9 are left out."
-    return Chart(f"{caption} Upwards: {scale}.", tuple(traces), layout, height=120 + 150 * len(parts))
+    enlarged = "; on the right the tail again, on scales of its own" if has_tail else ""
+    return Chart(
+        f"{caption} Upwards: probability of each bin{enlarged}.", tuple(traces), layout, height=120 + 150 * len(parts)
+    )
+
+
+def _bars(law: Measures, edges: Floats, var: float, *, is_tail_only: bool) -> tuple[list[dict[str, Any]], float]:
+    """Return the bars of a histogram, those of the tail in their own colour, and the height of the highest."""
+    chances, width = _chances(law, edges), float(edges[1] - edges[0])
+    centres, is_tail = (
+        (edges[:-1] + edges[1:]) / 2.0,
+        (edges[:-1] > var) if law.sense == "cost" else (edges[1:] < var),
+    )
+    bars: list[dict[str, Any]] = []
+    for which, colour, said in ((~is_tail & (not is_tail_only), BODY, "total"), (is_tail, TAIL, "worst cases")):
+        keep = (chances > 0.0) & which
+        bars.append({
+            "type": "bar", "x": centres[keep], "y": chances[keep], "width": 0.95 * width, "marker": {"color": colour},
+            "name": said, "hovertemplate": "%{x:,.6~g}: probability %{y:.4g}<extra></extra>",
+        })  # fmt: skip
+    return bars, max((float(bar["y"].max()) for bar in bars if bar["y"].size), default=0.0)
+
+
+def _marks(
+    law: Measures, span: tuple[float, float], top: float, beta: float | None, level: float
+) -> list[dict[str, Any]]:
+    """Return a vertical line at the mean, the ERM and the CVaR, as far as they lie in the span."""
+    marks = [("mean", law.mean, "solid", "@text"), (f"CVaR {level:.0%}", law.cvar(level), "dash", "@text")]
+    if beta is not None:
+        marks.insert(1, (f"ERM at beta {beta:g}", law.erm(beta), "dot", "@text"))
+    return [
+        {
+            "type": "scatter", "mode": "lines", "x": [value, value], "y": [0.0, top * 1.05], "name": said,
+            "line": {"color": colour, "dash": dash, "width": 2},
+            "hovertemplate": f"{said} {number(value)}<extra></extra>",
+        }
+        for said, value, dash, colour in marks
+        if span[0] <= value <= span[1]
+    ]  # fmt: skip
 
 
 def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: str) -> Chart:
@@ -110,11 +141,11 @@ def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: s
         traces.append({
             "type": "scatter", "mode": "lines", "x": x, "y": y, "name": label(name, 30),
             "line": {**_style(k), "shape": "hv" if law.sense == "cost" else "vh"},
-            "hovertemplate": "worse than %{x:.5g}: %{y:.4g}<extra></extra>",
+            "hovertemplate": "worse than %{x:,.5~g}: %{y:.4g}<extra></extra>",
         })  # fmt: skip
     worse = "more" if sense == "cost" else "less"
     layout = {
-        "xaxis": {"title": {"text": f"total {sense}"}},
+        "xaxis": {"title": {"text": label(in_unit(f"total {sense}"))}, **_AMOUNTS},
         "yaxis": {
             "title": {"text": f"P({worse} than this)"},
             "type": "log",
@@ -177,8 +208,10 @@ def risk_by_beta(
     ]  # fmt: skip
     shapes = [_vertical(beta, "@text", "solid"), *(_vertical(change, TAIL, "dash") for change in changes)]
     layout = {
-        "xaxis": {"title": {"text": "beta"}},
-        "yaxis": {"title": {"text": "ERM above the best"}, "range": [-0.02 * most, 1.05 * most or 1.0]},
+        "xaxis": {"title": {"text": "beta"}, "exponentformat": "none"},
+        "yaxis": {
+            "title": {"text": "ERM above the best"}, "range": [-0.02 * most, 1.05 * most or 1.0], **_AMOUNTS,
+        },
         "legend": _LEGEND, "shapes": shapes,
     }  # fmt: skip
     return Chart(caption, tuple(traces), layout)
@@ -197,10 +230,11 @@ def frontier(found: Frontier, *, caption: str) -> Chart:
                 "x": [point.mean for point in points], "y": [point.cvar[1] for point in points],
                 "text": [f"{label(point.label)}<br>beta {point.low:.4g} to {point.high:.4g}" for point in points],
                 "marker": {"symbol": symbol, "color": colour, "size": 10}, "line": {"color": colour, "width": 1},
-                "hovertemplate": "%{text}<br>mean %{x:.5g}, CVaR 95 % %{y:.5g}<extra></extra>",
+                "hovertemplate": "%{text}<br>mean %{x:,.5~g}, CVaR 95 % %{y:,.5~g}<extra></extra>",
             })  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": f"mean {found.sense}"}}, "yaxis": {"title": {"text": "CVaR 95 %"}},
+        "xaxis": {"title": {"text": label(in_unit(f"mean {found.sense}"))}, **_AMOUNTS},
+        "yaxis": {"title": {"text": "CVaR 95 %"}, **_AMOUNTS},
         "legend": _LEGEND,
     }  # fmt: skip
     return Chart(caption, tuple(traces), layout)
@@ -218,10 +252,10 @@ def intervals(
             "type": "data", "symmetric": False, "array": np.maximum(0.0, highs - values),
             "arrayminus": np.maximum(0.0, values - lows), "color": BODY, "thickness": 2, "width": 6,
         },
-        "hovertemplate": "%{y}: %{x:.6g}<extra></extra>",
+        "hovertemplate": "%{y}: %{x:,.6~g}<extra></extra>",
     }]  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": label(xlabel)}},
+        "xaxis": {"title": {"text": label(xlabel)}, **_AMOUNTS},
         "yaxis": {"type": "category", "autorange": "reversed"},
         "shapes": [] if exact is None else [_vertical(exact, "@text", "dot")],
     }
@@ -231,7 +265,7 @@ def intervals(
 def _chances(law: Measures, edges: Floats) -> Floats:
     totals, weights = law.weighted()
     counts, _ = np.histogram(totals, bins=edges, weights=weights)
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
+    return np.asarray(counts / (totals.size if weights is None else weights.sum()), dtype=np.float64)
 
 
 def _exceedance(law: Measures, end: float) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._results import number
+from tailwise._results import number, step_word
 from tailwise.errors import OptionError
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
@@ -14,7 +14,7 @@ from tailwise.report import charts, trees
 from tailwise.report.changes import what_would_change
 from tailwise.report.document import Block, Document, Heading, Paragraph, Table, literal
 from tailwise.report.outlook import MOST_ACTIONS, Outlook, outlook, places, root_table, solved
-from tailwise.report.policies import policy_chart
+from tailwise.report.policies import policy_chart, policy_table
 from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
 from tailwise.risk.distribution import Measures
 from tailwise.search.plan import Plan
@@ -56,7 +56,7 @@ def decision_report(plan: Any) -> Document:
 
 
 def _decision(plan: Plan, found: Outlook) -> list[Block]:
-    where = f"In state **{literal(plan.state_name)}** at step {plan.step}: take **{literal(plan.label)}**."
+    where = f"In state **{literal(plan.state_name)}** at {step_word()} {plan.step}: take **{literal(plan.label)}**."
     parts = [where, *map(literal, plan.in_words)]
     if plan.reason:
         parts.append(f"How it was planned: {literal(plan.planner)}, since {literal(plan.reason)}.")
@@ -189,6 +189,8 @@ def _what_follows(plan: Plan, table: TabularMDP | None, solution: Policy | None)
         names = [row.label for row in plan.rows]
         policy = [policy_chart(solution)] if plan.step == 0 else []  # whose steps are those of the table
         return [heading, trees.scenario_tree(table, solution, names=names), *policy]
+    if plan.policy is not None and plan.policy.graph is not None:
+        return [heading, *policy_table(plan.policy)]
     if plan.tree is None:
         why = "This planner keeps no tree" if plan.origin is not None else "The plan was copied or loaded"
         return [heading, Paragraph(f"{why}, so that there is nothing to go down into.")]
@@ -210,8 +212,9 @@ def _settings(plan: Plan) -> list[Block]:
         rows.append(("seed", origin.seed))
     else:
         rows.append(("settings and seed", "not known: the plan was copied or loaded"))
+    if plan.is_erm:
+        rows.append(("beta", f"{plan.beta:g} at {step_word()} 0, {plan.root_beta:g} at {step_word()} {plan.step}"))
     rows += [
-        ("beta", f"{plan.beta:g} at step 0, {plan.root_beta:g} at step {plan.step}"),
         ("planner", plan.method),
         ("work", f"{plan.iterations:,} iterations, {plan.simulator_steps:,} simulated steps, {plan.nodes:,} nodes"),
         ("size and time", f"{plan.bytes / 1e6:.1f} MB, {plan.seconds:.2f} s"),

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._results import in_unit, number, step_word
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
-from tailwise.report.document import Chart, label
+from tailwise.report.document import Chart, Paragraph, Table, label, literal
 from tailwise.report.trees import VIRIDIS
 from tailwise.risk.distribution import Floats
 
-_MOST_STATES, _MOST_CELLS = 60, 40
+_MOST_STATES, _MOST_CELLS, _MOST_ROWS = 60, 40, 40
 _PAIR = re.compile(r"\(?\s*(-?\d+)\s*,\s*(-?\d+)\s*\)?")
 WALL = "rgb(150,150,150)"
 _ARROWS = {
@@ -82,13 +83,13 @@ def _grid_chart(
         name = mdp.action_name(action) if action >= 0 else ""
         r, c = rows[state], columns[state]
         if r < 0:
-            beside.append(f"{label(mdp.state_name(state))}: {values[state]:.5g}")
+            beside.append(f"{label(mdp.state_name(state))}: {number(values[state], 5)}")
         elif reached[state]:
             walls[r, c] = np.nan
             z[r, c] = values[state]
             mark = _ARROWS.get(name.lower(), label(name, 9))
             texts[r][c] = f"<b>{mark}</b>" if state == mdp.start else mark
-            hover[r][c] = f"{label(mdp.state_name(state))}<br>{label(name)}<br>ERM to come {values[state]:.6g}"
+            hover[r][c] = f"{label(mdp.state_name(state))}<br>{label(name)}<br>ERM to come {number(values[state])}"
     shown = {"type": "heatmap", "xgap": 1, "ygap": 1, "text": hover, "hovertemplate": "%{text}<extra></extra>"}
     bar = {"title": {"text": "ERM"}, "thickness": 14}
     traces: list[dict[str, Any]] = [
@@ -108,7 +109,7 @@ def _grid_chart(
             for r in range(shape[0]) for c in range(shape[1]) if texts[r][c]
         ],
     }  # fmt: skip
-    caption = f"Optimal action of each cell at step {step}, beta {solution.beta:g}; colour: ERM to come. "
+    caption = f"Optimal action of each cell at {step_word()} {step}, beta {solution.beta:g}; colour: ERM to come. "
     caption += "Grey: walls, which nothing leads to; bold: the start."
     if beside:
         caption += f" Beside the grid: {', '.join(beside[:8])}" + (", ..." if len(beside) > 8 else ".")
@@ -129,9 +130,9 @@ def _steps_chart(solution: Policy, reached: NDArray[np.bool_]) -> Chart:
     z = np.array([[place.get(int(a), np.nan) if a == a else np.nan for a in row] for row in policy])
     hover = [
         [
-            f"{label(mdp.state_name(int(s)))}, step {h}<br>"
+            f"{label(mdp.state_name(int(s)))}, {step_word()} {h}<br>"
             f"{label(mdp.action_name(int(solution.policy[h, s]))) if solution.policy[h, s] >= 0 else 'no action'}<br>"
-            f"ERM to come {solution.values[h, s]:.6g}"
+            f"ERM to come {number(solution.values[h, s])}"
             for h in range(len(solution.policy))
         ]
         for s in shown
@@ -148,12 +149,28 @@ def _steps_chart(solution: Policy, reached: NDArray[np.bool_]) -> Chart:
         },
     }  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": "step"}}, "yaxis": {"type": "category", "title": {"text": "state"}},
+        "xaxis": {"title": {"text": step_word()}}, "yaxis": {"type": "category", "title": {"text": "state"}},
     }  # fmt: skip
-    caption = f"Optimal action of each state at each step, beta {solution.beta:g}."
+    caption = f"Optimal action of each state at each {step_word()}, beta {solution.beta:g}."
     if states.size > shown.size:
         caption += f" {states.size - shown.size:,} more states are left out."
     return Chart(caption, (trace,), layout, height=max(240, min(900, 18 * shown.size + 110)))
+
+
+def policy_table(solution: Policy) -> tuple[Paragraph, Table]:
+    """Return the first decisions of a policy that goes by what was paid so far, with the range of that for each."""
+    columns = solution.to_columns()
+    rows = list(zip(*(columns[name] for name in ("step", "state", "paid_from", "paid_to", "action")), strict=True))
+    paid = "paid" if solution.mdp.sense == "cost" else "earned"
+    said = f"What to do goes by what was {paid} so far: if it lies in the range, take the action."
+    if len(rows) > _MOST_ROWS:
+        said += f" The first {_MOST_ROWS} of {len(rows):,} rows; `--policy FILE.csv` or `policy.to_csv` writes all."
+    cells = tuple(
+        (str(step), literal(str(state)), literal(str(action)), number(float(low)), number(float(high)))
+        for step, state, low, high, action in rows[:_MOST_ROWS]
+    )
+    headings = (step_word(), "state", "action", in_unit(f"{paid} from"), "to")
+    return Paragraph(said), Table(headings, cells, text_columns=3)
 
 
 def _scale(sense: str) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tailwise._results import number, span
+from tailwise._results import amounts, number, span
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.evaluation import Summary as Evaluation
 from tailwise.report import charts
@@ -126,7 +126,7 @@ def comparison_report(
         Table(columns, tuple(cells)),
         charts.intervals(
             [(returns.label, found.value, *found.estimates[0]) for returns, found, _ in rows], exact=optimum,
-            xlabel=f"{summary.measure} ({sense}s)",
+            xlabel=f"{summary.measure} ({amounts(sense)})",
             caption=f"{literal(summary.measure)} of each planner with its {percent} interval."
             + (" Dotted: the optimum." if optimum else ""),
         ),
@@ -167,8 +167,8 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
     blocks: list[Block] = [
         Paragraph(said),
         charts.frontier(
-            found, caption=f"Each plan by its mean and by the mean of its worst 5 % ({sense}s): what is given up on "
-            "average buys a lighter tail.",
+            found, caption=f"Each plan by its mean and by the mean of its worst 5 % ({amounts(sense)}): what is given "
+            "up on average buys a lighter tail.",
         ),
         Table(tuple(columns), tuple(rows), text_columns=2),
         Bullets((
@@ -213,7 +213,9 @@ def _totals(parts: Sequence[tuple[str, Measures]], sense: str, beta: float | Non
         )
     return [
         *blocks,
-        charts.histograms(chosen, beta=beta, level=LEVEL, xlabel=f"total {sense}", caption=f"Totals ({sense}s)."),
+        charts.histograms(
+            chosen, beta=beta, level=LEVEL, xlabel=f"total {sense}", caption=f"Totals ({amounts(sense)})."
+        ),
         charts.exceedances(
             chosen, sense=sense,
             caption="How likely the total is worse than each value: the lower curve on the bad side is the safer.",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tailwise._results import amount, number, step_word
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.document import Chart, label
@@ -63,7 +64,7 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
         known = [action.erm for action in node.actions if action.visits]
         erm = (min(known) if sense == "cost" else max(known)) if known else math.nan
         return parts.add(
-            node.state_name, parent, node.visits, erm, f"state at step {node.step}, {node.visits:,} visits"
+            node.state_name, parent, node.visits, erm, f"state at {step_word()} {node.step}, {node.visits:,} visits"
         )
 
     queue = [(-root.visits, next(order), root, add(root, -1))]
@@ -126,7 +127,8 @@ def scenario_tree(table: TabularMDP, solution: Policy, *, names: Sequence[str] =
             chance = -negative * outcome.probability
             target, over = int(outcome.next_state), bool(outcome.done) or h + 1 == table.horizon
             name = f"{100 * outcome.probability:.4g} %: {table.state_name(target)}"
-            note = f"step {h + 1}, {table.sense} {outcome.cost:.6g}, probability {chance:.4g} after the first action"
+            note = f"{step_word()} {h + 1}, {table.sense} {amount(number(outcome.cost))}, "
+            note += f"probability {chance:.4g} after the first action"
             later = h + 1 if table.horizon is not None else min(h + 1, len(solution.policy) - 1)
             erm = 0.0 if outcome.done else float(solution.values[later, target])
             follows = -1 if over else int(solution.policy[later, target])
@@ -157,7 +159,7 @@ def _chart(parts: _Parts, caption: str, sense: str) -> Chart:
         if parts.parents[place] >= 0:
             inside[parts.parents[place]] += weights[place]
     texts = [
-        f"{label(note)}<br>ERM to come {erm:.6g}" if math.isfinite(erm) else label(note)
+        f"{label(note)}<br>ERM to come {number(erm)}" if math.isfinite(erm) else label(note)
         for note, erm in zip(parts.notes, parts.erms, strict=True)
     ]
     colours = [_colour(sign * erm, known) for erm in parts.erms]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._results import number, span
+from tailwise._results import amounts, number, span, step_word
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.exact import Policy
 from tailwise.models import Report, TabularMDP
@@ -43,7 +43,7 @@ def measures_table(parts: Iterable[tuple[str, Measures]], beta: float | None, *,
 def measures_words(sense: str, *, has_erm: bool = True) -> Paragraph:
     """Say what the measures of :func:`measures_table` are."""
     side = "exceeded" if sense == "cost" else "missed"
-    text = f"All numbers are {sense}s, {'lower' if sense == 'cost' else 'higher'} is better."
+    text = f"All numbers are {amounts(sense)}, {'lower' if sense == 'cost' else 'higher'} is better."
     if has_erm:
         text += f" ERM: the sure {sense} that is as good as all that may come, at this aversion to risk."
     return Paragraph(f"{text} VaR 95%: {side} in at most 5 % of cases. CVaR 95%: the mean of the worst 5 %.")
@@ -69,7 +69,7 @@ def model_rows(model: Any) -> list[tuple[str, str]]:
     rows = [("model", str(getattr(model, "name", type(model).__name__)))]
     if hasattr(model, "num_states"):
         rows.append(("size", f"{model.num_states:,} states, {model.num_outcomes:,} outcomes"))
-    steps = "none" if model.horizon is None else f"{model.horizon} steps"
+    steps = "none" if model.horizon is None else step_word(model.horizon)
     rows.append(("horizon and discount", f"{steps}, {float(model.discount):g}"))
     return rows + [("note", str(note)) for note in getattr(model, "notes", ())]
 
@@ -109,7 +109,7 @@ def _(policy: Policy) -> str:
         for row in plan.rows
     ]
     line = f"Optimum of {policy.mdp.name}: {policy.objective.words}, from {plan.state_name}"
-    return _shown(line, ("action", f"{plan.measure} ({plan.sense}s)", "optimal"), rows)
+    return _shown(line, ("action", f"{plan.measure} ({amounts(plan.sense)})", "optimal"), rows)
 
 
 @html_of.register
@@ -118,7 +118,7 @@ def _(returns: Returns) -> str:
         "mean": returns.mean, "std": returns.std, "median": returns.quantile(0.5), "VaR 95%": returns.var(0.95),
         "CVaR 95%": returns.cvar(0.95), "min": returns.minimum, "max": returns.maximum,
     }  # fmt: skip
-    line = f"{returns.label or 'totals'}: {returns.episodes:,} episodes, {returns.sense}s"
+    line = f"{returns.label or 'totals'}: {returns.episodes:,} episodes, {amounts(returns.sense)}"
     return _shown(line, tuple(measures), [tuple(map(number, measures.values()))], *returns.notes, text_columns=0)
 
 
@@ -139,7 +139,7 @@ def _(found: Comparison) -> str:
 def _(found: Frontier) -> str:
     columns, (line, *notes) = found.columns, found.in_words
     rows = [tuple(map(literal, cells)) for cells in zip(*columns.values(), strict=True)]
-    return _shown(line, tuple(columns), rows, f"Numbers are {found.sense}s.", *notes)
+    return _shown(line, tuple(columns), rows, f"Numbers are {amounts(found.sense)}.", *notes)
 
 
 @html_of.register

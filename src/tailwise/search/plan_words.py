@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import MISSING, Shown, Tabled, aligned, listed, number, share, span
+from tailwise._results import MISSING, Shown, Tabled, aligned, amount, amounts, listed, number, share, span
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
 from tailwise.risk.objectives import Objective
@@ -257,26 +257,27 @@ class SaysItself(Shown, Tabled, Numbers):
         proof = f" ({'proven best' if self.proven else proof})" if proof else ""
         worth = f"in {self.worth}" if self.is_bounded else self.worth
         if self.chosen.certainty_equivalent is not None:
-            worth += f", as good as a sure total of {number(self.chosen.certainty_equivalent)}"
-        return f"Take {self.label}{proof}: {self.aim} is {worth} ({self.sense}s, {better} is better)"
+            worth += f", as good as a sure total of {amount(number(self.chosen.certainty_equivalent))}"
+        return f"Take {self.label}{proof}: {self.aim} is {worth} ({amounts(self.sense)}, {better} is better)"
 
     @property
     def in_words(self) -> tuple[str, ...]:
         """What the decision is judged by, and how the next best action compares, in sentences."""
         ahead, unit = f"all that may come after {self.label}", self.sense
         if self.is_erm and self.root_beta == 0.0:
-            said = f"It is judged by its mean: beta is 0, so that risk does not count. That is {self.worth}."
+            said = f"It is judged by its mean: beta is 0, so that risk does not count. That is {amount(self.worth)}."
         elif self.is_erm and self.is_bounded and self.lower != self.upper:
             said = (
                 f"Counting risk at beta {self.root_beta:g}, {ahead}, and then the best actions, is as good as a sure "
-                f"{unit} in {span(*self.chosen.interval)}, with certainty."
+                f"{unit} in {amount(span(*self.chosen.interval))}, with certainty."
             )
         elif self.is_erm:
-            said = f"Counting risk at beta {self.root_beta:g}, {ahead} is as good as a sure {unit} of {self.worth}."
+            sure_amount = f"a sure {unit} of {amount(self.worth)}"
+            said = f"Counting risk at beta {self.root_beta:g}, {ahead} is as good as {sure_amount}."
         else:
             learned = " under what was learned" if self.states_recur is not None else ""
             sure = self.chosen.certainty_equivalent
-            worth = f"is {self.worth}" if sure is None else f"is as good as {number(sure)}"
+            worth = f"is {amount(self.worth)}" if sure is None else f"is as good as {amount(number(sure))}"
             said = f"It is judged by the {self.aim} of the whole episode's total, which {worth}{learned}."
         return said, self._runner_up()
 
@@ -286,17 +287,20 @@ class SaysItself(Shown, Tabled, Numbers):
             return "There is no other action." if len(self.rows) == 1 else "No other action was tried."
         if self.is_bounded:
             loss = self.possible_loss
-            return f"Another action could be better by {number(loss, 4)} at most." if loss else "No other is better."
+            return (
+                f"Another action could be better by {amount(number(loss, 4))} at most."
+                if loss
+                else "No other is better."
+            )
         margin = self.worse_by(others[0].value, self.chosen.value)
         if not math.isfinite(margin):
             return f"The next best, {others[0].label}, is out of the question: its {self.sense} is without bound."
         if margin > 0.0:
-            return f"The next best is {others[0].label}, which is worse by {number(margin, 4)}."
+            return f"The next best is {others[0].label}, which is worse by {amount(number(margin, 4))}."
         if margin == 0.0:
             return f"{others[0].label} is as good."
-        return (
-            f"The estimate of {others[0].label} is better by {number(-margin, 4)}, but the planner's rule is another."
-        )
+        less = amount(number(-margin, 4))
+        return f"The estimate of {others[0].label} is better by {less}, but the planner's rule is another."
 
     @property
     def work(self) -> str:
@@ -307,7 +311,8 @@ class SaysItself(Shown, Tabled, Numbers):
         size = f"{self.bytes / 1e6:.1f} MB, {self.seconds:.2f} s"
         return f"{self.method}, {done}{trees}{size}; {self.stopped.message}"
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table column by column, by name."""
         rows = self.rows
         found: dict[str, list[Any]] = {
             "action": [row.label for row in rows],
@@ -359,7 +364,7 @@ class SaysItself(Shown, Tabled, Numbers):
             more = f" {len(tied)} actions are equally good: {listed(tied)}." if len(tied) > 1 else ""
             return (f"The {self.measure} of each action is exact, by {self.method}; nothing was sampled.{more}",)
         if self.is_bounded:
-            loss = f"could be worse than the best by {number(self.possible_loss, 3)} at most"
+            loss = f"could be worse than the best by {amount(number(self.possible_loss, 3))} at most"
             proof = "is proven best" if self.proven else f"has the best estimate, is not proven best, and {loss}"
             limits = span(self.lower, self.upper)
             return (f"{self.label} {proof}: the optimal {self.measure} is in {limits} with certainty.",)
