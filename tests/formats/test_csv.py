@@ -253,3 +253,25 @@ def test_real_files(data_folder, name):
     found = (mdp.num_states, mdp.num_actions, mdp.num_outcomes, mdp.start, mdp.discount)
     assert found == REAL[name]
     assert mdp.check().ok
+
+
+@pytest.mark.parametrize(
+    ("acting", "entered", "is_slip"),
+    [
+        ("poor", "Poor", True), ("poor", " poor. ", True), ("in repair", "in_repair", True),
+        ("maintenance", "maintenances", True), ("stage 1", "stage 2", False), ("1", "-1", False),
+        ("(1, 2)", "(12)", False), ("poor", "dead", False), ("+", "-", False), ("dead", "deaf", False),
+    ],
+)  # fmt: skip
+def test_a_state_that_reads_like_another_is_no_free_end(tmp_path, acting, entered, is_slip):
+    rows = (
+        f'state,action,next_state,probability,cost\n"{acting}",run,"{entered}",0.5,1\n"{acting}",run,"{acting}",0.5,1\n'
+    )
+    path = write(tmp_path, model__csv=rows)
+    if is_slip:
+        with pytest.raises(FormatError, match=r"line 2: the next state .* reads like .* column done"):
+            load(path, ids="names", horizon=3)
+        rows = rows.replace("cost\n", "cost,done\n").replace(",1\n", ",1,1\n", 1)[:-1] + ",0\n"
+        assert load(write(tmp_path, model__csv=rows), ids="names", horizon=3).done.any()
+    else:
+        assert load(path, ids="names", horizon=3).done.any()

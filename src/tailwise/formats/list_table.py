@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +31,7 @@ from tailwise.models.tabular_build import find_start
 
 _SPARE_IDS = 1000  # ids may leave this many gaps, and 4 per entry more, before a list is refused
 _EXACT = 1e-9  # sums this close to 1 are those of full precision
+_MOST_PAIRS = 20_000  # of names that are compared letter by letter
 _SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
 
 
@@ -206,8 +209,37 @@ def _ends(columns: Columns, targets: Ints, has_rows: Bools, notes: list[str]) ->
     if entered.size:
         names = [columns.state_names[k] if columns.state_names else str(k) for k in entered[:5].tolist()]
         shown = ", ".join(names) + (", ..." if entered.size > 5 else "")
+        _refuse_misspelt(columns, entered, done)
         notes.append(f"{entered.size} states have no outgoing transitions ({shown}): entering one ends the episode")
     return done
+
+
+def _refuse_misspelt(columns: Columns, entered: Ints, done: Bools) -> None:
+    """Raise where a state without actions is called almost as one that has some: an end of the episode, or a slip."""
+    acting = [columns.state_names[k] for k in np.unique(columns.origins).tolist()] if columns.state_names else []
+    bare = {_bare(name): name for name in acting}
+    is_small = entered.size * len(acting) <= _MOST_PAIRS
+    for state in entered.tolist() if acting else []:
+        name = columns.state_names[state]
+        twin = bare.get(_bare(name)) or next((other for other in acting if is_small and _is_near(name, other)), None)
+        if twin is not None:
+            columns.fail(
+                int(np.argmax(done & (columns.targets == state))),
+                f"the next state {name!r} has no actions, and reads like {twin!r}: write it as {twin!r}, or, if the "
+                f"episode ends there, say so in a column done",
+            )
+
+
+def _bare(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the letters and digits of a name, whatever their capitals, and the numbers in it."""
+    return re.sub(r"[\W_]", "", name.casefold()) or name, tuple(re.findall(r"-?\d+(?:\.\d+)?", name))
+
+
+def _is_near(one: str, other: str) -> bool:
+    """Whether two long names differ by a letter or so, and not in their numbers."""
+    (first, numbers), (second, others) = _bare(one), _bare(other)
+    is_long = min(len(first), len(second)) >= 6
+    return is_long and numbers == others and difflib.SequenceMatcher(None, first, second).ratio() >= 0.9
 
 
 def _given_start(columns: Columns, start: int | str, labels: tuple[str, ...], can_start: Bools, is_saved: bool) -> int:
