@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -41,6 +42,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
         output.check()
+        seed = secrets.randbits(32) if seed is None else seed  # one that can be named, and given again
         objective = aim.objective()
         check_before_work((planner,), judging)
         cluster.check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator
@@ -48,7 +49,13 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
 
         def run(**given: Any) -> None:
             whole = {k: hints[k](**{name: given.pop(name) for name in names}) for k, names in sets.items()}
-            function(**given, **whole)
+            from tailwise.errors import OptionError
+
+            try:
+                function(**given, **whole)
+            except OptionError as error:
+                words = re.sub(rf"\b({'|'.join(parameter.name for parameter in flat)})=(?![\w'\"])", _flag, str(error))
+                raise OptionError(words) from error
 
         run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
@@ -57,6 +64,11 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         return function
 
     return added
+
+
+def _flag(named: re.Match[str]) -> str:
+    """Return an argument as the command line names it: ``max_states=`` is ``--max-states``."""
+    return f"--{named[1].replace('_', '-')}"
 
 
 class _Command(TyperCommand):
@@ -102,7 +114,9 @@ State: TypeAlias = Annotated[
     typer.Option("--state", "-s", help="Begin in this state (an index or id as the file counts, or a label)."),
 ]
 Step: TypeAlias = Annotated[int, typer.Option(help="Decide at this step h; the risk level is beta * discount^h.")]
-Seed: TypeAlias = Annotated[int | None, typer.Option(help="Seed of all randomness; the same seed repeats a run.")]
+Seed: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, help="Seed of all randomness; the same seed repeats a run.")
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Report: TypeAlias = Annotated[
     Path | None,

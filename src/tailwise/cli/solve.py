@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         episodes: Annotated[
             int, typer.Option("--episodes", "-e", parser=given.whole, metavar="NUMBER", help="Fresh episodes, with -n.")
         ] = 2000,
-        seed: Annotated[int, typer.Option(help="Seed of all randomness, with -n.")] = 0,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness, with -n.")] = 0,
         threads: given.Threads = 1,
         table: given.Table = None,
         output: given.Output,
