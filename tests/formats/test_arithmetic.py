@@ -6,7 +6,7 @@ import pytest
 
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats import load
-from tailwise.formats.storm_texts import division
+from tailwise.formats.storm_build import division
 
 pytest.importorskip("stormpy")
 

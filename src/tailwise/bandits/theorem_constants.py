@@ -5,9 +5,8 @@ from __future__ import annotations
 from tailwise.bandits.arms import Bandit
 from tailwise.errors import ConditionError
 from tailwise.theory.average import AverageConstants, average_constants
-from tailwise.theory.concentration import log_theta
+from tailwise.theory.concentration import log_theta, log_theta_nondeterministic
 from tailwise.theory.conditions import check_beta, check_eta, check_xi
-from tailwise.theory.nondeterministic import log_theta_nondeterministic
 
 
 def bandit_constants(

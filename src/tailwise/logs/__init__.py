@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
-    from tailwise.logs.binning import BinLoss
-    from tailwise.logs.coverage import Coverage, PairCount
+    from tailwise.logs.columns import BinLoss
+    from tailwise.logs.counts import Coverage, PairCount
     from tailwise.logs.episodes import Episodes
     from tailwise.logs.learning import learn_model
     from tailwise.logs.off_policy import OffPolicy, off_policy

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import ranges
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.logs.binning import BinLoss
+from tailwise.logs.columns import BinLoss
 from tailwise.models.contract import Sense
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tailwise.errors import FormatError, OptionError, TailwiseError
 from tailwise.formats.list_options import names
 from tailwise.formats.registry import register_format
-from tailwise.logs.members import ARRAYS, LEARNED, STEPS
+from tailwise.logs.table import ARRAYS, LEARNED, STEPS
 
 if TYPE_CHECKING:
     from tailwise.logs.table import LearnedTable

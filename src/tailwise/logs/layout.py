@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, OptionError
-from tailwise.logs.binning import Binned, bin_losses
-from tailwise.logs.columns import Cells, Encoded, Place, as_array
+from tailwise.logs.columns import Binned, Cells, Encoded, Place, as_array, bin_losses
 from tailwise.logs.episodes import UNKNOWN, Episodes
 from tailwise.models.contract import Sense
 from tailwise.models.gymnasium.actions import Discretized

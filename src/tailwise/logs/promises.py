@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailwise._results import number, plain
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, TailwiseError
-from tailwise.logs.coverage import PairCount
+from tailwise.logs.counts import PairCount
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.off_policy import OffPolicy, off_policy
 from tailwise.logs.redrawn import Posterior, interval_of, objective_of

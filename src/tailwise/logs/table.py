@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._validate import integer
-from tailwise.logs.coverage import Coverage
+from tailwise.formats.kinds.npz import write_npz
+from tailwise.logs.counts import Coverage
 from tailwise.logs.episodes import Episodes
-from tailwise.logs.members import learned_members
-from tailwise.logs.priors import Prior
+from tailwise.logs.priors import Prior, TablePrior
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
 
@@ -164,3 +167,24 @@ class LearnedTable(TabularMDP):
     def promise(self, policy: Any, **options: Any) -> Any:
         """Return what a fixed plan or policy promises on this table; see :func:`tailwise.logs.promise`."""
         return self.evidence.promises(self, policy, **options)
+
+
+ARRAYS = ("counts", "pseudo", "tried", "pool", "pool_counts", "pool_states", "within", "guessed", "weights")
+STEPS = ("first", "states", "actions", "next_states", "losses", "done")
+_WORDS = ("sense", "num_states", "num_actions", "state_labels", "action_labels", "source", "notes")
+LEARNED = "learned_"
+
+
+def learned_members(table: Any) -> dict[str, object]:
+    """Return what a file keeps of a learned table beside the table."""
+    found, log = table.evidence, table.evidence.episodes
+    prior: Any = table.evidence.prior
+    members = {name: getattr(found, name) for name in ARRAYS} | {name: getattr(log, name) for name in STEPS}
+    said = {part.name: getattr(prior, part.name) for part in fields(prior) if part.name != "table"}
+    words = {"prior": {"kind": type(prior).__name__, **said}, "log": {name: getattr(log, name) for name in _WORDS}}
+    members["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
+    if isinstance(prior, TablePrior):
+        with TemporaryDirectory(prefix="tailwise-") as folder:
+            write_npz(prior.table, Path(folder) / "prior.npz")
+            members["prior"] = np.frombuffer((Path(folder) / "prior.npz").read_bytes(), dtype=np.uint8)
+    return {LEARNED + name: np.ascontiguousarray(array) for name, array in members.items()}

@@ -5,11 +5,11 @@ from tailwise.theory.concentration import (
     log_concentration_constant,
     log_exponential_tail,
     log_theta,
+    log_theta_nondeterministic,
     log_theta_transitions,
     polynomial_tail,
 )
 from tailwise.theory.conditions import FORMS, check_alpha, check_beta, check_eta, check_xi
-from tailwise.theory.nondeterministic import log_theta_nondeterministic
 from tailwise.theory.rates import ExponentFit, convergence_exponent, fit_exponent
 from tailwise.theory.schedule import DepthConstants, Schedule, schedule, smallest_xi
 from tailwise.theory.stream import StreamConstants, stream_constants

@@ -9,7 +9,7 @@ root, ``xi_(h+1) = (xi_h + 1) / q``, so the smallest xi_H grows like q^-H (4^H a
 From the leaves up, for decisions at depth h with beta_h = beta discount^h and costs-to-go in [-R_h, R_h],
 
     theta_H     the ERM estimator of terminal costs                (tailwise.theory.concentration)
-    theta^L_h+1 an action with random next states, from theta_h+1  (tailwise.theory.nondeterministic)
+    theta^L_h+1 an action with random next states, from theta_h+1  (tailwise.theory.concentration)
     theta_h     the bandit over the actions, from theta^L_h+1      (tailwise.theory.stream)
 
 and the bonus of action a at depth h is, eq. ``mcts_action-selection``,
@@ -35,9 +35,8 @@ from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
 from tailwise.theory._exact_average import Setting, exact_average
 from tailwise.theory._logs import as_float, ln, precise
-from tailwise.theory.concentration import log_theta_of_costs
+from tailwise.theory.concentration import exact_theta_arm, log_theta_of_costs
 from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
-from tailwise.theory.nondeterministic import exact_theta_arm
 from tailwise.theory.stream import exact_stream
 
 _ROOT_XI = Decimal(2)  # xi_0 where the user leaves xi_H open: any value above 1 will do

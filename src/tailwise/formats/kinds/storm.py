@@ -49,8 +49,7 @@ def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP | Pomd
     """Model that Storm builds (extra ``prism``)."""
     from tailwise.formats.explicit_model import table_of_model
     from tailwise.formats.kinds.cassandra import read_cassandra
-    from tailwise.formats.storm_build import build
-    from tailwise.formats.storm_texts import is_cassandra, rewards_to_ask_about
+    from tailwise.formats.storm_build import build, is_cassandra, rewards_to_ask_about
 
     asked = StormOptions(**options)
     if kind == "prism" and is_cassandra(path):
