@@ -1,4 +1,4 @@
-"""Plain arrays: many ranges of whole numbers as one list, and small arrays that threads write to, apart from others."""
+"""Plain arrays: their names; many ranges of whole numbers as one list; small arrays that threads write to, apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:

@@ -16,14 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tailwise._arrays import Floats
 from tailwise._random import Seed, generator
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import clean, weighted_erm
 
-Floats = NDArray[np.float64]
 _PIECES = 512
 
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise._jit import kernel_for
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
@@ -34,9 +35,6 @@ from tailwise.errors import OptionError
 from tailwise.theory.rates import ExponentFit, fit_exponent
 
 _PARTS = 100  # told of, one after the other
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def simulate(

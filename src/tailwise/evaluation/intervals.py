@@ -21,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._random import Seed, generator
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
@@ -30,7 +31,6 @@ from tailwise.risk.entropic import mixture_erms, row_erms
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import ERM, Expectation, Objective
 
-Floats = NDArray[np.float64]
 Statistic: TypeAlias = Callable[[Floats], Floats]
 """From counts, shape (k, atoms), to values, shape (k,)."""
 

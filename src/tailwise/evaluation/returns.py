@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._random import Seed
 from tailwise._results import Result, Shown, plain
 from tailwise._validate import integer
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, statistic, statistic_interval
 from tailwise.models.contract import Sense
-from tailwise.risk.distribution import Floats, Measures
+from tailwise.risk.distribution import Measures
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Objective, as_objective
 

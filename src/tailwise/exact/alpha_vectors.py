@@ -27,13 +27,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise.errors import ModelError, StateError
 from tailwise.models.pomdp_table import PomdpTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
 _MOST_NUMBERS = 20_000_000  # of tilted beliefs

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import return_distribution
@@ -35,8 +36,6 @@ from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.entropic import row_erms, weighted_erm
 from tailwise.search.plan import Origin, Plan, StopReason
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _MOST_STARTS = 8
 _MOST_SWEEPS = 200
 _WIDE = 600.0  # of logarithms of weights: beyond, some would be 0

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
-from tailwise.exact.parts import Bools, Floats, Ints, Part, components, graph_of, solved, words_of
+from tailwise.exact.parts import Part, components, graph_of, solved, words_of
 from tailwise.models import TabularMDP
 
 _ROUNDS = 200

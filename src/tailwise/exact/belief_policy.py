@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise._results import amounts, number
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
@@ -37,9 +38,6 @@ from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_PLANS = 100_000  # tilted beliefs, or conditional plans to look at
 _MOST_ATOMS = 200_000

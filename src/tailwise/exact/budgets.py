@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise._progress import followed as told
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import followed
@@ -30,7 +31,7 @@ from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.induction import backward_induction
 from tailwise.exact.policy import Policy
 from tailwise.exact.tails import Found, Graph, Limits, gap_of, least_cvar, on_totals
-from tailwise.exact.totals import Floats, reach_totals
+from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
 from tailwise.risk import ERM, Budgeted, CVaR
 

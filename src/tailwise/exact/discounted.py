@@ -23,8 +23,9 @@ import math
 
 import numpy as np
 
+from tailwise._arrays import Floats, Ints
 from tailwise.errors import OptionError
-from tailwise.exact.parts import Floats, Ints, Part, solved
+from tailwise.exact.parts import Part, solved
 from tailwise.models import TabularMDP
 
 _ROUNDS = 500

@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.fixed_policies import policy_chances, policy_rows
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import Alternatives, TabularMDP
-from tailwise.risk.distribution import Floats, ReturnDistribution
+from tailwise.risk.distribution import ReturnDistribution
 
-Ints = NDArray[np.int64]
 Choose = Callable[[int, Ints, Floats], tuple[Ints, Ints, Floats]]
 
 MAX_ATOMS = 5_000_000

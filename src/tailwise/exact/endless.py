@@ -18,10 +18,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from tailwise._arrays import Floats, Ints
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
 from tailwise.exact.average import solve_average
 from tailwise.exact.discounted import contracted, solve_fading
-from tailwise.exact.parts import Floats, Ints, Part, words_of
+from tailwise.exact.parts import Part, words_of
 from tailwise.exact.policy import Policy
 from tailwise.exact.tails import Limits
 from tailwise.exact.total import Merged, Total, solve_total, undecided

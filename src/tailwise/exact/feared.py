@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._results import number, step_word
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import needs_horizon
 from tailwise.risk import ERM, EVaR, Expectation
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

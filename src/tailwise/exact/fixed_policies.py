@@ -10,16 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._validate import real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular import require_table
-from tailwise.risk.distribution import Floats
 from tailwise.risk.entropic import weighted_erm
 
-Ints = NDArray[np.int64]
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
 

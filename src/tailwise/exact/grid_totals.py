@@ -30,15 +30,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._jit import kernel
 from tailwise.errors import StateError
 from tailwise.exact.relevant import relevant
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Choices: TypeAlias = Sequence[NDArray[np.signedinteger[Any]]]
 """What to do at each step, as laid out on the totals: of one graph alone."""
 

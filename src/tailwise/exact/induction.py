@@ -53,6 +53,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._progress import Progress, followed
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
@@ -126,9 +127,6 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
     values.setflags(write=False)
     policy.setflags(write=False)
     return Policy(ERM(level), mdp, float(values[0, mdp.start]), beta=level, values=values, policy=policy)
-
-
-Floats = NDArray[np.float64]
 
 
 def worst_case(mdp: TabularMDP, progress: Progress = None) -> Policy:

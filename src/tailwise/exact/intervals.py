@@ -28,8 +28,6 @@ from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import TIE_TOLERANCE
 from tailwise.models import TabularMDP
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class PolicyInterval:

@@ -17,14 +17,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Bools, Floats, Ints, ranges
 from tailwise.models import TabularMDP
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 OVER = -1  # in place of a next state: the episode is over
 _DIRECT = 20_000  # states up to which linear equations are factored at once

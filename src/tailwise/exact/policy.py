@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._results import Shown, Tabled, amount, amounts, number, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
@@ -29,7 +30,6 @@ from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
 
-Floats = NDArray[np.float64]
 Places: TypeAlias = dict[Hashable, tuple[int, int]]
 """Index and first step of each state of a simulator that was made a table."""
 

@@ -10,18 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailwise.exact.parts import (
-    OVER,
-    Bools,
-    Floats,
-    Ints,
-    Part,
-    components,
-    is_positive,
-    log_radius,
-    reaching,
-    solved,
-)
+from tailwise._arrays import Bools, Floats, Ints
+from tailwise.exact.parts import OVER, Part, components, is_positive, log_radius, reaching, solved
 
 MOST_SWEEPS = 200
 _NEAR = 1e-7  # relative change from which on a solve is enough: the next is off by its square

@@ -18,8 +18,6 @@ from tailwise.exact.sweeps import least_of, row_ends
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 
-Floats = NDArray[np.float64]
-
 _SURE = 1e-9  # bounds that differ by less may differ in rounding alone
 
 

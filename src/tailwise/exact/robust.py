@@ -13,8 +13,8 @@ import math
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
 from tailwise.exact.induction import induced
@@ -23,8 +23,6 @@ from tailwise.exact.sweeps import outcome_totals
 from tailwise.exact.tails import Limits
 from tailwise.models import TabularMDP
 from tailwise.risk.objectives import Robust, RobustKL
-
-Floats = NDArray[np.float64]
 
 
 def solve_robust(mdp: TabularMDP, objective: Robust, limits: Limits) -> Policy:

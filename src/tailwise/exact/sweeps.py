@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise.models import TabularMDP
 from tailwise.risk.entropic import FLAT, shifted_risk, shifted_term
@@ -209,8 +210,6 @@ def sweep(rows, future, step, out, first_state, last_state):  # type: ignore[no-
                 chosen = k if risks[k] <= limit else chosen
             policy_out[s] = rows.action_ids[base + chosen] if chosen < last else -1
 
-
-Floats = NDArray[np.float64]
 
 TIE_TOLERANCE = 1e-11  # of the size of the values compared
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise._progress import Progress
 from tailwise._progress import followed as told
 from tailwise._validate import real
@@ -36,7 +37,7 @@ from tailwise.errors import OptionError
 from tailwise.exact.distributions import distribution_of, followed
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.policy import Policy
-from tailwise.exact.totals import Floats, ReachableTotals, reach_totals
+from tailwise.exact.totals import ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
 from tailwise.risk import CVaR, Exceedance, ExpectedUtility, Objective, value_at_risk
 

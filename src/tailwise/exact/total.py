@@ -34,21 +34,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.exact.discounted import contracted
-from tailwise.exact.parts import (
-    OVER,
-    Bools,
-    Floats,
-    Ints,
-    Part,
-    components,
-    distances,
-    end_components,
-    graph_of,
-    reaching,
-    words_of,
-)
+from tailwise.exact.parts import OVER, Part, components, distances, end_components, graph_of, reaching, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,

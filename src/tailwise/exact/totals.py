@@ -18,17 +18,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import WORK, Choices, GridTotals
 from tailwise.exact.relevant import relevant
 from tailwise.models import TabularMDP
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_OUTCOMES = 1_000_000
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)  # of the size of a sum, per term

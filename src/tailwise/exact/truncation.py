@@ -25,15 +25,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
-
-Floats = NDArray[np.float64]
 
 MAX_HORIZON = 1_000_000
 _SWEEPS = 100_000

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import FormatError, OptionError
-from tailwise.formats.explicit_model import Bools, ExplicitModel, Floats, Ints, Rewards
+from tailwise.formats.explicit_model import ExplicitModel, Rewards
 from tailwise.formats.explicit_sections import Section, is_id, only_section, read_id, read_number, read_sections
 from tailwise.formats.storm_options import StormOptions
 

@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_options import DEFAULT_HORIZON, observed
 from tailwise.formats.storm_options import StormOptions
 from tailwise.models import TabularMDP
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 MOST_NAMES = 200_000  # beyond, names cost more memory than the table
 

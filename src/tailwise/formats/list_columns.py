@@ -17,13 +17,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import FormatError, OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Column = NDArray[Any]
 Raw = Mapping[str, Column]
 

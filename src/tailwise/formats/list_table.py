@@ -21,9 +21,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.list_columns import Bools, Columns, Floats, Ints
+from tailwise.formats.list_columns import Columns
 from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
 from tailwise.formats.metadata import Metadata, find_info
 from tailwise.models import Alternatives, TabularMDP

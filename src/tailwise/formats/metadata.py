@@ -18,9 +18,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tailwise._arrays import Bools
 from tailwise.errors import FormatError
 from tailwise.formats.csv_rows import numbered_rows
-from tailwise.formats.list_columns import Bools, number_of
+from tailwise.formats.list_columns import number_of
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import FormatError
-from tailwise.formats.explicit_model import MOST_NAMES, Bools, ExplicitModel, Floats, Ints, Rewards
+from tailwise.formats.explicit_model import MOST_NAMES, ExplicitModel, Rewards
 
 _VERSION = 1
 

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise.errors import FormatError, require
 from tailwise.formats.list_columns import number_of
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Place = Callable[[int], str]
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nat", "-", "?"))
@@ -188,7 +188,6 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-Ints = NDArray[np.int64]
 _HELD_OUT = 0.25
 _OF_BIN = 2.0  # steps that the mean of a whole bin counts as, for each half
 

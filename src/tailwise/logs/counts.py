@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise.errors import StateError
 from tailwise.exact.fixed_policies import policy_chances
 from tailwise.logs.episodes import Episodes
 from tailwise.models import TabularMDP
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _MOST_ATOMS = 32  # different costs of one transition; more are put into so many groups of equal weight
 _GUESSED_ATOMS = 4

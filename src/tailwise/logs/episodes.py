@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.logs.columns import BinLoss
 from tailwise.models.contract import Sense
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 UNKNOWN = -1
 """Next state of a step whose end was not logged."""
 

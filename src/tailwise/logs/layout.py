@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Ints
 from tailwise.errors import FormatError, OptionError
 from tailwise.logs.columns import Binned, Cells, Encoded, Place, as_array, bin_losses
 from tailwise.logs.episodes import UNKNOWN, Episodes
@@ -17,7 +18,6 @@ from tailwise.models.contract import Sense
 from tailwise.models.gymnasium.actions import Discretized
 
 Codes = NDArray[np.int32]
-Ints = NDArray[np.int64]
 _SPARE_IDS = 1000  # ids may leave this many gaps, and 4 per row more, before they count as names
 _MOST_NUMBERS = 100  # different numbers with a fraction, before a column counts as continuous
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.logs.counts import Counts, find, spread_of
@@ -32,9 +32,6 @@ from tailwise.logs.promises import promise
 from tailwise.logs.redrawn import Posterior
 from tailwise.logs.table import START, Evidence, LearnedTable
 from tailwise.models import TabularMDP
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BAD_END = "(bad end)"
 _FULL = 1_000_000  # outcomes up to which each row may lead wherever the log ever led

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._results import number
 from tailwise._validate import real
 from tailwise.errors import OptionError
@@ -27,7 +27,6 @@ from tailwise.logs.table import START, LearnedTable
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.measures import Interval
 
-Floats = NDArray[np.float64]
 LEAST = 30.0  # effective episodes below which no estimate is given
 _RESAMPLES = 400
 

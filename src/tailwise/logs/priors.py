@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.logs.counts import Counts
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
 
-Floats = NDArray[np.float64]
 WEIGHTS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 SPREADS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _FOLDS = 4

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._results import number, plain
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError, TailwiseError
@@ -22,7 +23,6 @@ from tailwise.risk import Expectation, Objective
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Robust, as_objective
 
-Floats = NDArray[np.float64]
 _RESAMPLES = 400
 _HELD_OUT = 0.25
 

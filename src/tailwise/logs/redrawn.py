@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
@@ -16,8 +16,6 @@ from tailwise.logs.table import LearnedTable
 from tailwise.models import TabularMDP
 from tailwise.risk import ERM, Expectation, NestedCVaR, Objective, WorstCase
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Value = Callable[[Floats], float]
 _MOST_PAIRS = 200_000
 

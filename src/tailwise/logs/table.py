@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise._validate import integer
 from tailwise.formats.kinds.npz import write_npz
 from tailwise.logs.counts import Coverage
@@ -20,9 +21,6 @@ from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior, TablePrior
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 START = "(start)"
 

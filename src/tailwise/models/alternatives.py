@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tailwise._arrays import Floats
 from tailwise.errors import ModelError
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabular import TabularMDP, require_table
 
-Floats = NDArray[np.float64]
 _SAME = ("horizon", "discount", "start", "sense", "num_states", "state_labels", "action_labels")
 
 

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tailwise._arrays import Floats, Ints
 from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models.check_table import Report, Violation
@@ -17,9 +18,6 @@ from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE, Sense
 from tailwise.models.partly_observed import Draw
 from tailwise.models.tabular import TabularMDP
 from tailwise.models.tabular_build import find_start, labels, pick
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

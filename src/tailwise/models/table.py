@@ -17,11 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.models.contract import Sense
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ARRAYS = {
     "action_offsets": np.int64, "action_ids": np.int64, "outcome_offsets": np.int64, "probabilities": np.float64,

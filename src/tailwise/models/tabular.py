@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailwise._arrays import Ints
 from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
 from tailwise.models.check_table import Report, check_table
 from tailwise.models.contract import OWN, Outcome, Own, check_any_horizon, check_discount, needs_horizon
-from tailwise.models.table import ARRAYS, Ints, Table, TableData
+from tailwise.models.table import ARRAYS, Table, TableData
 from tailwise.models.tabular_build import Frame, count_actions
 
 

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.contract import SUM_TOLERANCE, Sense
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _EXACT = 1e-12  # rows this close to 1 are left as they are, so that saving and loading is exact
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._random import Seed
 from tailwise._validate import integer, real
 from tailwise.exact.alpha_vectors import (
@@ -39,7 +39,6 @@ from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import StopReason
 
-Floats = NDArray[np.float64]
 _NODE_BYTES = 400  # beside its belief
 
 

@@ -32,8 +32,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numba import config
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats, Ints
 from tailwise._random import Seed, generator, own_words, seed_text
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
@@ -60,8 +60,6 @@ from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.plan import Plan, StopReason
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Bounds: TypeAlias = Range | Callable[[Any, int], Range]
 
 _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes

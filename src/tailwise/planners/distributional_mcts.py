@@ -30,13 +30,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact.grid_totals import Choices
 from tailwise.exact.tails import Graph, check_level
-from tailwise.exact.totals import Floats, reach_totals
+from tailwise.exact.totals import reach_totals
 from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise.errors import OptionError
 from tailwise.exact.grid_totals import Choices
 from tailwise.exact.tails import Graph, Limits, least_cvar
-from tailwise.exact.totals import Floats
 from tailwise.models.contract import Sense
 from tailwise.risk.measures import value_at_risk
 from tailwise.risk.objectives import ERM, CVaR, Exceedance, Expectation, ExpectedUtility, Objective

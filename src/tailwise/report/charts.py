@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise._results import in_unit, number
 from tailwise.evaluation import Frontier
 from tailwise.report.document import Chart, label
-from tailwise.risk.distribution import Floats, Measures
+from tailwise.risk.distribution import Measures
 from tailwise.search.plan import Trajectory
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.

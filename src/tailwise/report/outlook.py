@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
 from tailwise.exact import Policy, backward_induction, return_distribution
 from tailwise.models import TabularMDP
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
-from tailwise.risk.distribution import Floats, Measures, ReturnDistribution
+from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves

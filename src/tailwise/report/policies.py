@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._results import in_unit, number, step_word
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart, Paragraph, Table, label, literal
 from tailwise.report.trees import VIRIDIS
-from tailwise.risk.distribution import Floats
 
 _MOST_STATES, _MOST_CELLS, _MOST_ROWS = 60, 40, 40
 _PAIR = re.compile(r"\(?\s*(-?\d+)\s*,\s*(-?\d+)\s*\)?")

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise._results import amount, number, step_word
 from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.document import Chart, label
-from tailwise.risk.distribution import Floats
 from tailwise.search import NodeView
 
 MOST_PARTS = 1_200

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real, thread_count
@@ -29,7 +30,7 @@ from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
 from tailwise.models.tabular import require_table
 from tailwise.planners import Planner
-from tailwise.risk.distribution import Floats, Measures
+from tailwise.risk.distribution import Measures
 from tailwise.risk.entropic import weighted_erm
 from tailwise.risk.measures import Interval
 from tailwise.search.anytime import in_threads

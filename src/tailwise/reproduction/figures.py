@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise.errors import require
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Image
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tailwise.reproduction.summary import Row, Summary
 
-Floats = NDArray[np.float64]
 
 ALGORITHMS = (ORACLE, ACC, ERM, DISTRIBUTIONAL)
 """The order in which they are shown."""

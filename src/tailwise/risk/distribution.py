@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import erm
 from tailwise.risk.measures import conditional_value_at_risk, entropic_value_at_risk, value_at_risk
 from tailwise.risk.objectives import Exceedance, Objective, as_objective
 
-Floats = NDArray[np.float64]
 Numbers = TypeVar("Numbers", float, Floats)
 
 

@@ -29,8 +29,9 @@ from collections.abc import Sequence
 from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tailwise._arrays import Floats
 from tailwise._validate import real
 from tailwise.errors import OptionError
 
@@ -80,7 +81,6 @@ def shifted_risk(shift: float, mean: float, beta: float, spread: float) -> float
     return shift + (math.log1p(mean) if spread < NEAR else math.log(mean)) / beta
 
 
-Floats = NDArray[np.float64]
 _EXACT_SUM = 100_000  # up to here sums are correctly rounded (5 ms at most); beyond, pairwise
 
 

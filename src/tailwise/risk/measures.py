@@ -21,8 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tailwise._arrays import Floats
 from tailwise._validate import real
-from tailwise.risk.entropic import Floats, clean, oce_utility, weighted_erm
+from tailwise.risk.entropic import clean, oce_utility, weighted_erm
 
 
 class Interval(NamedTuple):

@@ -7,12 +7,13 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
+from tailwise._arrays import Floats
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, generator, own_words
 from tailwise._values import leaves, refilled
@@ -51,7 +52,6 @@ _MOST_FITS = 200  # of the steps of an episode times the actions of a state
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
-Floats: TypeAlias = NDArray[np.float64]
 
 
 class LearnedSearch(AnytimeSearch[Plan]):

@@ -12,16 +12,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise.search.learned.counts import NODES, OUTCOMES, PAIRS, Nodes, TransitionCounts
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
 _DEGREES, _MOST_TERMS = 3, 60
 _PENALTIES = 10.0 ** np.arange(-6.0, 2.0, 2.0)

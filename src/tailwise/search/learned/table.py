@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Ints, ranges
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise.bindings import ModelInterface
 from tailwise.models import TabularMDP
 from tailwise.search.learned.counts import OUTCOMES, PAIRS, Nodes, TransitionCounts, find_node
 from tailwise.search.learned.options import LearnedRules
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
