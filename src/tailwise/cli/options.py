@@ -219,41 +219,9 @@ class Aim:
 
     def objective(self) -> Objective:
         """Return it, or raise the error of none or two."""
-        from tailwise.errors import OptionError
-        from tailwise.risk.objectives import (
-            ERM,
-            CVaR,
-            EVaR,
-            Exceedance,
-            Expectation,
-            NestedCVaR,
-            RobustKL,
-            RobustL1,
-        )
+        from tailwise.risk.criteria import objective_of
 
-        kinds: dict[str, Callable[[float], Objective]] = {
-            "beta": ERM, "evar": EVaR, "cvar": CVaR, "nested_cvar": NestedCVaR, "robust_kl": RobustKL,
-            "robust_l1": RobustL1, "exceed": Exceedance,
-        }  # fmt: skip
-        chosen = [name for name in kinds if getattr(self, name) is not None]
-        if not chosen:
-            raise OptionError(
-                "--beta is missing: how much risk weighs, per unit of cost (> 0 averse, 0 the mean, < 0 seeking); "
-                "'tailwise beta' finds one. Or give another objective: --evar, --cvar, --nested-cvar, "
-                "--robust-kl, --robust-l1 or --exceed"
-            )
-        if len(chosen) > 1:
-            given = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
-            raise OptionError(
-                "give one objective: --beta, --evar, --cvar, --nested-cvar, --robust-kl, --robust-l1 or --exceed, not "
-                f"{given}"
-            )
-        objective: Objective = kinds[chosen[0]](getattr(self, chosen[0]))
-        if self.within is None:
-            return objective
-        if chosen[0] not in ("beta", "cvar"):
-            raise OptionError(f"--within goes with --beta (ERM) or --cvar, not with --{chosen[0].replace('_', '-')}")
-        return Expectation().within(objective, self.within)
+        return objective_of(**vars(self))
 
 
 def _can_be_file(path: Path) -> bool:

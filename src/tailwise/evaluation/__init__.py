@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tailwise.evaluation.returns import Returns, SampleInterval, Summary
     from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
     from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
+    from tailwise.evaluation.study import Study, StudyResults, load_study
     from tailwise.evaluation.what_if import Influence, Scenario, Sensitivity, Turn, WhatIf, sensitivity, what_if
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "SampledPlan",
     "Scenario",
     "Sensitivity",
+    "Study",
+    "StudyResults",
     "Summary",
     "Turn",
     "WhatIf",
@@ -32,6 +35,7 @@ __all__ = [
     "compare",
     "evaluate",
     "frontier",
+    "load_study",
     "sampled_planning",
     "sampling_interval",
     "sensitivity",

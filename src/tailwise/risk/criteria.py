@@ -9,12 +9,29 @@ an objective of the total  ``solve(model, ERM(beta))``: of everything that is ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tailwise._validate import choice
 from tailwise.errors import OptionError
-from tailwise.risk.objectives import ERM, Expectation, Objective, as_objective
+from tailwise.risk.objectives import (
+    ERM,
+    CVaR,
+    EVaR,
+    Exceedance,
+    Expectation,
+    NestedCVaR,
+    Objective,
+    RobustKL,
+    RobustL1,
+    as_objective,
+)
+
+_NAMED: dict[str, Callable[[float], Objective]] = {
+    "beta": ERM, "evar": EVaR, "cvar": CVaR, "nested_cvar": NestedCVaR, "robust_kl": RobustKL, "robust_l1": RobustL1,
+    "exceed": Exceedance,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,3 +111,31 @@ def of_criterion(objective: Objective, criterion: str) -> Objective:
     if kind == "total":
         return objective
     return Recursive(objective) if kind == "recursive" else Average(objective)
+
+
+def objective_of(*, within: float | None = None, **wanted: float | None) -> Objective:
+    """Return the objective that one number names, as on the command line: ``beta=0.1``, ``cvar=0.95``, ``exceed=40``.
+
+    Raises
+    ------
+    OptionError
+        If none or several are given, or a budget (``within``) goes with another than ``beta`` or ``cvar``.
+    """
+    chosen = {name: value for name, value in wanted.items() if value is not None}
+    names = ", ".join(f"{name}=" for name in _NAMED)
+    if unknown := sorted(set(chosen) - set(_NAMED)):
+        raise OptionError(f"{unknown[0]} is no objective; there are {names}, and within= for a budget")
+    if not chosen:
+        raise OptionError(
+            f"beta= is missing: how much risk weighs, per unit of cost (> 0 averse, 0 the mean, < 0 seeking); "
+            f"'tailwise beta' finds one. Or give another objective: one of {names}"
+        )
+    if len(chosen) > 1:
+        raise OptionError(f"give one objective, not {' and '.join(f'{name}=' for name in chosen)}; there are {names}")
+    ((name, value),) = chosen.items()
+    objective = _NAMED[name](value)
+    if within is None:
+        return objective
+    if name not in ("beta", "cvar"):
+        raise OptionError(f"within= goes with beta= (ERM) or cvar=, not with {name}=")
+    return Expectation().within(objective, within)

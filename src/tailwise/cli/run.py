@@ -1,0 +1,90 @@
+"""``tailwise run``: a study of models, planners, objectives and seeds, from a file, into a folder."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tailwise._results import number, span
+from tailwise.cli import options as given
+from tailwise.cli.output import print_json, say, show_table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+
+    @given.command(app, "run")
+    def run(
+        *,
+        study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="Models, planners, objectives and seeds.")],
+        out: Annotated[Path | None, typer.Option(help="Folder of the results, if not the file's own.")] = None,
+        processes: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+        parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet, not CSV (needs pyarrow).")] = False,
+        output: given.Output,
+    ) -> None:
+        """Play a study, or go on with one that was interrupted, and compare its planners in pairs."""
+        from tailwise.errors import OptionError, require
+        from tailwise.evaluation.study import load_study
+
+        output.check()
+        if parquet:
+            require("pyarrow.parquet", "arrow", "Parquet")
+        if not study.is_file():
+            raise OptionError(f"there is no file {study}")
+        wanted, own = load_study(study)
+        found = wanted.run(out or own, processes=processes, progress=True)
+        tables = {"results": found.to_columns(), "returns": found.episode_columns()}
+        written = [_write(found.folder / name, columns, parquet=parquet) for name, columns in tables.items()]
+        output.save(lambda: _report(found))
+        if output.json:
+            print_json({"folder": str(found.folder), "rows": found.rows})
+            return
+        columns = ("planner", "value", "90 % interval", "against the first", "90 % of it", "mean", "worst", "seconds")
+        for (model, objective), rows in groupby(found.rows, lambda row: (row["model"], row["objective"])):
+            cells = [
+                (
+                    row["planner"], number(row["value"]), span(row["low"], row["high"]),
+                    number(row["difference"], 4), span(row["difference_low"], row["difference_high"], 4),
+                    number(row["mean"]), number(row["worst"]), number(row["seconds"], 3),
+                )
+                for row in rows
+            ]  # fmt: skip
+            show_table(columns, cells, title=f"{model}: {objective}", spare=("seconds", "worst", "mean"))
+        where = " and ".join(map(str, written))
+        say(f"{found.rows[0]['episodes']:,} episodes a row, on the same luck; in full: {where}")
+
+
+def _write(path: Path, columns: Mapping[str, Sequence[Any]], *, parquet: bool) -> Path:
+    """Write a table beside the runs, and return its path."""
+    if parquet:
+        import pyarrow
+        import pyarrow.parquet
+
+        target = path.with_suffix(".parquet")
+        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), target)
+        return target
+    target = path.with_suffix(".csv")
+    with target.open("w", newline="", encoding="utf8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return target
+
+
+def _report(found: Any) -> Any:
+    """Return one document: a comparison for each model and objective, one after the other."""
+    from tailwise.formats import load
+    from tailwise.report import Document, Heading, comparison_report, literal
+
+    blocks: list[Any] = []
+    for run, objective, parts in found.groups():
+        rows = [(returns, returns.summary(objective), versus) for returns, versus in parts]
+        used = {"objective": objective.words, "seeds": str(found.study.seeds), "episodes": found.study.episodes}
+        part = comparison_report(rows, model=load(run.model, **dict(run.model_options)), settings=used)
+        blocks += [Heading(f"{literal(run.model)}: {literal(objective.words)}"), *part.blocks]
+    return Document("A study", tuple(blocks))

@@ -1,0 +1,339 @@
+"""Studies: models times planners times objectives times seeds, kept in a folder, and gone on with after a kill.
+
+Each run is a file of its own (``runs/*.tailwise``), named after all that it depends on; what is there already is not
+done again. Planners of one model and objective meet the same luck seed by seed, so that they are compared in pairs.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+import multiprocessing
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tailwise._files import Record, read_record, write_record
+from tailwise._progress import Progress, followed
+from tailwise._results import Tabled
+from tailwise._validate import integer, real
+from tailwise._version import __version__
+from tailwise.errors import OptionError
+from tailwise.evaluation.comparison import Comparison, compare
+from tailwise.evaluation.episodes import evaluate
+from tailwise.evaluation.returns import Returns
+from tailwise.formats import load
+from tailwise.planners import Planner, find_planner, make_planner
+from tailwise.risk.criteria import objective_of
+from tailwise.risk.objectives import Objective
+
+_KIND = "study-run"
+
+
+class Run(NamedTuple):
+    """One cell of a study: all that its episodes depend on."""
+
+    model: str
+    model_digest: str  # of a file's content
+    model_options: tuple[tuple[str, Any], ...]
+    planner: str  # its label
+    kind: str
+    planner_options: tuple[tuple[str, Any], ...]
+    objective: tuple[tuple[str, float], ...]
+    seed: int
+    episodes: int
+    iterations: int | None
+    seconds: float | None
+
+    @property
+    def key(self) -> str:
+        """Name of its file: a checksum of all but the label."""
+        said = json.dumps([__version__, *self._replace(planner=self.kind)], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+    def player(self) -> tuple[Any, Any]:
+        """Return the model, and the planner or the policy that it knows at once."""
+        model = load(self.model, **dict(self.model_options))
+        objective = objective_of(**dict(self.objective))
+        planner: Any = make_planner(model, objective, kind=self.kind, **dict(self.planner_options))
+        return model, getattr(planner, "fixed_policy", planner)
+
+    def play(self, path: Path) -> None:
+        """Play the episodes and write the file."""
+        begun = time.perf_counter()
+        model, player = self.player()
+        work: dict[str, Any] = {}
+        if isinstance(player, Planner):
+            work = {"iterations": self.iterations, "seconds": self.seconds}
+        found = evaluate(model, player, episodes=self.episodes, seed=self.seed, label=self.planner, **work)
+        content: dict[str, Any] = {"sense": found.sense, "streams": list(found.streams), "notes": list(found.notes)}
+        content |= {"seconds": time.perf_counter() - begun, "run": list(self)}
+        write_record(path, _KIND, 1, Record(content, [found.costs]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What is to be played.
+
+    Attributes
+    ----------
+    models : sequence of str or dict
+        Domains, files or ``gym:ID``, as :func:`tailwise.load` takes them; with options as a dict that has "model".
+    planners : sequence of str or dict
+        Kinds of :func:`tailwise.make_planner`; with options as a dict that has "kind", and perhaps a "label". The rest
+        is compared with the first.
+    objectives : sequence of dict
+        Each as on the command line: ``{"beta": 0.1}``, ``{"cvar": 0.95}``, ``{"cvar": 0.95, "within": 40}``.
+    seeds : int or sequence of int, default 1
+        Seeds, or how many, from 0 on.
+    episodes : int, default 100
+        Episodes of each run.
+    iterations, seconds : optional
+        Work of each decision, as in :func:`tailwise.evaluate`.
+
+    Raises
+    ------
+    OptionError
+        If anything cannot be, before anything is played.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tailwise.evaluation import Study
+    >>> study = Study(models="mdp-4", planners=["exact", "uct"], objectives={"beta": 1.0}, iterations=50, episodes=20)
+    >>> results = study.run(tempfile.mkdtemp())
+    >>> [row["planner"] for row in results.rows]
+    ['exact', 'uct']
+    """
+
+    models: Any
+    planners: Any
+    objectives: Any
+    seeds: Any = 1
+    episodes: int = 100
+    iterations: int | None = None
+    seconds: float | None = None
+    runs: tuple[Run, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        integer(self.episodes, "episodes", low=1)
+        if self.iterations is not None:
+            integer(self.iterations, "iterations", low=1)
+        if self.seconds is not None:
+            real(self.seconds, "seconds", low=0.0, ends="(]")
+        seeds = range(integer(self.seeds, "seeds", low=1)) if isinstance(self.seeds, int) else list(self.seeds)
+        models = [_named(item, "model", "models") for item in _several(self.models, "models")]
+        planners = [_named(item, "kind", "planners") for item in _several(self.planners, "planners")]
+        labelled = [(str(options.pop("label", kind)), kind, options) for kind, options in planners]
+        if len({label for label, _, _ in labelled}) < len(labelled):
+            raise OptionError("planners: two have one name; give each a label")
+        for _, kind, _ in labelled:
+            if kind != "auto":
+                find_planner(kind)
+        objectives = _several(self.objectives, "objectives")
+        for item in objectives:
+            if not isinstance(item, Mapping):
+                raise OptionError(f"objectives: {item!r} is no table such as {{beta = 0.1}} or {{cvar = 0.95}}")
+            objective_of(**item)
+        found = [
+            Run(
+                model, _digest(model), _pairs(model_options), label, kind, _pairs(options), _pairs(objective),
+                integer(seed, "seeds", low=0), self.episodes, self.iterations, self.seconds,
+            )
+            for model, model_options in models
+            for objective in objectives
+            for label, kind, options in labelled
+            for seed in seeds
+        ]  # fmt: skip
+        object.__setattr__(self, "runs", tuple(found))
+
+    def run(self, out: str | Path, *, processes: int = 1, progress: Progress = None) -> StudyResults:
+        """Play what is missing in a folder, and return all of it.
+
+        Parameters
+        ----------
+        out : str or Path
+            Folder; what an earlier call finished there is kept.
+        processes : int, default 1
+            Runs at the same time, each in a process of its own. They do not change the results.
+        progress : bool or callable, optional
+            True shows a bar; a function is called with (runs done, of how many).
+        """
+        folder = Path(out) / "runs"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {run: folder / f"{run.key}.tailwise" for run in self.runs}
+        missing = [run for run, path in paths.items() if not path.exists()]
+        for run in {run._replace(seed=0): run for run in missing}.values():
+            run.player()  # what cannot be is said before anything is played
+        done = len(paths) - len(missing)
+        with followed(progress, "playing", len(paths)) as tick:
+            for count, _ in enumerate(_played(missing, paths, integer(processes, "processes", low=1)), done + 1):
+                if tick is not None:
+                    tick(count)
+        return StudyResults(self, Path(out), {run: read_record(path, _KIND, 1) for run, path in paths.items()})
+
+
+class StudyResults(Tabled):
+    """What a study found: a table with a row for each model, objective and planner, all seeds together.
+
+    Its columns are model, objective, planner, episodes, value (of the objective), low, high (90 % interval), mean, std,
+    worst, seconds and, against the first planner on the same luck, difference, difference_low, difference_high.
+
+    Attributes
+    ----------
+    study : Study
+        What was played.
+    folder : Path
+        Where it is kept.
+    rows : list of dict
+        The table.
+    """
+
+    def __init__(self, study: Study, folder: Path, records: Mapping[Run, Any]) -> None:
+        self.study, self.folder, self._records = study, folder, records
+        groups: dict[tuple[Any, ...], dict[str, list[Run]]] = {}
+        for run in study.runs:
+            groups.setdefault((run.model, run.model_options, run.objective), {}).setdefault(run.planner, []).append(run)
+        self._groups = groups
+        self.rows = [row for group in self.groups() for row in self._rows(*group)]
+
+    def returns(self, runs: list[Run]) -> Returns:
+        """Return the totals of some runs of one planner as one sample."""
+        records = [self._records[run] for run in runs]
+        notes = tuple(dict.fromkeys(note for record in records for note in record.content["notes"]))
+        streams = tuple(int(part) for record in records for part in record.content["streams"])
+        totals = np.concatenate([record.arrays[0] for record in records])
+        return Returns(totals, records[0].content["sense"], runs[0].planner, streams, notes=notes)
+
+    def groups(self) -> list[tuple[Run, Objective, list[tuple[Returns, Comparison]]]]:
+        """Return, of each model and objective, a run, the objective, and totals and comparisons of all planners."""
+        found = []
+        for group in self._groups.values():
+            (run, *_), *_ = group.values()
+            objective, parts = objective_of(**dict(run.objective)), [self.returns(runs) for runs in group.values()]
+            found.append((run, objective, [(part, compare(part, parts[0], objective)) for part in parts]))
+        return found
+
+    def _rows(
+        self, run: Run, objective: Objective, parts: list[tuple[Returns, Comparison]]
+    ) -> Iterator[dict[str, Any]]:
+        for found, versus in parts:
+            summary = found.summary(objective)
+            runs = self._groups[run.model, run.model_options, run.objective][found.label]
+            yield {
+                "model": run.model, "objective": objective.words, "planner": found.label, "episodes": found.episodes,
+                "value": summary.value, "low": summary.estimates[0].low, "high": summary.estimates[0].high,
+                "mean": found.mean, "std": found.std,
+                "worst": found.maximum if found.sense == "cost" else found.minimum,
+                "seconds": sum(self._records[one].content["seconds"] for one in runs),
+                "difference": versus.difference, "difference_low": versus.interval.low,
+                "difference_high": versus.interval.high,
+            }  # fmt: skip
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table column by column, by name."""
+        return {name: [row[name] for row in self.rows] for name in self.rows[0]}
+
+    def episode_columns(self) -> dict[str, list[Any]]:
+        """Return every episode's total: model, objective, planner, seed, episode, total and the settings of its run."""
+        columns: dict[str, list[Any]] = {}
+        for run, record in self._records.items():
+            totals = record.arrays[0].tolist()
+            settings: dict[str, Any] = {"iterations": run.iterations, "seconds": run.seconds}
+            settings |= {"model_options": _text(run.model_options), "planner_options": _text(run.planner_options)}
+            parts = {
+                "model": run.model, "objective": objective_of(**dict(run.objective)).words, "planner": run.planner,
+                "kind": run.kind, "seed": run.seed, **settings,
+            }  # fmt: skip
+            for name, value in parts.items():
+                columns.setdefault(name, []).extend([value] * len(totals))
+            columns.setdefault("episode", []).extend(range(len(totals)))
+            columns.setdefault("total", []).extend(totals)
+        return columns
+
+
+def load_study(path: str | Path) -> tuple[Study, Path]:
+    """Read a study from a TOML file with the arguments of :class:`Study`; return it and its folder.
+
+    The folder is the file's ``out``, beside the file, or else the file's name without its ending.
+
+    Raises
+    ------
+    OptionError
+        If the file is no TOML, or names what a study does not have.
+    """
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{file} is no TOML: {error}") from None
+    out = file.parent / str(content.pop("out", file.stem))
+    known = {"models", "planners", "objectives", "seeds", "episodes", "iterations", "seconds"}
+    if unknown := sorted(set(content) - known):
+        raise OptionError(f"{file}: {unknown[0]!r} is none of {', '.join(sorted(known | {'out'}))}")
+    if lacking := sorted({"models", "planners", "objectives"} - set(content)):
+        raise OptionError(f"{file}: {lacking[0]} is missing")
+    content["models"] = [_beside(item, file.parent) for item in _several(content["models"], "models")]
+    return Study(**content), out
+
+
+def _beside(item: Any, folder: Path) -> Any:
+    """Return a model whose file stands beside the study's with that path."""
+    if isinstance(item, Mapping):
+        return {**item, "model": _beside(item.get("model"), folder)}
+    return str(folder / item) if isinstance(item, str) and (folder / item).is_file() else item
+
+
+def _played(missing: list[Run], paths: Mapping[Run, Path], processes: int) -> Iterator[None]:
+    """Play runs, and yield after each."""
+    if processes == 1 or len(missing) < 2:
+        for run in missing:
+            run.play(paths[run])
+            yield
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would copy threads that kernels started
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+        jobs = [pool.submit(run.play, paths[run]) for run in missing]
+        try:
+            for job in concurrent.futures.as_completed(jobs):
+                job.result()
+                yield
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _several(given: Any, name: str) -> list[Any]:
+    found = [given] if isinstance(given, (str, Mapping)) else list(given)
+    if not found:
+        raise OptionError(f"{name} is empty")
+    return found
+
+
+def _named(item: Any, key: str, where: str) -> tuple[str, dict[str, Any]]:
+    """Return a name and its options."""
+    options = {key: item} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
+    name = options.pop(key, None)
+    if not isinstance(name, str):
+        raise OptionError(f"{where}: {item!r} is no name, and no table with {key} = a name")
+    return name, options
+
+
+def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(options.items()))
+
+
+def _text(options: tuple[tuple[str, Any], ...]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options)
+
+
+def _digest(model: str) -> str:
+    """Return a checksum of a model's file, so that a changed one is played anew; "" where there is none."""
+    path = Path(model)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
