@@ -82,6 +82,21 @@ def test_a_promise_holds_the_value_and_what_the_log_achieved():
     assert promise.interval == policy.mdp.promise(policy).interval
 
 
+def test_a_promise_says_where_few_models_hold_what_the_mean_counts():
+    """Forty were treated and are well; one waited and was ill: a little of that is in the mean of treatment, too."""
+    log = {
+        "episode": [*range(40), 40, 40], "step": [0] * 41 + [1], "state": ["s"] * 41 + ["ill"],
+        "action": ["treat"] * 40 + ["wait", "stay"], "next_state": ["well"] * 40 + ["ill", "end"],
+        "cost": [1.0] * 41 + [100.0],
+    }  # fmt: skip
+    model = learn_model(load_episodes(log), prior=PooledPrior(weight=0.05, spread=0.1))
+    promise = solve(model, 0.0).promise
+    assert promise.interval.high < promise.value < promise.draws.max()
+    assert 0.0 < (promise.draws > promise.value).mean() < 0.1  # in few, but much worse
+    assert promise.lines[0].endswith("leaves possible, few of which hold what the mean counts")
+    assert "few of which" not in str(solve(learn_model(load_episodes(LOG)), 0.0).promise)
+
+
 def test_robust_plans_take_their_balls_from_the_posterior():
     model = learn_model(load_episodes(LOG))
     longer = learn_model(

@@ -55,7 +55,9 @@ class Promise:
     objective : Objective
         What is promised.
     value : float
-        On the posterior mean.
+        On the posterior mean. After few episodes it may lie outside of the interval: a rare bad outcome, of which most
+        drawn models hold next to nothing, counts in the mean all the same, and draws count that the prior's weight is
+        not known. The lines then say so.
     interval : Interval
         Of the objective of this fixed plan over models drawn from the posterior.
     confidence : float
@@ -119,6 +121,7 @@ class Promise:
         said = [
             f"{self.objective.words} is {number(self.value)} on the posterior mean, and between {low} and {high} on "
             f"{self.confidence:.0%} of the models that the log leaves possible"
+            + ("" if self._holds_the_mean else ", few of which hold what the mean counts")
         ]
         if self.logged is not None:
             low, high = map(number, self.logged.interval)
@@ -138,6 +141,12 @@ class Promise:
         if not self.never_tried:
             said.append("the plan takes no action in a state where the log never tried it")
         return tuple(said)
+
+    @property
+    def _holds_the_mean(self) -> bool:
+        low, high = self.interval
+        rounding = 1e-9 * max(abs(low), abs(high))
+        return low - rounding <= self.value <= high + rounding
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
