@@ -484,6 +484,20 @@ def test_lines_are_those_of_the_file_when_the_type_is_put_in_front(tmp_path):
         load(path)
 
 
+def test_what_leaves_its_bounds_or_is_not_declared_is_an_error(tmp_path):
+    """2 in [0..1] was read as 0: one bit."""
+    program = "mdp\nmodule m\n x:[0..1] init 0;\n [] x=0 -> (x'=2);\n [] x=1 -> true;\nendmodule\n"
+    with pytest.raises(FormatError, match=r"model.nm: Storm cannot build it: .*\bx\b"):
+        load(write(tmp_path, model__nm=program))
+    with pytest.raises(FormatError, match=r"model.nm, line 4: \(y'=...\) assigns to 'y', which no module declares"):
+        load(write(tmp_path, model__nm=program.replace("x'=2", "y'=1")))
+    assert load(write(tmp_path, model__nm=program.replace("x'=2", "x'=1"))).num_states == 2
+    sums = program.replace("(x'=2)", " + ".join(["1/13 : (x'=1)"] * 12 + ["1/13 : (x'=0)"]))  # not 1 to the last bit
+    assert load(write(tmp_path, model__nm=sums)).num_states == 2
+    with pytest.raises(FormatError, match=r"model.nm: .*bounds"):
+        load(write(tmp_path, model__nm=sums.replace("x'=0)", "x'=2)")))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "name"),
     [("const int N;\n", "", "N"), ("const double p = 0.5;\n", "", "p"), ("x<N ->", "!done & x<N ->", "done")],

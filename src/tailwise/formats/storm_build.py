@@ -112,6 +112,9 @@ def _complain(reply: dict[str, Any], path: Path, file: str, text: str) -> NoRetu
             f"{path}, line {place[1]}: nothing declares {name!r}; if it is a constant, add the line "
             f"'const int {name};' (or double, or bool) and say constants='{name}=...'"
         )
+    lost = undeclared_assignment(text) if said == "std::exception" and path.suffix != ".jani" else None
+    if lost:
+        raise FormatError(f"{path}, line {lost[0]}: ({lost[1]}'=...) assigns to {lost[1]!r}, which no module declares")
     said = said.replace(file, path.name).replace(str(path), path.name)
     found = _LINE.search(said)
     where = f"{path}, line {found[1]}" if found else f"{path}"
@@ -245,6 +248,16 @@ def undeclared_name(text: str, line: int, column: int) -> str:
     kinds = (r"\b(const|formula)\b[^;=]*\b{}\b", r"\bmodule\s+{}\b", r"\b{}\s*(\(|:\s*(\[|bool|int|clock))")
     declared = "|".join(kind.format(name) for kind in kinds)
     return "" if re.search(declared, _SKIPPED.sub("", text)) or name in _WORDS else name
+
+
+def undeclared_assignment(text: str) -> tuple[int, str] | None:
+    """Return line and name of the first variable that is assigned and not declared, of which Storm says nothing."""
+    plain = _plain(text)
+    declared = set(re.findall(r"\b(\w+)\s*:\s*(?:\[|bool\b|int\b|clock\b)", plain))
+    for found in re.finditer(r"\(\s*([A-Za-z_]\w*)\s*'\s*=", plain):
+        if found[1] not in declared:
+            return plain.count("\n", 0, found.start()) + 1, found[1]
+    return None
 
 
 def _model_type(plain: str) -> tuple[int, str] | None:

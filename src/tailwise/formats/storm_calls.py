@@ -82,7 +82,10 @@ def _symbolic(storm: Any, asked: dict[str, Any]) -> tuple[Any, list[int] | None]
     limits = storm.developer.ExplicitModelBuilderOptions[float]()
     limits.exploration_state_limit = asked["max_states"] + 1
     described = storm.developer.SymbolicModelDescription(source)
-    model = storm.developer.make_explicit_model_builder[float](described, wanted, None, limits).build()
+    builder = storm.developer.make_explicit_model_builder[float]
+    # divided by 0, a value may be anywhere: of that first
+    checked = None if divisors else _checked(builder, described, wanted, limits)
+    model = builder(described, wanted, None, limits).build() if checked is None else checked
     if model.nr_states > asked["max_states"] or "unexplored" in model.labeling.get_labels():
         raise RefusalError(
             f"the model has more than max_states={asked['max_states']} states; raise it, or bound the model"
@@ -93,7 +96,29 @@ def _symbolic(storm: Any, asked: dict[str, Any]) -> tuple[Any, list[int] | None]
         if states:
             which = f": {divisor} is 0" if any(map(str.isalpha, divisor)) else ""
             raise RefusalError(f"it divides by 0{which} in the state {_valuation(model, states[0])}")
+    if checked is None and _leaves_bounds(builder, described, wanted, limits):
+        raise RefusalError("an update leads to a value outside of its variable's bounds")
     return model, goal
+
+
+def _checked(builder: Any, described: Any, wanted: Any, limits: Any) -> Any:
+    """Build with Storm's checks of bounds; None where they do not forgive that 13 times 1/13 is not quite 1."""
+    wanted.set_exploration_checks(True)
+    try:
+        return builder(described, wanted, None, limits).build()
+    except RuntimeError as error:
+        if "out-of-bounds" in str(error):
+            raise
+        return None
+    finally:
+        wanted.set_exploration_checks(False)
+
+
+def _leaves_bounds(builder: Any, described: Any, wanted: Any, limits: Any) -> bool:
+    """Whether a value leaves its bounds, in a build of its own: the state that Storm then adds shows in all names."""
+    wanted.set_add_out_of_bounds_state(True)
+    labels, name = builder(described, wanted, None, limits).build().labeling, "out_of_bounds"
+    return name in labels.get_labels() and labels.get_states(name).number_of_set_bits() > 0
 
 
 def _with_constants(storm: Any, source: Any, constants: str) -> Any:
