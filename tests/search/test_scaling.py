@@ -8,6 +8,7 @@ import pytest
 from conftest import random_mdp
 from tailwise import (
     BoundedRtdp,
+    CVaR,
     CvarMcts,
     DistributionalMcts,
     ErmMcts,
@@ -56,6 +57,39 @@ def test_every_search_is_equivariant(name, unit):
     np.testing.assert_allclose([row.erm for row in other.rows], [of_costs * row.erm for row in plan.rows], rtol=1e-12)
     chances = [getattr(row, "probability_best", None) for row in plan.rows]
     assert [getattr(row, "probability_best", None) for row in other.rows] == chances
+
+
+def moved(table, unit, shift):
+    """Every step costs ``shift`` more, in another unit."""
+    return dataclasses.replace(
+        table,
+        losses=unit * (table.losses + shift),
+        terminal_losses=unit * table.terminal_losses,
+        step_losses=unit * table.step_losses,
+    )
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", [*(name for name in SEARCHES if name != "distributional"), "tails"])
+def test_every_search_takes_units_that_are_no_power_of_two_and_a_sure_cost(name):
+    """Nothing is the same to the last bit: what is close enough to be a tie must be so in every unit."""
+    search = SEARCHES.get(name, lambda model, beta, unit: DistributionalMcts(model, CVaR(0.9), seed=3))
+    for seed, beta in ((0, 0.05), (1, 0.7), (2, 3.0)):
+        table = random_mdp(seed, states=5, actions=3, horizon=3 + seed)
+        plan = search(table, beta, 1.0).plan(iterations=100)
+        for unit, shift in ((1e-9, 0.0), (1e9, 0.0), (1.0, 8.0), (1e-3, -3.0)):
+            other = search(moved(table, unit, shift), beta, unit).plan(iterations=100)
+            assert other.action == plan.action
+            sure = shift * sum(table.discount**h for h in range(table.horizon))
+            close = {"rtol": 0.0, "atol": 1e-9 * unit * (1.0 + abs(sure))}
+            np.testing.assert_allclose(other.value, unit * (plan.value + sure), **close)
+            rows = [unit * (row.erm + sure) for row in plan.rows]
+            np.testing.assert_allclose([row.erm for row in other.rows], rows, **close)
+            if name == "learned":  # the bootstrap draws no end where there is none
+                spans = [[unit * (end + sure) for end in row.interval] for row in plan.rows]
+                np.testing.assert_allclose([row.interval for row in other.rows], spans, **close)
+                chances = [row.probability_best for row in plan.rows]
+                assert [row.probability_best for row in other.rows] == chances
 
 
 def test_tiny_costs_do_not_all_look_best():

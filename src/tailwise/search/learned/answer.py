@@ -199,10 +199,28 @@ def induct(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def draw_weights(known, stream, weights, unseen, likeness):  # type: ignore[no-untyped-def]
+def outcomes_before_the_end(known, horizon):  # type: ignore[no-untyped-def]
+    """Which pairs are of the last step, and the outcomes of the others: at an earlier step it would end the episode."""
+    last = 1 if known.step_kinds == 2 else horizon - 1
+    is_last = np.zeros(known.used[PAIRS], np.bool_)
+    for place in range(last, known.first.size, known.step_kinds):
+        if known.first[place] != 0:
+            is_last[known.first[place] : known.first[place] + known.arity[place]] = True
+    found = np.empty(known.used[OUTCOMES], np.int64)
+    count = 0
+    for outcome in range(1, known.used[OUTCOMES]):
+        if not is_last[known.pairs[outcome]]:
+            found[count] = outcome
+            count += 1
+    return is_last, found[:count]
+
+
+@inlined
+def draw_weights(known, stream, weights, unseen, likeness, is_last, earlier):  # type: ignore[no-untyped-def]
     """Draw the weights of all outcomes from what the counts leave possible, and those of one more for each action.
 
-    That one was not seen: ``unseen`` is its share, ``likeness`` an outcome seen anywhere that it is like.
+    That one was not seen: ``unseen`` is its share, ``likeness`` an outcome seen anywhere that it is like; before the
+    last step, one of the ``earlier``.
     """
     outcomes = known.used[OUTCOMES]
     unseen[:] = 0.0
@@ -213,7 +231,11 @@ def draw_weights(known, stream, weights, unseen, likeness):  # type: ignore[no-u
         if unseen[pair] > 0.0:
             weight = draw_gamma(1.0 + _UNSEEN, stream) * next_double(stream) ** (1.0 / _UNSEEN)
             unseen[pair] = weight / (weight + unseen[pair])
-            likeness[pair] = 1 + int(next_double(stream) * (outcomes - 1))
+            pick = next_double(stream)
+            if is_last[pair] or earlier.size == 0:
+                likeness[pair] = 1 + int(pick * (outcomes - 1))
+            else:
+                likeness[pair] = earlier[int(pick * earlier.size)]
 
 
 @inlined
@@ -244,6 +266,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
     scratch, reached, out = borrowed(scratch), borrowed(reached), borrowed(out)
     looked = 0
+    is_last, earlier = outcomes_before_the_end(known, rules.horizon)
     for k in range(1, known.used[OUTCOMES]):
         weights[k] = known.counts[k]
     for b in range(out.shape[0]):
@@ -253,7 +276,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
             unseen[:] = 0.0
             held = held_out
         elif stream.size > 0:
-            draw_weights(known, stream, weights, unseen, likeness)
+            draw_weights(known, stream, weights, unseen, likeness, is_last, earlier)
         looked = induct(
             model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, work, out[b]
         )
