@@ -118,6 +118,29 @@ def exact_part(measured: Measured, behind: list[str]) -> str:
     return table(head, rows)
 
 
+def endless_part(measured: Measured, behind: list[str]) -> str:
+    rows = []
+    for states in measured.values("endless", "states"):
+        ours = measured.results("endless", solver="tailwise", states=states)
+        for solver in ("tailwise", "tailwise, beta 0.01", "QuantEcon"):
+            found = measured.results("endless", solver=solver, states=states)
+            if not found or not ours:
+                why = measured.why("endless", solver=solver, states=states)
+                rows.append([f"{states:,}", solver, why, "", "", "", ""])
+                continue
+            ratios = [b["seconds"] / a["seconds"] for a, b in zip(ours, found, strict=False)]
+            rows.append([
+                f"{states:,}", solver, number(min(row["seconds"] for row in found)),
+                "1" if solver == "tailwise" else median(ratios),
+                "" if "beta" in solver else f"{abs(found[0]['value'] - ours[0]['value']):.0e}",
+                number(found[0]["setup_seconds"]), number(max(row["megabytes"] for row in found)),
+            ])  # fmt: skip
+            if "tailwise" not in solver and np.median(ratios) < 1.0:
+                behind.append(f"no horizon, {states:,} states: {solver} takes {median(ratios)} of tailwise's time")
+    head = ["states", "solver", "seconds", "time, in tailwise's", "value apart", "set-up, s", "memory, MB"]
+    return table(head, rows)
+
+
 def search_part(measured: Measured, behind: list[str]) -> str:
     planners = (
         "tailwise, paper's rule", "tailwise, learned model", "plain Python", "gymcts", "mctx", "mctx, no rollout",
@@ -424,6 +447,7 @@ def write(folder: Path, page: Path, *, quick: bool, missing: list[str]) -> None:
     """Write the measured part of the page, and the pictures beside it."""
     measured, behind, dots = Measured(folder), [], []
     exact = part(exact_part, measured, behind)
+    endless = part(endless_part, measured, behind)
     search, first = part(search_part, measured, behind), part(first_part, measured, behind)
     quality, defaults = part(quality_part, measured, behind), part(defaults_part, measured, behind)
     closed, learner = part(closed_part, measured, behind, dots), part(learner_part, measured, behind)
@@ -444,8 +468,8 @@ def write(folder: Path, page: Path, *, quick: bool, missing: list[str]) -> None:
     )
     parts = {
         "RUN": state, "MACHINE": machine(), "BEHIND": "".join(f"- {line}\n" for line in behind) or "Nowhere.\n",
-        "EXACT": exact, "SEARCH": search, "FIRST": first, "QUALITY": quality, "DEFAULTS": defaults, "CLOSED": closed,
-        "LEARNER": learner, "GROWTH": growth,
+        "EXACT": exact, "ENDLESS": endless, "SEARCH": search, "FIRST": first, "QUALITY": quality, "DEFAULTS": defaults,
+        "CLOSED": closed, "LEARNER": learner, "GROWTH": growth,
     }  # fmt: skip
     text = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")
     for name, words in parts.items():

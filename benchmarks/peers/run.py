@@ -54,6 +54,13 @@ def exact_jobs(quick: bool) -> Iterator[Job]:
                 yield Job("exact", "exact", {"solver": solver, "states": states}, turn, 90.0)
 
 
+def endless_jobs(quick: bool) -> Iterator[Job]:
+    for states in (10_000,) if quick else (10_000, 100_000):
+        for turn in range(2 if quick else 3):
+            for solver in ("tailwise", "QuantEcon", "tailwise, beta 0.01"):
+                yield Job("endless", "endless", {"solver": solver, "states": states}, turn, 90.0)
+
+
 def search_jobs(quick: bool) -> Iterator[Job]:
     most = {
         "tailwise, paper's rule": 6, "tailwise, learned model": 6, "plain Python": 4, "gymcts": 4, "mctx": 4,
@@ -140,6 +147,7 @@ def groups(quick: bool) -> list[tuple[int, list[Job]]]:
     return [
         (1, list(first_jobs(quick, cold=True))),
         (1, list(exact_jobs(quick))),
+        (1, list(endless_jobs(quick))),
         (1, list(first_jobs(quick, cold=False))),
         (1, list(search_jobs(quick))),
         (2, list(quality_jobs(quick))),

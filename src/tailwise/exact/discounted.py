@@ -29,7 +29,8 @@ from tailwise.exact.parts import Part, solved
 from tailwise.models import TabularMDP
 
 _ROUNDS = 500
-_SWEEPS = 40
+_SWEEPS = 10
+_ROUGH, _EXACT = 1e-2, 1e-9  # how well linear equations are solved
 
 
 def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats, Floats, Ints]:
@@ -41,8 +42,8 @@ def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats
     values[deciding] = 0.0
     settled = _lead_to_nothing(part, values)
     deciding = settled.deciding
-    sweeps = _SWEEPS
-    best, gap = values, np.inf
+    sweeps, close = _SWEEPS, 0.0
+    best, gap, last = values, np.inf, np.empty(0, np.int64)
     for _ in range(_ROUNDS):
         for _ in range(sweeps):
             values[deciding] = settled.least(settled.risks(values, beta, discount))[deciding]
@@ -51,19 +52,19 @@ def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats
         with np.errstate(invalid="ignore"):
             moved = np.where(np.isfinite(values), after - values, 0.0)
         reach = float(moved.max(initial=0.0) - moved.min(initial=0.0)) * discount / (1.0 - discount)
+        close = 4.0 * settled.rounding(values, discount) / (1.0 - discount)
         if reach < 0.5 * gap:
             best, gap, sweeps = values.copy(), reach, 0
-        elif reach <= _close(settled, values, discount) or sweeps >= 10_000:
-            break
-        else:
+        elif reach > close and sweeps < 10_000:
             sweeps = max(1, 4 * sweeps)
             continue
-        if reach == 0.0:
+        if reach <= close or sweeps >= 10_000:
             break
         rows = settled.best_rows(risks, after)
-        chosen = settled.taking(rows)
-        _, tilted = chosen.tilted(values, beta, discount)
-        found = solved(eye_array(part.size) - discount * tilted, moved)
+        _, tilted = settled.taking(rows).tilted(values, beta, discount)
+        within = _EXACT if np.array_equal(rows, last) else _ROUGH  # rows that will change need no exact values
+        found = solved(eye_array(part.size) - discount * tilted, moved, within=within)
+        last = rows
         if found is None:
             sweeps = _SWEEPS
             continue
@@ -78,11 +79,6 @@ def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats
     low = after + share * float(moved.min(initial=0.0)) - slack
     high = after + share * float(moved.max(initial=0.0)) + slack
     return after, low, high, settled.ids[settled.best_rows(risks, after)]
-
-
-def _close(part: Part, values: Floats, discount: float) -> float:
-    """Return how near is as near as rounding allows."""
-    return part.rounding(values, discount) / (1.0 - discount)
 
 
 def _lead_to_nothing(part: Part, values: Floats) -> Part:

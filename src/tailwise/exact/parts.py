@@ -11,6 +11,7 @@ how far a residual reaches, and what policies are worth are all linear equations
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, ranges
+from tailwise._jit import kernel
 from tailwise.models import TabularMDP
 
 OVER = -1  # in place of a next state: the episode is over
+_MANY = 50_000  # outcomes from which on compiling pays
 _DIRECT = 20_000  # states up to which linear equations are factored at once
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -115,15 +118,33 @@ class Part:
 
     # ------------------------------------------------------------------ values
 
+    @cached_property
+    def mean_step(self) -> tuple[Floats, Any]:
+        """The mean cost of each row, and its chances of each state (CSR, rows by states)."""
+        from scipy.sparse import csr_array
+
+        going, chances = self.targets >= 0, self.probabilities
+        means = np.add.reduceat(chances * self.costs, self.offsets[:-1])
+        if going.all():
+            parts = chances, self.targets, self.offsets
+        else:
+            parts = chances[going], self.targets[going], np.append(0, np.cumsum(going))[self.offsets]
+        return means, csr_array(parts, shape=(self.states.size, self.size))
+
     def ahead(self, values: Floats, discount: float) -> Floats:
         """Return ``c + discount V(s')`` of each outcome."""
-        return self.costs + np.where(self.targets >= 0, discount * values[self.targets], 0.0)
+        return self.costs + np.append(discount * values, 0.0)[self.targets]  # that of OVER is the last
 
     def risks(self, values: Floats, beta: float, discount: float = 1.0) -> Floats:
         """Return the risk of each row; of infinite values those that stand for no weight are left out."""
-        ahead, first = self.ahead(values, discount), self.offsets[:-1]
         if beta == 0.0:
-            return np.asarray(np.add.reduceat(self.probabilities * ahead, first))
+            means, chances = self.mean_step
+            return np.asarray(means + chances @ (discount * values))
+        if self.targets.size >= _MANY:
+            found = np.empty(self.states.size)
+            _fill_risks(found, self.offsets, self.probabilities, self.costs, self.targets, values, beta, discount)
+            return found
+        ahead, first = self.ahead(values, discount), self.offsets[:-1]
         top = np.maximum.reduceat(ahead, first) if beta > 0.0 else np.minimum.reduceat(ahead, first)
         shift = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -170,8 +191,36 @@ class Part:
         return risks, csr_array((weights[going], places), shape=(self.size, self.size))
 
 
-def solved(matrix: Any, *sides: Floats) -> list[Floats] | None:
-    """Solve sparse linear equations, to about 8 digits; None where the matrix is singular to working precision.
+@kernel
+def _fill_risks(found, offsets, probabilities, costs, targets, values, beta, discount):  # type: ignore[no-untyped-def]
+    """Fill in the risk of each row, beta not 0: what ``Part.risks`` does, without arrays in between."""
+    for row in range(found.size):
+        first, last = offsets[row], offsets[row + 1]
+        top = -math.inf if beta > 0.0 else math.inf
+        for k in range(first, last):
+            ahead = costs[k] + (discount * values[targets[k]] if targets[k] >= 0 else 0.0)
+            top = max(top, ahead) if beta > 0.0 else min(top, ahead)
+        found[row] = top
+        if not math.isfinite(top):
+            continue
+        total = 0.0
+        for k in range(first, last):
+            ahead = costs[k] + (discount * values[targets[k]] if targets[k] >= 0 else 0.0)
+            total += probabilities[k] * math.expm1(beta * (ahead - top))
+        if total > -0.5:
+            found[row] = top + math.log1p(total) / beta
+            continue
+        total = 0.0
+        for k in range(first, last):
+            ahead = costs[k] + (discount * values[targets[k]] if targets[k] >= 0 else 0.0)
+            total += probabilities[k] * math.exp(beta * (ahead - top))
+        found[row] = top + math.log(total) / beta
+
+
+def solved(
+    matrix: Any, *sides: Floats, within: float = 1e-9, guesses: tuple[Floats | None, ...] = ()
+) -> list[Floats] | None:
+    """Solve sparse linear equations, ``within`` of the sides; None where the matrix is singular to working precision.
 
     Large ones are tried by iteration first, which takes few steps where states mix fast; where they do not, the
     matrix is close to banded, and its factors stay sparse.
@@ -182,12 +231,13 @@ def solved(matrix: Any, *sides: Floats) -> list[Floats] | None:
     size = matrix.shape[0]
     if size > _DIRECT:
         found = []
-        for side in sides:
+        for side, first in itertools.zip_longest(sides, guesses):
             scale = float(np.abs(side).max(initial=0.0)) or 1.0
-            guess, failed = bicgstab(matrix, side / scale, rtol=1e-9, atol=0.0, maxiter=150)
-            if failed or not np.isfinite(guess).all():
+            start = None if first is None else first / scale
+            answer, failed = bicgstab(matrix, side / scale, x0=start, rtol=within, atol=0.0, maxiter=150)
+            if failed or not np.isfinite(answer).all():
                 break
-            found.append(scale * guess)
+            found.append(scale * answer)
         if len(found) == len(sides):
             return found
     try:

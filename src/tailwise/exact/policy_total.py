@@ -16,6 +16,7 @@ from tailwise.exact.parts import OVER, Part, components, is_positive, log_radius
 MOST_SWEEPS = 200
 _NEAR = 1e-7  # relative change from which on a solve is enough: the next is off by its square
 _ENDLESS = 1e14  # steps
+_WITHIN = 1e-4  # how well each of the repeated linear equations is solved, where that is by iteration
 LEAST_RADIUS = -1e-14  # logarithm of the spectral radius from which on a total is not finite
 _CALM = 30.0  # |beta residual| from which on a policy is evaluated by a solve
 
@@ -29,8 +30,11 @@ class Evaluated:
     bad: Bools | None = None  # states of components from which the total is not finite
 
 
-def evaluate_policy(chosen: Part, start: Floats, beta: float) -> Evaluated:
-    """Return the values of a policy, one row of each deciding state; others keep the values they have."""
+def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | None = None) -> Evaluated:
+    """Return the values of a policy, one row of each deciding state; others keep the values they have.
+
+    ``steps`` are those of a policy like it, as a first guess.
+    """
     deciding, size = chosen.states, chosen.size
     ending = reaching(chosen, np.zeros(size, np.bool_), over=True)
     never = np.zeros(size, np.bool_)
@@ -40,7 +44,7 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float) -> Evaluated:
     if beta == 0.0:
         if never.any():
             return Evaluated(values, np.full(size, np.nan), _closed(chosen, never))
-        return _mean(chosen, values, decides)
+        return _mean(chosen, values, decides, steps)
     values[deciding] = np.where(np.isfinite(values[deciding]), values[deciding], 0.0)
     if never.any():
         bad = _grown(chosen, values, beta)
@@ -59,7 +63,7 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float) -> Evaluated:
             break
         values[deciding] = after
     for _ in range(8):
-        found = _scaled(chosen, values, beta, decides)
+        found = _scaled(chosen, values, beta, decides, steps)
         if found is None:
             bad = _grown(chosen, values, beta)
             return Evaluated(values, np.ones(size), decides & ending if bad is None else bad)
@@ -70,7 +74,9 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float) -> Evaluated:
     return Evaluated(values, steps)
 
 
-def _scaled(chosen: Part, values: Floats, beta: float, decides: Bools) -> tuple[Floats, Floats] | None:
+def _scaled(
+    chosen: Part, values: Floats, beta: float, decides: Bools, steps: Floats | None = None
+) -> tuple[Floats, Floats] | None:
     """Return by what logarithm W differs from its guess, and the steps to the end; None where W is not finite.
 
     With ``W = x exp(beta v)`` and the residual r of v: ``(exp(-beta r) - Q) (x - 1) = 1 - exp(-beta r)``.
@@ -81,29 +87,29 @@ def _scaled(chosen: Part, values: Floats, beta: float, decides: Bools) -> tuple[
     scale, side = np.ones(chosen.size), np.zeros(chosen.size)
     residual = -beta * (risks - values[chosen.states])
     scale[chosen.states], side[chosen.states] = np.exp(residual), -np.expm1(residual)
-    found = solved(diags_array(scale) - tilted, side, np.ones(chosen.size))
+    found = solved(diags_array(scale) - tilted, side, np.ones(chosen.size), within=_WITHIN, guesses=(None, steps))
     if found is None or not is_positive(1.0 + found[0][decides]) or not is_positive(found[1][decides]):
         return None
     return (np.log1p(np.where(decides, found[0], 0.0)), found[1]) if found[1].max() < _ENDLESS else None
 
 
-def _mean(chosen: Part, values: Floats, decides: Bools) -> Evaluated:
+def _mean(chosen: Part, values: Floats, decides: Bools, steps: Floats | None = None) -> Evaluated:
     """Return the mean total and the mean number of steps of a policy that surely ends."""
     from scipy.sparse import eye_array
 
-    values, steps = np.where(decides & ~np.isfinite(values), 0.0, values), np.ones(chosen.size)
+    values, ones = np.where(decides & ~np.isfinite(values), 0.0, values), np.ones(chosen.size)
+    matrix = eye_array(chosen.size) - chosen.tilted(values, 0.0)[1]
     for _ in range(8):
-        means, matrix = chosen.tilted(values, 0.0)
         side = np.zeros(chosen.size)
-        side[chosen.states] = means - values[chosen.states]
-        found = solved(eye_array(chosen.size) - matrix, side, np.ones(chosen.size))
+        side[chosen.states] = chosen.risks(values, 0.0) - values[chosen.states]
+        found = solved(matrix, side, ones, within=_WITHIN, guesses=(None, steps))
         if found is None or not is_positive(found[1]) or found[1].max() > _ENDLESS:
-            return Evaluated(values, steps, decides)
+            return Evaluated(values, ones, decides)
         steps = found[1]
         values = np.where(decides, values + found[0], values)
         if np.abs(found[0]).max() <= _NEAR * np.abs(values[decides]).max():
             break
-    return Evaluated(values, steps)
+    return Evaluated(values, ones if steps is None else steps)
 
 
 def _closed(chosen: Part, never: Bools) -> Bools:
@@ -211,7 +217,7 @@ def bracket(part: Part, chosen: Part, values: Floats, steps: Floats, beta: float
         bad = np.zeros(part.size, np.bool_)
         bad[deciding] = (low & states)[deciding]
         picked = part.best_rows(risks, least)
-        longer = part.taking(np.where(bad[part.deciding], picked, _places(part, rows)))
+        longer = part.taking(np.where(bad[part.deciding], picked, places_of(part, rows)))
         try_steps = _steps_of(longer, values, beta, states)
         if try_steps is None or np.array_equal(longer.ids, rows.ids):
             off *= 2.0
@@ -222,7 +228,7 @@ def bracket(part: Part, chosen: Part, values: Floats, steps: Floats, beta: float
     return lower, upper
 
 
-def _places(part: Part, rows: Part) -> Ints:
+def places_of(part: Part, rows: Part) -> Ints:
     """Return where the rows of a policy stand in the part."""
     keys = part.states * (part.ids.max(initial=0) + 2) + part.ids + 1
     order = np.argsort(keys, kind="stable")
