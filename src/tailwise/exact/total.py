@@ -17,8 +17,8 @@ can lead there -inf. For beta > 0 a finite policy is looked for: of greedy ones 
 the end, and, where neither is finite, by killing: the episode is over after each step with probability 1 - theta, which
 makes every policy finite for small theta; theta grows as far as the best policy allows, up to 1 or to the inverse of
 the least radius, which is then proven to be above 1; each strongly connected component has a theta of its own. What is
-infinite is removed, with all rows that lead there. Loops that add up to nothing on the whole are refused: a total that
-stays in them has no limit.
+infinite is removed, with all rows that lead there. A total that stays in loops that add up to nothing on the whole has
+no limit: they are refused, but where :mod:`tailwise.exact.level_loops` can prove that leaving them is best.
 
 *Policy iteration.* Values are scaled by their last guess, so that nothing overflows, and each policy is evaluated by
 one sparse solve; a second right-hand side of ones, whose solution must be positive, proves that the radius is below 1.
@@ -37,7 +37,8 @@ import numpy as np
 from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.exact.discounted import contracted
-from tailwise.exact.parts import OVER, Part, components, distances, end_components, graph_of, reaching, words_of
+from tailwise.exact.level_loops import Merged, bounded_past_loops
+from tailwise.exact.parts import Part, components, distances, graph_of, reaching, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,
@@ -117,6 +118,7 @@ class _Search:
                 chosen = part.taking(rows)
                 self.values = np.where(np.isnan(self.values), evaluated.values, self.values)
                 lower, upper = bracket(part, chosen, self.values, evaluated.steps, self.beta)
+                lower = bounded_past_loops(part, chosen, self.values, lower, self.beta)
                 break
         ids = np.full(self.part.size, -1, np.int64)
         ids[chosen.states] = chosen.ids
@@ -205,10 +207,16 @@ class _Search:
         else:
             rows = self._greedy(part, start, quick)
         rows, found = self._improved(part, rows, start)
+        if found.bad is not None and self.beta <= 0.0 and self._is_level(part.taking(rows), found.bad):
+            rows, found = self._improved(part, quick, start)  # improving on what ends leads to no such loop
         if found.bad is None:
             return rows, found
         self._lower(part, rows, found.bad)
         return None
+
+    def _is_level(self, chosen: Part, inside: Bools) -> bool:
+        """Whether a policy stays for ever, among states ``inside``, in loops that add up to nothing."""
+        return any(is_level(chosen, states, self.beta) for states in kept_components(chosen, inside))
 
     def _require_moving(self, chosen: Part, inside: Bools) -> None:
         """Refuse loops that a policy stays in for ever, of states ``inside``, and that add up to nothing."""
@@ -307,12 +315,12 @@ class _Search:
 
     def _improved(self, part: Part, rows: Ints, start: Floats) -> tuple[Ints, Evaluated]:
         """Improve a policy until no row is better; or until one is found whose total is not finite."""
-        values, settled = start, False
+        values, steps, settled = start, None, False
         for _ in range(_ROUNDS):
-            found = evaluate_policy(part.taking(rows), values, self.beta)
+            found = evaluate_policy(part.taking(rows), values, self.beta, steps)
             if found.bad is not None:
                 return rows, found
-            values = found.values
+            values, steps = found.values, found.steps
             risks = part.risks(values, self.beta)
             best = part.least(risks)
             sizes = np.where(np.isfinite(values), np.abs(values), 0.0) + _local_size(part, rows)
@@ -346,65 +354,6 @@ class _Search:
         nearer = np.where(part.targets >= 0, distance[part.targets], -1.0) < distance[part.states[part.owners]]
         good = np.flatnonzero(np.logical_or.reduceat(nearer, part.offsets[:-1]))
         return good[np.searchsorted(part.states[good], part.deciding)]
-
-
-@dataclass(frozen=True, eq=False)
-class Merged:
-    """A part whose end components that cost nothing are one state each, with a row that ends (``ids`` -1).
-
-    ``owner`` is the state that stands for each state, ``held`` are the rows that stay inside, as a part.
-    """
-
-    part: Part
-    owner: Ints
-    held: Part
-
-    @classmethod
-    def of(cls, part: Part) -> Merged:
-        """Merge them."""
-        free = np.logical_and.reduceat((part.costs == 0.0) & (part.targets >= 0), part.offsets[:-1])
-        owner, at = np.arange(part.size), np.flatnonzero(free)
-        at = at[end_components(part.taking(at))] if at.size else at
-        held = part.taking(at)
-        if not at.size:
-            return cls(part, owner, held)
-        inside = np.zeros(part.size, np.bool_)
-        inside[held.states] = True
-        count, labels = components(held)
-        least = np.full(count, part.size)
-        np.minimum.at(least, labels, owner)
-        owner = np.where(inside, least[labels], owner)
-        kept = np.ones(part.states.size, np.bool_)
-        kept[at] = False
-        left, stops = part.where(kept), np.unique(owner[inside])
-        lengths = np.append(np.diff(left.offsets), np.ones(stops.size, np.int64))
-        both = Part(
-            part.size, np.append(owner[left.states], stops), np.append(left.ids, np.full(stops.size, -1)),
-            np.append(0, np.cumsum(lengths)), np.append(left.probabilities, np.ones(stops.size)),
-            np.append(left.costs, np.zeros(stops.size)),
-            np.append(np.where(left.targets >= 0, owner[left.targets], OVER), np.full(stops.size, OVER)),
-        )  # fmt: skip
-        return cls(both.taking(np.argsort(both.states, kind="stable")), owner, held)
-
-    def spread(self, ids: Ints, owners: Ints) -> Ints:
-        """Return the table's row of every state, from those of the merged states; ``owners`` are the rows' states."""
-        rows, held = ids[self.owner], self.held
-        if not held.states.size:
-            return rows
-        aims = np.zeros(rows.size, np.bool_)
-        leaves = rows >= 0
-        aims[owners[rows[leaves]]] = True
-        inside = np.zeros(rows.size, np.bool_)
-        inside[held.states] = True
-        steps = distances(held, aims & inside)
-        good = np.logical_or.reduceat(steps[held.targets] < steps[held.states[held.owners]], held.offsets[:-1])
-        order = np.lexsort((~good, held.states))  # the first row of each state that leads nearer; else any
-        states, first = np.unique(held.states[order], return_index=True)
-        moves = np.full(rows.size, -1, np.int64)
-        moves[states] = held.ids[order[first]]
-        mine = np.zeros(rows.size, np.bool_)
-        mine[leaves] = owners[rows[leaves]] == np.flatnonzero(leaves)
-        return np.where(inside & ~mine, moves, rows)
 
 
 def _first(part: Part) -> Ints:
