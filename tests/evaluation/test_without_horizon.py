@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import tailwise
 from tailwise import ERM, CVaR, Simulator, TabularMDP, WorstCase, evaluate, frontier, make_planner, solve
 from tailwise.errors import ModelError, OptionError, TailwiseError
 from tailwise.exact import action_frequencies, policy_risk
+from tailwise.explore.session import Session
 from tailwise.planners import list_planners
 
 CHANCE = 0.3
@@ -104,7 +106,7 @@ class TestPlanners:
         planner.advance(plan.action, 0)
         assert planner.plan().action == plan.action
 
-    @pytest.mark.parametrize("model", [repair(), repair(0.9), Repair(), ListedRepair()])
+    @pytest.mark.parametrize("model", [repair(), Repair(), ListedRepair()])
     def test_searches_say_that_they_need_one(self, model):
         kinds = [kind for kind in list_planners() if not kind.endless and not kind.hidden]
         assert len(kinds) > 5
@@ -116,7 +118,7 @@ class TestPlanners:
             with pytest.raises(ModelError, match="no horizon"):
                 made(model, 0.1)
         if isinstance(model, Repair) and not isinstance(model, ListedRepair):
-            with pytest.raises(ModelError, match="no horizon"):
+            with pytest.raises(ModelError, match="say how many decisions to look ahead"):
                 make_planner(model, 0.1)
 
     def test_other_doors(self):
@@ -125,12 +127,29 @@ class TestPlanners:
             lambda: tailwise.backward_induction(mdp, 0.1),
             lambda: policy_risk(mdp, np.zeros(1, np.int64), 0.1),
             lambda: action_frequencies(mdp, np.zeros((1, 1, 2), np.int32)),
-            lambda: tailwise.choose_beta(mdp, level=0.9),
+            lambda: tailwise.choose_beta(repair(0.9), level=0.9),
         ):
             with pytest.raises(TailwiseError, match="horizon"):
                 call()
         assert tailwise.check_model(mdp).ok
         assert tailwise.check_model(Repair()).ok
+
+    def test_choose_beta(self):
+        choice = tailwise.choose_beta(repair(), budget=40.0, probability=0.05)
+        want = brentq(lambda beta: geometric(beta) + math.log(20.0) / beta - 40.0, 0.01, 0.2, xtol=1e-14)
+        assert choice.beta == pytest.approx(want, rel=1e-6)
+        assert "Take patch" in choice.effect
+        worst = tailwise.choose_beta(repair(), level=0.9)  # the maker, whose price is sure
+        assert 6.0 <= worst.bound <= 6.0 + 0.01 * (6.0 - 1.0 / CHANCE) * (1.0 + 1e-9)
+        assert solve(repair(), ERM(worst.beta)).action == 1
+
+    def test_explore_looks_ahead(self):
+        session = Session(repair(0.5), beta=0.1, iterations=5)
+        assert session.wait(60.0)
+        assert session.view().moment.plan.label == "patch"
+        assert any("cut to" in note for note in session.view().moment.plan.notes)
+        with pytest.raises(ModelError, match="how far to look"):
+            Session(repair())
 
     def test_hidden_states_need_one(self):
         hidden = tailwise.domains.make("light-dark")

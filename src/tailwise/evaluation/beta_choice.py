@@ -19,17 +19,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tailwise._progress import Progress, followed
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.exact import Policy, backward_induction, return_distribution, solve
+from tailwise.exact import Policy, solve
 from tailwise.exact.relevant import low_total
 from tailwise.exact.tails import check_level
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
-from tailwise.risk import EVaR, erm
+from tailwise.risk import ERM, EVaR, erm
 
 
 @dataclass(frozen=True)
@@ -155,10 +154,13 @@ def _from_level(mdp: TabularMDP, level: float, told: Progress) -> BetaChoice:
 
 def _finite(mdp: TabularMDP, plan: Policy, penalty: float) -> Policy:
     """Return a plan of least EVaR that has a beta, where the worst case's is the best: at a beta that is all but it."""
-    room = float(mdp.signed(plan.value)) - low_total(mdp)
-    if plan.beta != math.inf or room <= 0.0:
-        return plan if plan.beta != math.inf else replace(backward_induction(mdp, 0.0), value=plan.value)
-    found = backward_induction(mdp, penalty / (1e-2 * room))
+    if plan.beta != math.inf:
+        return plan
+    low = float(mdp.signed(solve(mdp, ERM(0.0)).value)) if mdp.horizon is None else low_total(mdp)
+    room = float(mdp.signed(plan.value)) - low
+    if room <= 0.0:
+        return replace(solve(mdp, ERM(0.0)), value=plan.value)
+    found = solve(mdp, ERM(penalty / (1e-2 * room)))
     bound = float(mdp.signed(found.value)) + 1e-2 * room
     return replace(found, value=float(mdp.signed(bound)), gap=plan.gap + 1e-2 * room)
 
@@ -177,7 +179,7 @@ def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -
     )
     if sign * plan.value > limit:
         raise refused
-    beta, value = 0.0, sign * backward_induction(mdp, 0.0).value
+    beta, value = 0.0, sign * solve(mdp, ERM(0.0)).value
     for _ in range(10_000):
         if value >= limit:
             if plan.beta == math.inf:  # the worst case alone keeps to it
@@ -187,7 +189,7 @@ def _from_budget(mdp: TabularMDP, budget: float, share: float, told: Progress) -
         following = penalty / (limit - value)
         if following <= beta * (1.0 + 1e-12):
             break
-        beta, value = following, sign * backward_induction(mdp, following).value
+        beta, value = following, sign * solve(mdp, ERM(following)).value
     else:
         if plan.beta == math.inf:
             raise refused
@@ -254,8 +256,8 @@ def _from_disaster(size: float, share: float | None) -> BetaChoice:
 
 def _effect(mdp: TabularMDP, beta: float) -> str:
     """Say what a beta does to the decision, against the risk-neutral one."""
-    plans: dict[str, Any] = {"chosen": backward_induction(mdp, beta), "neutral": backward_induction(mdp, 0.0)}
-    laws = {name: return_distribution(mdp, plan, tolerance=None) for name, plan in plans.items()}
+    plans = {"chosen": solve(mdp, ERM(beta)), "neutral": solve(mdp, ERM(0.0))}
+    laws = {name: plan.distribution() for name, plan in plans.items()}
     names = {name: mdp.action_name(plan.action) for name, plan in plans.items()}
     first = (
         f"Take {names['chosen']}, as the risk-neutral plan does"

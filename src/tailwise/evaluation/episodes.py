@@ -38,7 +38,7 @@ from tailwise.exact.distributions import closed, stationary_actions
 from tailwise.exact.fixed_policies import policy_rows
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.models.contract import needs_horizon
+from tailwise.models.contract import CUT_SHORT, needs_horizon
 from tailwise.models.partly_observed import require_hidden
 from tailwise.models.simulator import is_partly_observed, model_name
 from tailwise.planners.protocol import Planner, is_shareable
@@ -110,8 +110,8 @@ def evaluate(
     OptionError
         If an option is out of range, or a limit is given to a fixed policy.
     ModelError
-        If ``planner_or_policy`` is neither, the planner's horizon is not the model's, or it looks up to a horizon where
-        the model has none.
+        If ``planner_or_policy`` is neither, or the planner's horizon is not the model's. Where the model has none and a
+        search looks up to one, episodes are as long, and a note says so.
 
     Examples
     --------
@@ -177,7 +177,10 @@ class Episodes:
             model = replace(closed(model, 1), horizon=None)
         if isinstance(planner_or_policy, Planner):
             if is_endless:
-                raise ModelError(needs_horizon(model_name(model)))
+                model = getattr(planner_or_policy, "problem", planner_or_policy.model)
+                if model.horizon is None:
+                    raise ModelError(needs_horizon(model_name(model)))
+                notes += [note for note in getattr(model, "notes", ()) if note.startswith(CUT_SHORT)]
             player, why = (
                 Player(model, planner_or_policy, checked_limits(*limits), reuse=self.reuse),
                 "a model in plain Python",

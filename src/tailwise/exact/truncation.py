@@ -15,39 +15,55 @@ for the optimum over all later decisions. In the unit of step 0 that is an error
 ``|beta| discount^(2T) w^2 / 8``: half the horizon does for the same tolerance. (After Hau, Petrik & Ghavamzadeh,
 2023.) The optimal value of the finite problem is within that bound of the true one, from below for beta > 0, and
 its policy, continued by the risk-neutral one from step T on, is as good.
+
+*Simulators* have no such means, and their largest cost C is not known: what comes later is left out. It is at most
+``discount^T C / (1 - discount)``, a share ``discount^T`` of the largest total that there can be.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tailwise._arrays import Floats
 from tailwise._progress import Progress, followed
-from tailwise._validate import real
+from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
-from tailwise.models.tabular import require_table
+from tailwise.models.contract import CUT_SHORT
+from tailwise.models.simulator import model_name, validate_simulator
 
 MAX_HORIZON = 1_000_000
 _SWEEPS = 100_000
+_SHARE = 1e-3  # of the largest total, which may be left out where nothing is said
+AnyModel = TypeVar("AnyModel")
 
 
 def truncate(
-    model: TabularMDP, tolerance: float, *, beta: float | None = None, progress: Progress = None
-) -> TabularMDP:
-    """Give a discounted problem without end a horizon that is long enough.
+    model: AnyModel,
+    tolerance: float | None = None,
+    *,
+    horizon: int | None = None,
+    beta: float | None = None,
+    progress: Progress = None,
+) -> AnyModel:
+    """Give a problem without end a horizon: one that is long enough where it discounts, or one that you choose.
 
     Parameters
     ----------
-    model : TabularMDP
-        Its horizon and terminal costs are ignored: what it charges in each state is charged for ever.
-    tolerance : float
-        The largest error of the optimal risk at step 0 that is allowed, > 0, in the unit of the costs.
+    model : TabularMDP or simulator
+        Its horizon and terminal costs are ignored: what it charges in each state is charged for ever. A simulator
+        charges its ``terminal_cost``, if it has one, where it is cut.
+    tolerance : float, optional
+        The largest error of the optimal risk at step 0 that is allowed, > 0, in the unit of the costs; of tables. If
+        neither it nor ``horizon`` is given, it is a thousandth of the range that totals can have.
+    horizon : int, optional
+        The number of decisions, in place of a tolerance. Without discounting it is the only way, and has no bound.
     beta : float, optional
         The risk level at which the result will be used, in 1/cost. A level nearer 0 may be used as well. If it is not
         given, the bound holds for every risk measure that is monotone and translation-invariant (ERM at any beta, CVaR,
@@ -57,16 +73,17 @@ def truncate(
 
     Returns
     -------
-    TabularMDP
-        With the least horizon that the bounds allow, terminal costs that stand for the rest, and a note that says
-        which horizon was chosen and what the error is at most.
+    TabularMDP or simulator
+        With the least horizon that the bounds allow, or the one that was given; a table also with terminal costs that
+        stand for the rest. Its last note says which horizon it is and what the error is at most; plans repeat it.
 
     Raises
     ------
     OptionError
-        If ``tolerance`` is not positive, or needs more than 1,000,000 steps.
+        If ``tolerance`` is not positive, needs more than 1,000,000 steps, or is given for a simulator or beside
+        ``horizon``.
     ModelError
-        If the discount is 1, or costs depend on the step.
+        If the discount is 1 and no horizon is given, or costs depend on the step.
 
     Notes
     -----
@@ -83,39 +100,82 @@ def truncate(
     >>> 0 <= exact - backward_induction(finite, 0.5).value <= 1e-6
     True
     """
-    require_table(model, "truncate")
-    allowed = real(tolerance, "tolerance", low=0.0, ends="(]")
+    allowed = None if tolerance is None else real(tolerance, "tolerance", low=0.0, ends="(]")
+    steps = None if horizon is None else integer(horizon, "horizon", low=1, high=MAX_HORIZON)
     level = None if beta is None else abs(real(beta, "beta"))
+    if allowed is not None and steps is not None:
+        raise OptionError("give a tolerance or a horizon to truncate, not both")
+    if not isinstance(model, TabularMDP):
+        if allowed is not None:
+            raise OptionError(
+                f"tolerance={allowed:g} is for a TabularMDP, whose costs are known, not for {type(model).__name__}: "
+                "leave it out, or give horizon="
+            )
+        return _cut_simulator(model, steps)
     discount = model.discount
-    if discount >= 1.0:
-        raise ModelError(
-            f"{model.name} has discount {discount:g}: without discounting later costs never fade; give it a discount "
-            "below 1, or a horizon"
-        )
     if model.step_losses.size:
         raise ModelError(f"costs of {model.name} depend on the step, up to its horizon; there is nothing to truncate")
+    if discount >= 1.0:
+        noted = _unbounded(model, steps)
+        return replace(model, horizon=steps, terminal_losses=np.zeros(model.num_states), notes=(*model.notes, noted))
     replace(model, horizon=MAX_HORIZON).require_sound()  # no dead end may be reached, ever
+    if allowed is None and steps is None:
+        allowed = _SHARE * float(np.ptp(np.append(model.losses, 0.0))) / (1.0 - discount) or 1.0
     with followed(progress, "sweeping over the table", None) as tick:
-        return _truncated(_Swept(model, tick), allowed, level)
+        return _truncated(_Swept(model, tick), allowed, steps, level)
 
 
-def _truncated(swept: _Swept, allowed: float, level: float | None) -> TabularMDP:
-    """Cut where the bounds allow it."""
+def _unbounded(model: Any, steps: int | None) -> str:
+    """Return what is said of a model that does not discount, or raise ``ModelError`` where it has no horizon."""
+    if steps is None:
+        raise ModelError(
+            f"{model_name(model)} has discount {model.discount:g}: without discounting later costs never fade; say how "
+            "far to look (horizon=), or give it a discount below 1"
+        )
+    return f"{CUT_SHORT} to {steps} decisions, as was asked; what comes later is left out, and no bound is known"
+
+
+def _cut_simulator(model: Any, steps: int | None) -> Any:
+    """Return a copy of a simulator that has a horizon."""
+    validate_simulator(model, endless=True)
+    discount = float(model.discount)
+    if discount >= 1.0:
+        note = _unbounded(model, steps)
+    else:
+        steps = _steps(_SHARE, discount, 1.0)[0] if steps is None else steps
+        note = (
+            f"{CUT_SHORT} to {steps} decisions; what comes later is left out: at most {discount**steps:.2g} of the "
+            "largest total that there can be"
+        )
+    cut = copy.copy(model)
+    for name, value in (("horizon", steps), ("notes", (*getattr(model, "notes", ()), note))):
+        try:
+            setattr(cut, name, value)
+        except AttributeError:  # a frozen one
+            object.__setattr__(cut, name, value)
+    return cut
+
+
+def _truncated(swept: _Swept, allowed: float | None, given: int | None, level: float | None) -> Any:
+    """Cut where the bounds allow it, or where it was asked for."""
     model, discount = swept.mdp, swept.mdp.discount
     low, high = _envelope(swept)
     width = float(np.max(high - low))
-    horizon, error = _steps(allowed, discount, width / 2.0)
+    horizon, error = _steps(allowed, discount, width / 2.0, given)
     terminal = (low + high) / 2.0
     if level is not None and width > 0.0:
         # Half of the tolerance is for the bound, half for the means, which are computed to what is left of it.
-        short, bound = _steps(allowed / 2.0, discount**2, level * width**2 / 8.0)
-        if short < horizon:
-            mean, off = _optimal_mean(swept, terminal, allowed / 2.0 / discount**short)
-            if bound + off * discount**short <= allowed:
-                horizon, terminal, error = short, mean, bound + off * discount**short
+        half = None if allowed is None else allowed / 2.0
+        short, bound = _steps(half, discount**2, level * width**2 / 8.0, given)
+        if short < horizon or bound < error:
+            spare = max(bound, 1e-3 * error) if half is None else half
+            mean, off = _optimal_mean(swept, terminal, spare / discount**short)
+            off = bound + off * discount**short
+            if off <= (error if allowed is None else allowed):
+                horizon, terminal, error = short, mean, off
     kind = "every monotone risk measure" if level is None else f"|beta| <= {level:g}"
     note = (
-        f"an infinite horizon was cut to {horizon} decisions; what comes later is in the terminal costs, and the "
+        f"{CUT_SHORT} to {horizon} decisions; what comes later is in the terminal costs, and the "
         f"optimal risk is off by at most {error:.3g} ({kind})"
     )
     terminal = np.ascontiguousarray(terminal)
@@ -123,10 +183,10 @@ def _truncated(swept: _Swept, allowed: float, level: float | None) -> TabularMDP
     return replace(model, horizon=horizon, terminal_losses=terminal, notes=(*model.notes, note))
 
 
-def _steps(allowed: float, factor: float, size: float) -> tuple[int, float]:
-    """Return the least T >= 1 with ``size * factor^T <= allowed``, and that bound."""
-    steps = 1
-    if size * factor > allowed:
+def _steps(allowed: float | None, factor: float, size: float, given: int | None = None) -> tuple[int, float]:
+    """Return the least T >= 1 with ``size * factor^T <= allowed``, or the one that is given, and that bound."""
+    steps = 1 if given is None else given
+    if allowed is not None and size * factor > allowed:
         wanted = math.log(allowed / size) / math.log(factor)
         if wanted > MAX_HORIZON:
             raise OptionError(

@@ -18,6 +18,7 @@ from tailwise._validate import integer, real
 from tailwise.errors import StateError
 from tailwise.evaluation import Frontier, frontier
 from tailwise.evaluation.closed_loop import SimulatorEnvironment, TableEnvironment
+from tailwise.exact import truncate
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
@@ -130,7 +131,9 @@ class Session:
     def __init__(
         self, model: Any, *, beta: float = 0.0, iterations: int = 2000, kind: str = "auto", seed: int = 0
     ) -> None:
-        require_model(model)
+        require_model(model, endless=True)
+        if model.horizon is None:
+            model = truncate(model)
         self.model = model
         self.is_table = isinstance(model, TabularMDP)
         kinds = (one.name for one in list_planners() if one.works_on(model) and one.pursues(ERM(beta)))

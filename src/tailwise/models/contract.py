@@ -39,6 +39,7 @@ LARGEST_COST = 1e140  # of one step: totals over the longest horizon, and their 
 SUM_TOLERANCE = 1e-6  # probabilities that miss 1 by less are rounding of the source, and are rescaled
 
 AS_IF_SEEN = "as if seen"  # how a note starts that says that a hidden state is planned on as if it were seen
+CUT_SHORT = "an infinite horizon was cut"  # how a note starts that says how far plans look
 
 
 class Outcome(NamedTuple):

@@ -18,13 +18,13 @@ from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real, thread_count
 from tailwise.errors import ModelError, OptionError
+from tailwise.exact.truncation import truncate
 from tailwise.models import TabularMDP
-from tailwise.models.contract import needs_horizon
 from tailwise.models.simulator import is_partly_observed, lists_outcomes, model_name
 from tailwise.models.tabulate import lists_hidden, tabulated_within
 from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable, takes
 from tailwise.planners.registry import PlannerKind, find_planner, imported, list_planners
-from tailwise.risk.objectives import Objective, as_objective
+from tailwise.risk.objectives import ERM, Expectation, Objective, as_objective
 from tailwise.search.anytime import in_threads, one_thread
 from tailwise.search.plan import Plan
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS, PolicyMixin
@@ -42,6 +42,7 @@ def make_planner(
     *,
     beta: float | None = None,
     kind: str = "auto",
+    horizon: int | None = None,
     seed: Seed = None,
     **options: Any,
 ) -> FullPlanner:
@@ -58,6 +59,9 @@ def make_planner(
     kind : str, default "auto"
         A name of :func:`tailwise.planners.list_planners`, or ``package.module:Class``; "auto" takes the first kind
         that suits. Its plans say which was taken, and why.
+    horizon : int, optional
+        How many decisions to look ahead on a model without a horizon. If it is not given, kinds that search look as far
+        as the discount allows (:func:`tailwise.truncate`). Plans say in their ``notes`` how far it is, and the error.
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     **options
@@ -79,7 +83,8 @@ def make_planner(
         If the kind has no such option, its value is out of range, it does not pursue such an objective, or not exactly
         one of ``objective`` and ``beta`` is given.
     ModelError
-        If the kind needs a model that lists its outcomes, and this one does not.
+        If the kind needs a model that lists its outcomes, and this one does not; or a horizon, where the model has none
+        and does not discount.
 
     Examples
     --------
@@ -93,11 +98,19 @@ def make_planner(
     if (objective is None) == (beta is None):
         raise OptionError("say what is wanted, once: objective=, or beta= for an ERM")
     wanted = as_objective(objective if beta is None else beta)
+    if horizon is not None:
+        if getattr(model, "horizon", 0) is not None:
+            raise OptionError(
+                f"{model_name(model)} has a horizon, {model.horizon}: horizon={horizon!r} is for models without"
+            )
+        model = truncate(model, horizon=horizon, beta=_beta_of(wanted))
     if kind == "auto":
         found, reason = choose_kind(model, wanted, options)
         options = {name: value for name, value in options.items() if found.takes(name) or name not in _ROOM}
     else:
         found, reason = find_planner(kind), ""
+    if getattr(model, "horizon", 0) is None and not found.endless and not is_partly_observed(model):
+        model = _cut(model, wanted, found.name)
     _require(found, model, wanted, options, reason)
     if found.bonus is not None and isinstance(options.get("bonus"), numbers.Real):
         options["bonus"] = imported(found.bonus)(constant=real(options["bonus"], "bonus", low=0.0))
@@ -106,6 +119,23 @@ def make_planner(
         planner.kind, planner.reason = found.name, reason
     full: FullPlanner = planner
     return full
+
+
+def _cut(model: Any, objective: Objective, kind: str) -> Any:
+    """Return a model without a horizon as far as a search need look, or raise ``ModelError`` where nobody can tell."""
+    if model.discount >= 1.0:
+        raise ModelError(
+            f"{kind} looks up to a horizon, and {model_name(model)} has none and does not discount: say how many "
+            "decisions to look ahead, as horizon=50 (--horizon 50)"
+        )
+    return truncate(model, beta=_beta_of(objective))
+
+
+def _beta_of(objective: Objective) -> float | None:
+    """Return the level that :func:`tailwise.truncate` is for: None for any risk."""
+    if isinstance(objective, (ERM, Expectation)):
+        return getattr(objective, "beta", 0.0)
+    return None
 
 
 def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> tuple[PlannerKind, str]:
@@ -159,8 +189,6 @@ def _is_quick(table: TabularMDP) -> bool:
 
 def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[str, Any], reason: str) -> None:
     """Raise what a kind does not take, with the kinds that do."""
-    if getattr(model, "horizon", 0) is None and not kind.endless:
-        raise ModelError(f"{kind.name} looks up to a horizon. {needs_horizon(model_name(model))}")
     if not kind.pursues(objective):
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
     able = [one for one in list_planners() if one.pursues(objective) and one.works_on(model)]

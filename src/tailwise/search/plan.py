@@ -16,6 +16,7 @@ from tailwise._files import Record, checked, read_record, write_record
 from tailwise._results import plain, report_layer
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError
+from tailwise.models.contract import CUT_SHORT
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import ERM, Objective
@@ -115,6 +116,10 @@ class Plan(SaysItself):
         super().__post_init__()
         if self.objective is None:
             object.__setattr__(self, "objective", ERM(self.root_beta))
+        model_notes = getattr(getattr(self.origin, "model", None), "notes", ())
+        cut = tuple(note for note in model_notes if note.startswith(CUT_SHORT) and note not in self.notes)
+        if cut:
+            object.__setattr__(self, "notes", (*self.notes, *cut))
         told_of = getattr(getattr(self.origin, "model", None), "told_of", None)  # a table that was learned from a log
         if told_of is not None:
             new = tuple(note for note in told_of(self) if note not in self.notes)
