@@ -295,6 +295,21 @@ class TestTotals:
         assert "state" in str(caught.value)
         assert "0" in str(caught.value)
 
+    @pytest.mark.parametrize("exits", ["anywhere", "one way"])
+    def test_a_large_grid_is_infinite_at_once(self, exits):
+        """40 by 40, of moves that may slip; from its last corner one leaves always, or by one move alone."""
+        size, costs = 40, np.random.default_rng(0).uniform(0.5, 1.5, (1600, 4))
+        steps = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+        state, action, move = (each.ravel() for each in np.indices((size * size, 4, 4)))
+        place = np.clip(np.stack(np.divmod(state, size)).T + steps[move], 0, size - 1)
+        target, last = place @ [size, 1], size * size - 1
+        done = target == last if exits == "anywhere" else (state == last) & (action == 0)
+        grid = TabularMDP.from_outcomes(
+            state, action, target, np.where(move == action, 0.85, 0.05), costs[state, action], done=done, horizon=None
+        )
+        with pytest.raises(InfiniteValueError, match="is left too seldom for beta 2"):
+            solve(grid, ERM(2.0))
+
     def test_a_loop_that_earns_for_ever(self):
         mint = TabularMDP.from_outcomes(
             [0, 0, 1], [0, 1, 0], [1, 0, 0], np.ones(3), [-1.0, 5.0, 0.5], done=[False, True, False], horizon=None

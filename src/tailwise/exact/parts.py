@@ -24,7 +24,8 @@ from tailwise._jit import kernel
 from tailwise.models import TabularMDP
 
 OVER = -1  # in place of a next state: the episode is over
-_MANY = 50_000  # outcomes from which on compiling pays
+_MANY = 200_000  # outcomes from which on compiling pays
+_DENSE = 100  # states up to which eigenvalues are found of dense matrices
 _DIRECT = 20_000  # states up to which linear equations are factored at once
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -324,20 +325,58 @@ def is_positive(values: Floats) -> bool:
     return bool(np.isfinite(values).all() and (values > 0.0).all()) if values.size else True
 
 
-def log_radius(matrix: Any) -> float:
-    """Return the logarithm of the spectral radius of a non-negative irreducible sparse matrix, to rounding or 1e-9."""
+def log_radius(matrix: Any, told: float | None = None) -> float:
+    """Return the logarithm of the spectral radius of a non-negative irreducible sparse matrix, to rounding or 1e-9.
+
+    Where only the side of ``told`` that it is on matters, it is found no better than that.
+    """
     size = matrix.shape[0]
-    if size <= 400:
+    if size <= _DENSE:
         dense = matrix.toarray()
         radius = float(np.abs(np.linalg.eigvals(dense)).max(initial=0.0))
         return math.log(radius) if radius > 0.0 else -math.inf
-    vector, low, high = np.ones(size), 0.0, math.inf
+    limit = None if told is None else math.exp(told)
+    vector, low, high = _perron(matrix, limit) if size <= _DIRECT else (np.ones(size), 0.0, math.inf)
     for _ in range(20_000):
+        if _is_told(low, high, limit):
+            break
         image = 0.5 * (vector + matrix @ vector)  # half of it stays: no period
         ratios = image / vector
-        low, high = float(ratios.min()), float(ratios.max())
+        low, high = max(low, 2.0 * float(ratios.min()) - 1.0), min(high, 2.0 * float(ratios.max()) - 1.0)
         vector = image / image.max()
-        if high - low <= 1e-10 * high:
-            break
-    radius = 2.0 * math.sqrt(low * high) - 1.0
+    radius = math.sqrt(max(low, 0.0) * high)
     return math.log(radius) if radius > 0.0 else -math.inf
+
+
+def _is_told(low: float, high: float, limit: float | None) -> bool:
+    """Whether bounds of a radius are close, or on one side of the limit."""
+    return high < math.inf and (high - low <= 1e-10 * high or (limit is not None and not low < limit <= high))
+
+
+def _perron(matrix: Any, limit: float | None) -> tuple[Floats, float, float]:
+    """Return about the positive eigenvector of a non-negative irreducible sparse matrix, and bounds of the radius.
+
+    By Noda's iteration, with halving: a solution for a shift is positive where that is above the radius.
+    """
+    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse.linalg import splu
+
+    vector, unit = np.ones(matrix.shape[0]), eye_array(matrix.shape[0])
+    low, high = 0.0, math.inf
+    for _ in range(100):
+        ratios = (matrix @ vector) / vector
+        low, high = max(low, float(ratios.min())), min(high, float(ratios.max()))
+        if _is_told(low, high, limit):
+            break
+        for shift in (math.sqrt(low * high), high):
+            try:
+                found = splu(csc_array(shift * unit - matrix)).solve(vector)
+            except RuntimeError:  # singular
+                continue
+            if np.isfinite(found).all() and (found > 0.0).all():
+                vector = found / found.max()
+                break
+            low = max(low, shift) if shift < high else low
+        else:
+            break
+    return vector, low, high

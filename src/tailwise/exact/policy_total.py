@@ -155,8 +155,11 @@ def is_level(chosen: Part, states: Ints, beta: float) -> bool:
     return abs(float(shares @ means)) <= 1e-11 * scale * float(np.abs(shares).sum())
 
 
-def component_radii(chosen: Part, values: Floats, beta: float) -> list[tuple[float, Ints]]:
-    """Return logarithms of the spectral radius of exp(beta cost) of each loop of a policy, with its states."""
+def component_radii(chosen: Part, values: Floats, beta: float, told: float | None = None) -> list[tuple[float, Ints]]:
+    """Return logarithms of the spectral radius of exp(beta cost) of each loop of a policy, with its states.
+
+    ``told`` is as for :func:`log_radius`.
+    """
     from scipy.sparse import diags_array
 
     values = np.where(np.isfinite(values), values, 0.0)
@@ -175,14 +178,14 @@ def component_radii(chosen: Part, values: Floats, beta: float) -> list[tuple[flo
             if loops[states[0]] > 0.0:
                 found.append((math.log(float(loops[states[0]])), states))
         else:
-            found.append((log_radius(matrix[states][:, states]), states))
+            found.append((log_radius(matrix[states][:, states], told), states))
     return found
 
 
 def _grown(chosen: Part, values: Floats, beta: float) -> Bools | None:
     """Return the states of the loops of a policy whose radius is 1 or more; None where there are none."""
     mask = np.zeros(chosen.size, np.bool_)
-    for radius, states in component_radii(chosen, values, beta):
+    for radius, states in component_radii(chosen, values, beta, LEAST_RADIUS):
         if radius >= LEAST_RADIUS:
             mask[states] = True
     return mask if mask.any() else None

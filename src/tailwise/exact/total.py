@@ -30,7 +30,7 @@ u, and ``l = v - e m`` a lower one where T l >= l for every row. Both are checke
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.exact.discounted import contracted
 from tailwise.exact.level_loops import Merged, bounded_past_loops
-from tailwise.exact.parts import Part, components, distances, graph_of, reaching, words_of
+from tailwise.exact.parts import OVER, Part, components, distances, graph_of, reaching, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,
@@ -52,6 +52,7 @@ from tailwise.exact.policy_total import (
 from tailwise.models import TabularMDP
 
 _ROUNDS = 1000
+_WORK = 50_000_000  # outcomes that sweeps may come through to prove that a total is infinite
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +267,11 @@ class _Search:
         for rows in (self._greedy(part, start, quick), quick):
             if evaluate_policy(part.taking(rows), start, self.beta).bad is None:
                 return rows
+        loops = _grown_by_all(part, self.beta)
+        if loops:
+            for states in loops:
+                self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
+            return None
         rows, loops = self._quietest(part, quick)
         if not loops:
             return rows
@@ -354,6 +360,53 @@ class _Search:
         nearer = np.where(part.targets >= 0, distance[part.targets], -1.0) < distance[part.states[part.owners]]
         good = np.flatnonzero(np.logical_or.reduceat(nearer, part.offsets[:-1]))
         return good[np.searchsorted(part.states[good], part.deciding)]
+
+
+def _grown_by_all(part: Part, beta: float) -> list[Ints]:
+    """Return sets of states from which no policy's total is finite, as far as sweeps can prove it.
+
+    With h such that ``ln of the least sum of p exp(beta c) exp(h(s')) >= h(s)`` over what stays inside, for all states
+    of a set, no policy has a radius below 1 there.
+    """
+    held, deciding = _kept_by_all(part)
+    if not deciding.size:
+        return []
+    count, labels = components(held)
+    stays, first = held.targets >= 0, held.offsets[:-1]
+    weights, costs, labels = np.where(stays, held.probabilities, 0.0), beta * held.costs, labels[deciding]
+    near, logs = 1e-12 * (1.0 + float(np.abs(costs).max())), np.zeros(part.size)
+    for _ in range(max(10, min(1000, _WORK // held.targets.size))):
+        ahead = np.where(stays, costs + logs[held.targets], -np.inf)
+        top = np.maximum.reduceat(ahead, first)
+        rows = top + np.log(np.add.reduceat(weights * np.exp(ahead - top[held.owners]), first))
+        after = held.least(rows)[deciding]
+        moved, low, high = after - logs[deciding], np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(low, labels, moved)
+        np.maximum.at(high, labels, moved)
+        grown = (low >= near) & (low < np.inf)
+        if grown.any() or (high < near).all():
+            return [deciding[labels == k] for k in np.flatnonzero(grown)]
+        logs[deciding] = np.logaddexp(logs[deciding], after) - math.log(2.0)  # half of it stays: no period
+    return []
+
+
+def _kept_by_all(part: Part) -> tuple[Part, Ints]:
+    """Return what every row keeps among some states, as a part in which all else is over, and those states."""
+    _, labels = components(part)
+    inside = np.zeros(part.size, np.bool_)
+    inside[part.deciding] = True
+    while True:
+        held = part.held_in(np.where(inside, labels, -1 - np.arange(part.size)))
+        held = replace(held, targets=np.where(inside[held.states[held.owners]], held.targets, OVER))
+        leaves = ~held.rows_into(np.ones(part.size, np.bool_))
+        out = np.unique(held.states[leaves & inside[held.states]])
+        if out.size:
+            inside[out] = False
+            continue
+        count, finer = components(held)
+        if count == np.unique(np.where(inside, labels, -1 - np.arange(part.size))).size:
+            return held.where(inside[held.states]), np.flatnonzero(inside)
+        labels = finer
 
 
 def _first(part: Part) -> Ints:
