@@ -69,7 +69,8 @@ def build_planner(
     """Build the planner of ``--planner``, with ``--bonus`` where given."""
     from tailwise.planners import make_planner
 
-    return make_planner(model, objective, kind=kind, seed=seed, **({} if bonus is None else {"bonus": bonus}))
+    options: dict[str, Any] = {} if bonus is None else {"bonus": bonus}
+    return make_planner(model, objective, kind=kind, seed=seed, **options)
 
 
 def find_state(model: Any, text: str | None) -> State:

@@ -134,7 +134,7 @@ class Part:
 
     def ahead(self, values: Floats, discount: float) -> Floats:
         """Return ``c + discount V(s')`` of each outcome."""
-        return self.costs + np.append(discount * values, 0.0)[self.targets]  # that of OVER is the last
+        return np.asarray(self.costs + np.append(discount * values, 0.0)[self.targets])  # that of OVER is the last
 
     def risks(self, values: Floats, beta: float, discount: float = 1.0) -> Floats:
         """Return the risk of each row; of infinite values those that stand for no weight are left out."""

@@ -71,7 +71,7 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | No
         values[deciding] += logs[deciding] / beta
         if np.abs(logs[deciding]).max() <= _NEAR * (1e-3 + np.abs(beta * values[deciding]).max()):
             break
-    return Evaluated(values, steps)
+    return Evaluated(values, np.ones(size) if steps is None else steps)
 
 
 def _scaled(

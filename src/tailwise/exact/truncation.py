@@ -111,7 +111,8 @@ def truncate(
                 f"tolerance={allowed:g} is for a TabularMDP, whose costs are known, not for {type(model).__name__}: "
                 "leave it out, or give horizon="
             )
-        return _cut_simulator(model, steps)
+        cut: AnyModel = _cut_simulator(model, steps)
+        return cut
     discount = model.discount
     if model.step_losses.size:
         raise ModelError(f"costs of {model.name} depend on the step, up to its horizon; there is nothing to truncate")
@@ -122,7 +123,8 @@ def truncate(
     if allowed is None and steps is None:
         allowed = _SHARE * float(np.ptp(np.append(model.losses, 0.0))) / (1.0 - discount) or 1.0
     with followed(progress, "sweeping over the table", None) as tick:
-        return _truncated(_Swept(model, tick), allowed, steps, level)
+        found: AnyModel = _truncated(_Swept(model, tick), allowed, steps, level)
+    return found
 
 
 def _unbounded(model: Any, steps: int | None) -> str:
