@@ -115,10 +115,10 @@ def _show_stacked(out: Console, columns: Sequence[str], rows: Sequence[Sequence[
         out.print(lines)
 
 
-def sparkline(samples: np.ndarray[Any, Any], bins: int = 40) -> str:
+def sparkline(samples: np.ndarray[Any, Any]) -> str:
     """Draw a histogram of ``samples`` in one line of text, between its least and greatest value."""
     low, high = number(float(samples.min()), 4), number(float(samples.max()), 4)
-    bins = max(5, min(bins, console().width - len(low) - len(high) - 6))
+    bins = max(5, min(40, console().width - len(low) - len(high) - 6))
     counts, _ = np.histogram(samples, bins=bins)
     heights = np.ceil(counts / counts.max() * (len(BARS) - 1)).astype(int)
     return f"  {low} |{''.join(BARS[height] for height in heights)}| {high}"

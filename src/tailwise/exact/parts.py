@@ -98,9 +98,9 @@ class Part:
         stays = np.where(self.targets >= 0, inside[self.targets], True)
         return inside[self.states] & np.logical_and.reduceat(stays, self.offsets[:-1])
 
-    def rows_into(self, aims: Bools, *, over: bool = False) -> Bools:
-        """Return which rows have an outcome that leads to one of the states, or out."""
-        hits = np.where(self.targets >= 0, aims[self.targets], over)
+    def rows_into(self, aims: Bools) -> Bools:
+        """Return which rows have an outcome that leads to one of the states."""
+        hits = np.where(self.targets >= 0, aims[self.targets], False)
         return np.asarray(np.logical_or.reduceat(hits, self.offsets[:-1]))
 
     def held_in(self, labels: Ints) -> Part:
@@ -313,10 +313,10 @@ def end_components(part: Part) -> Bools:
         inside[np.flatnonzero(inside)[out]] = False
 
 
-def words_of(mdp: TabularMDP, states: Any, most: int = 6) -> str:
-    """Name states, the first few of many."""
-    names = [mdp.state_name(int(state)) for state in np.asarray(states).tolist()[:most]]
-    more = f" and {len(states) - most} more" if len(states) > most else ""
+def words_of(mdp: TabularMDP, states: Any) -> str:
+    """Name states, the first six of many."""
+    names = [mdp.state_name(int(state)) for state in np.asarray(states).tolist()[:6]]
+    more = f" and {len(states) - 6} more" if len(states) > 6 else ""
     return f"state{'s' * (len(states) != 1)} {', '.join(names)}{more}"
 
 

@@ -203,7 +203,7 @@ class Cell:
     sampled: tuple[str, ...]
 
 
-def objective_cells(objectives: tuple[type[Objective], ...] = OBJECTIVES) -> tuple[Cell, ...]:
+def objective_cells() -> tuple[Cell, ...]:
     """Return the table of objectives, models and planners.
 
     Examples
@@ -213,7 +213,7 @@ def objective_cells(objectives: tuple[type[Objective], ...] = OBJECTIVES) -> tup
     ['cvar-mcts']
     """
     cells = []
-    for objective in objectives:
+    for objective in OBJECTIVES:
         seen = (kind for kind in list_planners() if not kind.hidden)
         able = [kind for kind in seen if any(issubclass(objective, one) for one in kind.objectives)]
         listing = tuple(kind.name for kind in able if kind.models == "outcomes")

@@ -216,8 +216,8 @@ def _check_blocks(summary: Summary) -> list[Block]:
     ]
 
 
-def _number(value: float, digits: int = 3) -> str:
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.000"
+def _number(value: float) -> str:
+    return f"{round(value, 3) + 0.0:.3f}"  # + 0.0: no "-0.000"
 
 
 def _range(interval: Interval) -> str:
