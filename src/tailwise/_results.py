@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = dict[str, Any]
+Columns: TypeAlias = dict[str, Any]  # of a table, by name: a list or an array each
 """Plain values by name, as ``json.dumps`` takes them: :data:`Json` all through."""
 
 
@@ -95,7 +96,7 @@ class Tabled:
 
     __slots__ = ()
 
-    def to_columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Columns:
         """Return the table column by column, by name, for those who have no pandas; the class says what they are."""
         raise NotImplementedError
 
@@ -107,7 +108,7 @@ class Tabled:
         MissingExtraError
             If pandas is not installed (extra ``pandas``).
         """
-        frame: pandas.DataFrame = require("pandas", "pandas", "a frame").DataFrame(dict(self.to_columns()))
+        frame: pandas.DataFrame = require("pandas", "pandas", "a frame").DataFrame(self.to_columns())
         return frame
 
     def to_csv(self, path: str | Path) -> Path:

@@ -21,7 +21,7 @@ import numpy as np
 
 from tailwise._files import Record, read_record, write_record
 from tailwise._progress import Progress, followed
-from tailwise._results import Tabled
+from tailwise._results import Columns, Tabled
 from tailwise._validate import integer, real
 from tailwise._version import __version__
 from tailwise.errors import OptionError
@@ -29,6 +29,7 @@ from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
 from tailwise.formats import load
+from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import Planner, find_planner, make_planner
 from tailwise.risk.criteria import objective_of
 from tailwise.risk.objectives import Objective
@@ -57,7 +58,7 @@ class Run(NamedTuple):
         said = json.dumps([__version__, *self._replace(planner=self.kind)], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:20]
 
-    def player(self) -> tuple[Any, Any]:
+    def player(self) -> tuple[TabularMDP | Simulator, object]:
         """Return the model, and the planner or the policy that it knows at once."""
         model = load(self.model, **dict(self.model_options))
         objective = objective_of(**dict(self.objective))
@@ -236,11 +237,11 @@ class StudyResults(Tabled):
                 "difference_high": versus.interval.high,
             }  # fmt: skip
 
-    def to_columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
         return {name: [row[name] for row in self.rows] for name in self.rows[0]}
 
-    def episode_columns(self) -> dict[str, list[Any]]:
+    def episode_columns(self) -> Columns:
         """Return every episode's total: model, objective, planner, seed, episode, total and the settings of its run."""
         columns: dict[str, list[Any]] = {}
         for run, record in self._records.items():

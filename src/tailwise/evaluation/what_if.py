@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tailwise._progress import Progress, followed
-from tailwise._results import Result, Shown, Tabled, aligned, amounts, number
+from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact import solve
@@ -96,7 +96,7 @@ class WhatIf(_Rows):
         rows = [scenario.to_dict() for scenario in self.scenarios]
         return {"objective": self.objective.words, "sense": self.sense, "scenarios": rows}
 
-    def to_columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
         base = self.scenarios[0]
         return {
@@ -173,7 +173,7 @@ class Sensitivity(_Rows):
         shown = {"objective": self.objective.words, "sense": self.sense, "spread": self.spread}
         return {**shown, "base": self.base.to_dict(), "influences": rows}
 
-    def to_columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
         rows = self.influences
         return {

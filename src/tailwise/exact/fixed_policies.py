@@ -5,20 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, ranges
+from tailwise._results import Columns
 from tailwise._validate import real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular import require_table
 from tailwise.risk.entropic import weighted_erm
-
-Columns: TypeAlias = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)

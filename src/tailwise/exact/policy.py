@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
-from tailwise._results import Shown, Tabled, amount, amounts, number, plain
+from tailwise._results import Columns, Shown, Tabled, amount, amounts, number, plain
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
@@ -465,7 +465,7 @@ class Policy(Shown, Tabled):
             **{name: plain(getattr(self, name)) for name in names},
         }
 
-    def to_columns(self) -> dict[str, Any]:
+    def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
         if self.model is None:
             names = [self.mdp.state_name(k) for k in range(self.mdp.num_states)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._results import MISSING, Shown, Tabled, aligned, amount, amounts, listed, number, share, span
+from tailwise._results import MISSING, Columns, Shown, Tabled, aligned, amount, amounts, listed, number, share, span
 from tailwise.models.contract import Sense
 from tailwise.models.simulator import state_label
 from tailwise.risk.objectives import Objective
@@ -311,10 +311,10 @@ class SaysItself(Shown, Tabled, Numbers):
         size = f"{self.bytes / 1e6:.1f} MB, {self.seconds:.2f} s"
         return f"{self.method}, {done}{trees}{size}; {self.stopped.message}"
 
-    def to_columns(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
         rows = self.rows
-        found: dict[str, list[Any]] = {
+        found: Columns = {
             "action": [row.label for row in rows],
             "recommended": [row.action == self.action for row in rows],
             "value": [row.value for row in rows],
