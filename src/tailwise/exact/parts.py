@@ -15,13 +15,16 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, ranges
 from tailwise._jit import kernel
 from tailwise.models import TabularMDP
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 OVER = -1  # in place of a next state: the episode is over
 _MANY = 200_000  # outcomes from which on compiling pays
@@ -257,7 +260,7 @@ def components(part: Part) -> tuple[int, Ints]:
     return int(count), labels.astype(np.int64)
 
 
-def graph_of(part: Part) -> Any:
+def graph_of(part: Part) -> csr_array:
     """Return where the rows of a part can lead, as a sparse matrix of ones."""
     from scipy.sparse import csr_array
 

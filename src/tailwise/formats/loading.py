@@ -136,15 +136,13 @@ def load(
 
 def without_horizon(model: TabularMDP | Simulator | PomdpTable) -> TabularMDP | Simulator:
     """Return a model without a horizon: a table, or a simulator that lists its outcomes."""
-    if isinstance(model, TabularMDP):
-        return model.with_options(horizon=None)
     if isinstance(model, PomdpTable):
         raise OptionError(f"{model.name} has hidden states, which are solved up to a horizon: give one")
     if not lists_outcomes(model):
         raise OptionError(
             f"{model_name(model)} does not list its outcomes, so that it is sampled, up to a horizon: give one"
         )
-    return with_common(model, {"horizon": None})
+    return model.with_options(horizon=None) if hasattr(model, "with_options") else with_common(model, {"horizon": None})
 
 
 def with_common(model: TabularMDP | Simulator | PomdpTable, common: dict[str, Any]) -> TabularMDP | Simulator:
