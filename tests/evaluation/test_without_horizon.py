@@ -191,7 +191,7 @@ class TestPlanners:
                 return [(1.0, state + 1, 1.0, state == 2)]
 
         policy = solve(Chain(), ERM(0.1))
-        assert policy._columns()["value"].tolist() == pytest.approx([3.0, 2.0, 1.0])
+        assert policy.to_columns()["value"].tolist() == pytest.approx([3.0, 2.0, 1.0])
 
 
 class TestFrontier:

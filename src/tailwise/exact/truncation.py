@@ -169,7 +169,7 @@ def _truncated(swept: _Swept, allowed: float | None, given: int | None, level: f
         # Half of the tolerance is for the bound, half for the means, which are computed to what is left of it.
         half = None if allowed is None else allowed / 2.0
         short, bound = _steps(half, discount**2, level * width**2 / 8.0, given)
-        if short < horizon or bound < error:
+        if short < horizon or (short == horizon and bound < error):
             spare = max(bound, 1e-3 * error) if half is None else half
             mean, off = _optimal_mean(swept, terminal, spare / discount**short)
             off = bound + off * discount**short
