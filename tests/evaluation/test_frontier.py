@@ -1,5 +1,6 @@
 """The frontier: each point reproduced by an independent solve, exact measures, and clear errors."""
 
+import itertools
 import json
 import math
 
@@ -135,3 +136,24 @@ def test_threads_do_not_change_what_is_exact():
 def test_betas_that_are_no_sequence_are_named(betas):
     with pytest.raises(OptionError, match=f"'auto' or increasing numbers, not {betas}"):
         frontier(random_table(0), betas)
+
+
+def test_plans_say_where_they_differ_first():
+    """By hand: the first place, of those that the plan before comes to, where the decisions differ."""
+    mdp = random_table(6, states=4, horizon=4)
+    points = frontier(mdp, [-2.0, 0.0, 2.0]).points
+    assert len(points) > 1
+    assert points[0].change == ""
+    names = mdp.action_name, mdp.state_name
+    for first, second in itertools.pairwise(points):
+        before, after = (backward_induction(mdp, point.beta).policy for point in (first, second))
+        reached, places = {mdp.start}, []
+        for h in range(mdp.horizon):
+            acting = sorted(s for s in reached if before[h, s] >= 0)
+            places += [(h, s) for s in acting if before[h, s] != after[h, s]]
+            outcomes = [one for s in acting for one in mdp.outcomes(s, before[h, s], h)]
+            reached = {one.next_state for one in outcomes if not one.done}
+        h, s = places[0]
+        said = f"step {h}, {names[1](s)}: {names[0](int(after[h, s]))}, not {names[0](int(before[h, s]))}"
+        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+        assert second.change == said + more

@@ -60,7 +60,8 @@ def register(app: typer.Typer) -> None:
         say_notes(problem)
         columns = found.columns
         spare = ("std", "CVaR 90 %", "CVaR 99 %", "price", "ERM")
-        show_table(tuple(columns), list(zip(*columns.values(), strict=True)), spare=spare)
+        rows = list(zip(*columns.values(), strict=True))
+        show_table(tuple(columns), rows, spare=spare, texts=[name for name in columns if name.startswith("differs")])
         for said in found.in_words:
             say(said)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
-from tailwise._results import Shown, number, plain, span
+from tailwise._results import MISSING, Shown, number, plain, span
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
@@ -31,6 +31,7 @@ from tailwise.exact import (
     return_distribution,
     solve,
 )
+from tailwise.exact.fixed_policies import difference
 from tailwise.exact.induction import worst_case
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import TabularMDP
@@ -40,6 +41,7 @@ from tailwise.risk import WorstCase
 from tailwise.risk.distribution import Measures, ReturnDistribution
 
 LEVELS = (0.9, 0.95, 0.99)
+_CHANGE = "differs first from the line above"
 _FIRST_SOLVES, _MOST_SOLVES = 9, 1000  # of a frontier without a horizon
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
 
@@ -72,6 +74,8 @@ class FrontierPoint:
         Whether another point is no worse in mean and in 95 % CVaR, and better in one.
     interval : tuple of (float, float) or None
         90 % interval of ``erm`` where it was sampled.
+    change : str
+        Where the plan first does something else than the one before, of the places that one comes to; "" if not known.
     """
 
     low: float
@@ -90,6 +94,7 @@ class FrontierPoint:
     price: float = math.nan
     dominated: bool = False
     interval: tuple[float, float] | None = None
+    change: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +140,7 @@ class Frontier(Shown):
                 "worst": number(point.worst),
                 **({} if self.budget is None else {"worse than budget": number(point.exceedance)}),
                 "price": number(point.price),
+                **({_CHANGE: point.change or MISSING} if any(one.change for one in self.points) else {}),
             }  # fmt: skip
             for name, cell in cells.items():
                 columns.setdefault(name, []).append(cell)
@@ -283,6 +289,7 @@ def _exact_points(
             )
         ]
     points: list[FrontierPoint] = []
+    before: Policy | None = None
     for piece in pieces:
         law = return_distribution(mdp, piece.solution, tolerance=None)
         last = points[-1] if points else None
@@ -291,7 +298,9 @@ def _exact_points(
             continue
         solution = piece.solution
         label = mdp.action_name(solution.action)
-        points.append(_point(law, piece.low, piece.high, solution.beta, solution.action, label, budget))
+        point = _point(law, piece.low, piece.high, solution.beta, solution.action, label, budget)
+        points.append(point if before is None else replace(point, change=difference(mdp, before, solution)))
+        before = solution
     return points, all(piece.certified for piece in pieces)
 
 

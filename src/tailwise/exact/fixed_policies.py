@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, ranges
-from tailwise._results import Columns
+from tailwise._results import Columns, step_word
 from tailwise._validate import real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import GridTotals
@@ -208,6 +208,30 @@ def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
         np.add.at(counts[h], (taken[:, 0], taken[:, 1]), 1.0)
     sums = counts.sum(axis=2, keepdims=True)
     return np.asarray(counts / np.where(sums > 0, sums, 1.0))
+
+
+def difference(mdp: TabularMDP, before: Any, after: Any) -> str:
+    """Say where a policy first does something else than another, of the places that the other comes to.
+
+    The policies are as :func:`policy_rows` takes them; two that do the same there have an empty difference.
+    """
+    one, other = policy_rows(mdp, before), policy_rows(mdp, after)
+    reached = np.zeros(mdp.num_states, dtype=np.bool_)
+    reached[mdp.start] = True
+    first, count = "", 0
+    for h in range(mdp.horizon):
+        states = np.flatnonzero(reached & (one[h] >= 0))
+        changed = states[one[h, states] != other[h, states]]
+        if changed.size and not first:
+            state = int(changed[0])
+            names = [mdp.action_name(int(mdp.action_ids[rows[h, state]])) for rows in (other, one)]
+            first = f"{step_word()} {h}, {mdp.state_name(state)}: {names[0]}, not {names[1]}"
+        count += changed.size
+        rows = one[h, states]
+        _, _, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+        reached = np.zeros_like(reached)
+        reached[mdp.next_states[outcomes[~mdp.done[outcomes]]]] = True
+    return f"{first} (and {count - 1:,} more)" if count > 1 else first
 
 
 def policy_columns(policy: Any, state_names: list[str], first_steps: list[int]) -> Columns:
