@@ -199,7 +199,7 @@ def _what_follows(plan: Plan, table: TabularMDP | None, solution: Policy | None)
         names = [row.label for row in plan.rows]
         policy = [policy_chart(solution)] if plan.step == 0 else []  # whose steps are those of the table
         return [heading, trees.scenario_tree(table, solution, names=names), *policy]
-    if plan.policy is not None and plan.policy.graph is not None:
+    if getattr(plan.policy, "graph", None) is not None:
         return [heading, *policy_table(plan.policy)]
     if plan.tree is None:
         why = "This planner keeps no tree" if plan.origin is not None else "The plan was copied or loaded"
