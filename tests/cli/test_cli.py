@@ -131,6 +131,11 @@ def test_a_strangers_planner_on_the_command_line(tmp_path, monkeypatch):
     assert name in run("compare", "mdp-4", "--beta", "1", "-p", f"{name},auto", "-n", "10", "-e", "5").output
 
 
+def test_plan_ends_where_its_memory_does():
+    text = run("plan", "grid-mdp", "--beta", "0.1", "--planner", "tree", "-n", "1e5", "--max-memory", "1e5")
+    assert "the tree reached max_memory" in " ".join(text.stdout.split())
+
+
 def test_plan_json_is_one_object():
     options = ("--iterations", "3000", "--seed", "1", "--planner", "erm-mcts", "--json")
     result = run("plan", "mdp-4", "--beta", "0.5", *options)

@@ -64,13 +64,13 @@ def begun_in(model: Any, state: str | None) -> TabularMDP | Simulator:
 
 
 def build_planner(
-    model: Any, objective: Objective, kind: str, *, bonus: float | None = None, seed: int | None = None
+    model: Any, objective: Objective, kind: str, *, seed: int | None = None, **options: float | None
 ) -> FullPlanner:
-    """Build the planner of ``--planner``, with ``--bonus`` where given."""
+    """Build the planner of ``--planner``, with those of its options, as ``bonus``, that are not None."""
     from tailwise.planners import make_planner
 
-    options: dict[str, Any] = {} if bonus is None else {"bonus": bonus}
-    return make_planner(model, objective, kind=kind, seed=seed, **options)
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    return make_planner(model, objective, kind=kind, seed=seed, **given)
 
 
 def find_state(model: Any, text: str | None) -> State:

@@ -41,6 +41,14 @@ def register(app: typer.Typer) -> None:
         ] = None,
         cluster: given.Cluster,
         bonus: given.Bonus = None,
+        max_memory: Annotated[
+            int | None,
+            typer.Option(
+                parser=given.whole,
+                metavar="BYTES",
+                help="Bytes that a search may take, as 2e9; it ends there, and answers.",
+            ),
+        ] = None,
         save: Annotated[
             Path | None, typer.Option(metavar="FILE", help="Also save the plan, for tailwise.load_plan.")
         ] = None,
@@ -74,7 +82,7 @@ def register(app: typer.Typer) -> None:
             planner = "tree"
         objective, condition = aim.objective(), None if until is None else from_text(until)
         problem = model.load()
-        search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed)
+        search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed, max_memory=max_memory)
         search.reset(find_state(problem, state), step)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
