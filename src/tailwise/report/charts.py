@@ -58,7 +58,7 @@ def histograms(
     heights = np.concatenate([_chances(law, np.linspace(*ends, _BINS + 1)) for _, law in parts])
     is_low = bool(heights[heights > 0.0].min() < 0.03 * heights.max())
     has_tail = is_low and tail[0] < tail[1] and tail != ends
-    panels = [(ends, [0.0, 0.62 if has_tail else 1.0], _BINS)] + has_tail * [(tail, [0.72, 1.0], _BINS // 2)]
+    panels = [(ends, [0.0, 0.58 if has_tail else 1.0], _BINS)] + has_tail * [(tail, [0.74, 1.0], _BINS // 2)]
     traces: list[dict[str, Any]] = []
     layout: dict[str, Any] = {
         "bargap": 0.05, "legend": _LEGEND, "annotations": [], "barmode": "overlay", "margin": {"t": 60},
@@ -82,7 +82,7 @@ def histograms(
                 "domain": up, "anchor": x, "nticks": 4, "range": [0.0, top * 1.08], "exponentformat": "power",
             }  # fmt: skip
             layout["annotations"].append({
-                "text": f"beyond VaR {level:.0%}, enlarged" if which else f"<b>{label(name, 40)}</b>",
+                "text": "tail" if which else f"<b>{label(name, 40)}</b>",
                 "xref": "paper", "yref": "paper", "x": across[0], "y": up[1], "xanchor": "left", "yanchor": "bottom",
                 "showarrow": False,
             })  # fmt: skip
@@ -91,7 +91,7 @@ def histograms(
             **_AMOUNTS, **({} if which else {"title": {"text": label(in_unit(xlabel))}}),
         }  # fmt: skip
     caption += "" if is_whole else " Ends less probable than 1e-9 are left out."
-    enlarged = "; on the right the tail again, on scales of its own" if has_tail else ""
+    enlarged = f"; on the right what is beyond VaR {level:.0%} again, on scales of its own" if has_tail else ""
     return Chart(
         f"{caption} Upwards: probability of each bin{enlarged}.", tuple(traces), layout, height=120 + 150 * len(parts)
     )

@@ -160,7 +160,8 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
     >>> frontier_report(frontier(mdp, [0.0, 1.0]), model=mdp).title
     'What each aversion to risk buys on mdp-4'
     """
-    points, sense, columns = found.points, found.sense, found.columns
+    points, sense = found.points, found.sense
+    columns = {name: cells for name, cells in found.columns.items() if not name.startswith("differs")}
     said = f"{len(points)} plans. {' '.join(map(literal, found.in_words))}"
     names = [f"{p.label}, beta {span(p.low, p.high, 4)}" for p in points]
     rows = zip(*(map(literal, cells) for cells in columns.values()), strict=True)
@@ -174,6 +175,11 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
         Bullets((
             "**price**: mean given up per unit of CVaR 95% saved, against the line above.",
             "**ERM** is at the lower end of each interval of beta, or inside of it.",
+            *(
+                f"From beta {number(point.low, 4)} on the plan differs from the last, first at {literal(point.change)}."
+                for point in points
+                if point.change
+            ),
         )),
         *_totals([(name, point.law) for name, point in zip(names, points, strict=True)], sense, None),
         *made_with([*model_rows(model), *settings_rows(dict(settings or {}))]),
