@@ -70,7 +70,6 @@ def test_commands_that_refuse_name_the_way_out(path):
         ("evaluate", path, "--beta", 0.1, "--planner", "tree"),
         ("compare", path, "--beta", 0.1, "--episodes", 5),
         ("explore", path, "--no-browser"),
-        ("beta", path, "--level", 0.9),
     ):
         result = run(*command)
         assert isinstance(result.exception, TailwiseError), command
