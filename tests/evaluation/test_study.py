@@ -63,7 +63,8 @@ def test_processes_do_not_change_the_results(tmp_path):
         ({"planners": [{"bonus": 1.0}]}, "no table with kind"), ({"models": []}, "models is empty"),
         ({"objectives": {"beta": 1.0, "cvar": 0.9}}, "give one objective"), ({"objectives": ["beta"]}, "is no table"),
         ({"objectives": {"gamma": 1.0}}, "gamma is no objective"), ({"episodes": 0}, "episodes"),
-        ({"seeds": 0}, "seeds"),
+        ({"seeds": 0}, "seeds"), ({"seeds": 1.5}, "seeds"), ({"models": 3}, "must be a list"),
+        ({"planners": [{"kind": "uct", "bonus": {"a": 1}}]}, "is a table"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_said(wrong, said):

@@ -128,7 +128,8 @@ class Study:
             integer(self.iterations, "iterations", low=1)
         if self.seconds is not None:
             real(self.seconds, "seconds", low=0.0, ends="(]")
-        seeds = range(integer(self.seeds, "seeds", low=1)) if isinstance(self.seeds, int) else list(self.seeds)
+        given = self.seeds
+        seeds = list(given) if isinstance(given, (list, tuple, range)) else range(integer(given, "seeds", low=1))
         models = [_named(item, "model", "models") for item in _several(self.models, "models")]
         planners = [_named(item, "kind", "planners") for item in _several(self.planners, "planners")]
         labelled = [(str(options.pop("label", kind)), kind, options) for kind, options in planners]
@@ -167,7 +168,10 @@ class Study:
             True shows a bar; a function is called with (runs done, of how many).
         """
         folder = Path(out) / "runs"
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"{out} is no folder that can be written to: {error.strerror}") from None
         paths = {run: folder / f"{run.key}.tailwise" for run in self.runs}
         missing = [run for run, path in paths.items() if not path.exists()]
         for run in {run._replace(seed=0): run for run in missing}.values():
@@ -311,10 +315,12 @@ def _played(missing: list[Run], paths: Mapping[Run, Path], processes: int) -> It
 
 
 def _several(given: Any, name: str) -> list[Any]:
-    found = [given] if isinstance(given, (str, Mapping)) else list(given)
+    found = [given] if isinstance(given, (str, Mapping)) else given
+    if not isinstance(found, (list, tuple)):
+        raise OptionError(f"{name} must be a list of names or tables, not {given!r}")
     if not found:
         raise OptionError(f"{name} is empty")
-    return found
+    return list(found)
 
 
 def _named(item: Any, key: str, where: str) -> tuple[str, dict[str, Any]]:
@@ -327,7 +333,11 @@ def _named(item: Any, key: str, where: str) -> tuple[str, dict[str, Any]]:
 
 
 def _pairs(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(options.items()))
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            raise OptionError(f"{name} = {value!r} is a table, and no number, text or list")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    return tuple(sorted(plain.items()))
 
 
 def _text(options: tuple[tuple[str, Any], ...]) -> str:
