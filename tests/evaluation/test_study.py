@@ -22,7 +22,7 @@ def test_rows_are_what_evaluate_and_compare_say(tmp_path):
     columns = found.episode_columns()
     assert columns["total"] == [total for seeds in samples for one in seeds for total in one.costs]
     assert columns["seed"] == [0] * 12 + [1] * 12 + [0] * 12 + [1] * 12
-    ((run, objective, parts),) = found.groups()
+    ((run, objective, parts),) = found.groups
     assert (run.kind, objective.beta, found.rows[0]["difference"]) == ("exact", 1.0, 0.0)
     versus = compare(parts[1][0], parts[0][0], 1.0)
     row = found.rows[1]

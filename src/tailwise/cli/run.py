@@ -82,7 +82,7 @@ def _report(found: Any) -> Any:
     from tailwise.report import Document, Heading, comparison_report, literal
 
     blocks: list[Any] = []
-    for run, objective, parts in found.groups():
+    for run, objective, parts in found.groups:
         rows = [(returns, returns.summary(objective), versus) for returns, versus in parts]
         used = {"objective": objective.words, "seeds": str(found.study.seeds), "episodes": found.study.episodes}
         part = comparison_report(rows, model=load(run.model, **dict(run.model_options)), settings=used)

@@ -14,6 +14,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -206,7 +207,7 @@ class StudyResults(Tabled):
         for run in study.runs:
             groups.setdefault((run.model, run.model_options, run.objective), {}).setdefault(run.planner, []).append(run)
         self._groups = groups
-        self.rows = [row for group in self.groups() for row in self._rows(*group)]
+        self.rows = [row for group in self.groups for row in self._rows(*group)]
 
     def returns(self, runs: list[Run]) -> Returns:
         """Return the totals of some runs of one planner as one sample."""
@@ -216,8 +217,9 @@ class StudyResults(Tabled):
         totals = np.concatenate([record.arrays[0] for record in records])
         return Returns(totals, records[0].content["sense"], runs[0].planner, streams, notes=notes)
 
+    @cached_property
     def groups(self) -> list[tuple[Run, Objective, list[tuple[Returns, Comparison]]]]:
-        """Return, of each model and objective, a run, the objective, and totals and comparisons of all planners."""
+        """Of each model and objective, a run, the objective, and totals and comparisons of all planners."""
         found = []
         for group in self._groups.values():
             (run, *_), *_ = group.values()
