@@ -133,6 +133,8 @@ def test_a_strangers_planner_on_the_command_line(tmp_path, monkeypatch):
 
 def test_plan_ends_where_its_memory_does():
     text = run("plan", "grid-mdp", "--beta", "0.1", "--planner", "tree", "-n", "1e5", "--max-memory", "1e5")
+    with pytest.raises(OptionError, match="--max-memory must be at least 4096"):
+        run("plan", "mdp-4", "--beta", "0.1", "--max-memory", "-5")
     assert "the tree reached max_memory" in " ".join(text.stdout.split())
 
 

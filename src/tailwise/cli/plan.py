@@ -63,6 +63,7 @@ def register(app: typer.Typer) -> None:
         output: given.Output,
     ) -> None:
         """Find the action to take now, with the risk of each."""
+        from tailwise._validate import integer
         from tailwise.cli.models import build_planner, find_state
         from tailwise.errors import OptionError
         from tailwise.planners.make import checkpointed
@@ -72,6 +73,8 @@ def register(app: typer.Typer) -> None:
 
         output.check()
         cluster.check()
+        if max_memory is not None:  # which a model that is solved at once does not ask for
+            integer(max_memory, "--max-memory", low=4096)
         if save is not None and (save.is_dir() or not save.parent.is_dir()):
             raise OptionError(f"--save must be a file in a folder that exists, not {save}")
         if cluster.ray is not None and checkpoint is not None:
