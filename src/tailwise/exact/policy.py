@@ -368,7 +368,7 @@ class Policy(Shown, Tabled):
             seconds=time.perf_counter() - begun, stopped=StopReason.PROVEN,
             interval_meaning=f"the exact {self.objective.name} of the action, followed by optimal ones",
             method=self._method,
-            objective=self._shown_objective(root, step), proven=self.gap <= 1e-9 * abs(self.value),
+            objective=self._shown_objective(root, step), proven=bool(self.gap <= 1e-9 * abs(self.value)),
             optimal_actions=tuple(row.action for row, action in zip(rows, ids, strict=True) if int(action) in tied),
             threshold=self.threshold, policy=self,
             origin=Origin(own, {"objective": self.objective.words}, "none is needed", table=mdp, root=root),

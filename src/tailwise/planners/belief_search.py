@@ -272,7 +272,7 @@ class BeliefSearch(HiddenPlanner):
         slack = self._tolerance * self._size(root)
         lower, upper = sorted((float(signed(max(low, root.lower))), float(signed(uppers[best]))))
         more = {
-            "lower": lower, "upper": upper, "proven": min(others, default=math.inf) >= uppers[best] - slack,
+            "lower": lower, "upper": upper, "proven": bool(min(others, default=math.inf) >= uppers[best] - slack),
             "objective": ERM(self.root_beta), "nodes": len(self._nodes), "simulator_steps": 0,
             "bytes": len(self._nodes) * (self.pomdp.num_states * 8 + _NODE_BYTES),
         }  # fmt: skip
