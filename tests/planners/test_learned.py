@@ -1,6 +1,7 @@
 """Learned-model search: closed forms, the exact solver, and one search on every kind of model."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -26,6 +27,7 @@ from tailwise._random import generator, stream_words
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.models import tabulate
 from tailwise.models.accrued import AccruedView, ExponentialUtility
+from tailwise.planners import until
 from tailwise.search import StopReason
 from tailwise.search.learned import answer, counts
 
@@ -423,6 +425,36 @@ def test_many_actions_in_one_state():
     plan = LearnedModelSearch(model, 0.1, seed=0).plan(iterations=3000)
     assert plan.value < q.min()
     assert (q[plan.action] - q.min()) / scale < 0.95
+
+
+def stopped_at(search, condition):
+    """The plan at which a condition that is asked ever more seldom holds; None where it does not within 1024."""
+    for chunk in (8, 8, 16, 32, 64, 128, 256, 512):
+        plan = search.plan(iterations=chunk)
+        done = int(search.counters()[counts.ITERATIONS])
+        if condition(dataclasses.replace(plan, iterations=done)):
+            return plan
+    return None
+
+
+def test_searches_that_stop_themselves_are_seldom_wrong():
+    """A stop is wrong where the action loses more than the width: in a tenth of the stops at most."""
+    stops, wrong = {"gap": 0, "stable": 0}, {"gap": 0, "stable": 0}
+    for number, seed in itertools.product(range(40, 52), range(2)):
+        table = random_mdp(number, states=12, actions=4, horizon=8)
+        exact = backward_induction(table, 0.5).action_values(0)[table.start]
+        losses = exact - exact.min()
+        if np.isfinite(losses).sum() < 2:
+            continue
+        width = 0.2 * losses[np.isfinite(losses)].mean()
+        for name, condition in (("gap", until.gap(width)), ("stable", until.stable(300))):
+            plan = stopped_at(LearnedModelSearch(table, 0.5, seed=seed), condition)
+            if plan is not None:
+                assert name == "stable" or min(row.draws for row in plan.rows) >= 16
+                stops[name] += 1
+                wrong[name] += losses[plan.action] > width + 1e-9
+    assert min(stops.values()) >= 10
+    assert all(wrong[name] <= 0.1 * stops[name] for name in stops), (wrong, stops)
 
 
 def test_a_right_leaf_value_makes_the_first_decision_right_with_few_steps():

@@ -1,6 +1,7 @@
 """The one door: what is chosen, and that the plan says so; and the conditions that end a plan."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -306,6 +307,17 @@ def test_stable_counts_iterations_since_the_last_change():
     assert [holds(Fake(*chapter)) for chapter in story] == [False, False, False, False, True, False, False]
     assert not holds(Fake("c", 20))  # a new call of plan counts from its own start
     assert holds(Fake("c", 120))
+    doubtful = Fake("c", 300)
+    doubtful.probability_best = 0.7
+    assert not holds(doubtful)
+
+
+def test_gap_asks_for_draws_of_every_action():
+    """Three cost draws that are alike say little; certain bounds say all."""
+    plan = ErmMcts(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=8)
+    assert plan.possible_loss < math.inf
+    assert not until.gap(100.0)(plan)
+    assert until.gap(100.0)(ErmMcts(domains.make("mdp-4"), 0.5, seed=0).plan(iterations=100))
 
 
 @pytest.mark.parametrize("text", ["proven", "gap:0.5", "gap:1e-3", "stable:5000", "stable:1e4"])

@@ -15,6 +15,9 @@ from tailwise.search import Plan, StopReason
 
 Condition: TypeAlias = Callable[[Plan], bool]
 
+_FEWEST = 16  # draws of every action, before intervals that come from samples may end a search
+_SURE = 0.8  # that the recommended action is best, where that is said
+
 
 def proven() -> Condition:
     """Return the condition that the recommended action is proven best.
@@ -39,6 +42,8 @@ def is_proven(plan: Any) -> bool:
 def gap(width: float) -> Condition:
     """Return the condition that no action could be better than the recommended one by more than ``width``.
 
+    Where intervals come from samples it holds only once every action of the root was drawn 16 times.
+
     Parameters
     ----------
     width : float
@@ -53,11 +58,20 @@ def gap(width: float) -> Condition:
     ('safe', True)
     """
     accepted = real(width, "width", low=0.0)
-    return lambda plan: plan.possible_loss <= accepted
+    return lambda plan: plan.possible_loss <= accepted and _has_evidence(plan)
+
+
+def _has_evidence(plan: Plan) -> bool:
+    """Whether the intervals of the rows are certain, or those of actions that were all drawn often enough."""
+    if plan.lower is not None or is_proven(plan):
+        return True
+    return all((row.visits if row.draws is None else row.draws) >= _FEWEST for row in plan.rows)
 
 
 def stable(iterations: int) -> Condition:
     """Return the condition that the recommended action has been the same for so many iterations.
+
+    A plan that says how probably its action is best must say .8 at least, too.
 
     Parameters
     ----------
@@ -80,7 +94,8 @@ def stable(iterations: int) -> Condition:
         nonlocal action, since
         if since < 0 or plan.action != action or plan.iterations < since:
             action, since = plan.action, plan.iterations
-        return plan.iterations - since >= wanted
+        sure = getattr(plan, "probability_best", None)
+        return plan.iterations - since >= wanted and (sure is None or sure >= _SURE)
 
     return holds
 
