@@ -104,6 +104,42 @@ def test_on_a_grid_the_bound_holds_and_the_budget_is_kept(options, monkeypatch):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize(("options", "sense"), [({"level": 0.7}, "cost"), ({"beta": 1.0}, "reward")])
+def test_on_a_grid_the_budget_is_kept_by_a_plan_whose_law_is_too_long(options, sense, monkeypatch):
+    """What is shown bounds the plan as it is followed, by all its histories."""
+    spent = 0
+    for seed in range(30):
+        mdp = random_table(seed, horizon=5, sense=sense, ends=seed % 2 == 1)
+        sign, risk = float(mdp.signed(1.0)), risk_of(options)
+        neutral, safest = solve(mdp, Expectation()), solve(mdp, risk)
+        highest = float(mdp.signed(neutral.distribution().risk(risk)))
+        lowest = float(mdp.signed(safest.value))
+        if highest - lowest < 0.3:
+            continue
+        budget = (lowest + highest) / 2.0
+        graph = GridTotals.spaced(mdp, 0.008)
+        with monkeypatch.context() as patch:
+            patch.setattr(budgets, "reach_totals", lambda *_, graph=graph, **__: graph)
+            patch.setattr(budgets, "followed", lambda *_: None)
+            try:
+                plan = solve(mdp, Expectation().within(risk, sign * budget))
+            except OptionError:  # the bound is of the worse action wherever the grid cannot tell
+                continue
+        exact = solve(mdp, Expectation().within(risk, sign * budget), tolerance=0.0)
+        totals, weights = np.array(followed(mdp, plan)).T
+        attained, mean = risk.of_costs(sign * totals, weights), float(np.dot(sign * totals, weights))
+        assert attained <= sign * plan.risk + 1e-9 <= budget + 1e-7
+        assert mean <= sign * plan.value + 1e-9
+        assert sign * plan.value - plan.gap - 1e-9 <= sign * exact.value
+        assert sign * exact.value - exact.gap <= mean + 1e-7
+        assert sign * plan.value <= mean + 2.0 * graph.tolerance
+        spent += not graph.is_blind(plan.chosen)
+        if spent == 2:
+            break
+    assert spent == 2
+
+
+@pytest.mark.compiled
 def test_a_plan_that_breaks_its_budget_as_it_is_followed_is_an_error(monkeypatch):
     """No grid was found that is so wrong: here the plans are made to cost 10 more than the grid says."""
     true_law = budgets.followed

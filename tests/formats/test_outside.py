@@ -216,6 +216,10 @@ def test_a_workbook(tmp_path, monkeypatch):
     book.save(path)
     with pytest.raises(FormatError, match=r"model\.xlsx, row 3: probability is 'a quarter'"):
         load(path)
+    book.active["E3"] = None
+    book.save(path)
+    with pytest.raises(FormatError, match=r"model\.xlsx, row 3: probability is empty"):
+        load(path)
 
 
 def test_arrays_of_matlab_and_numpy(tmp_path):

@@ -33,7 +33,7 @@ from tailwise.exact.policy import Policy
 from tailwise.exact.tails import Found, Graph, Limits, gap_of, least_cvar, on_totals
 from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
-from tailwise.risk import ERM, Budgeted, CVaR
+from tailwise.risk import ERM, Budgeted, CVaR, value_at_risk
 
 _ATTEMPTS = 2
 _MOST = 600  # solves
@@ -65,8 +65,10 @@ def solve_budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy
         for attempt in range(_ATTEMPTS):
             law = followed(graph, found.chosen) if isinstance(graph, GridTotals) else None
             totals, masses = graph.law(found.chosen) if law is None else law
-            met = risk.of_costs(totals, masses)
-            if law is None or met <= most + slack_of(most, max(0.0, most - float(totals[0]))):
+            met, mean = risk.of_costs(totals, masses), float(np.dot(totals, masses))
+            if law is None and isinstance(graph, GridTotals) and not graph.is_blind(found.chosen):
+                met, mean = _bounds(graph, found.chosen, risk, most)
+            if met <= most + slack_of(most, max(0.0, most - float(totals[0]))):
                 break
             missed = OptionError(
                 f"no plan was found that keeps to the budget {objective.bound:.9g} as it is followed: "
@@ -79,11 +81,27 @@ def solve_budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy
                 found, multiplier = _within(counted, mdp, most - 2.0 * (met - most), risk, limits)
             except OptionError:  # there is no smaller risk
                 raise missed from None
-    if law is not None:
-        mean = float(np.dot(totals, masses))
+    if isinstance(graph, GridTotals):
         found = found._replace(value=mean, gap=gap_of(mean, bound), law=law)
     found = found._replace(threshold=most, solves=counted.solves)
     return on_totals(mdp, objective, found, graph, risk=float(mdp.signed(met)), multiplier=multiplier)
+
+
+def _bounds(graph: GridTotals, chosen: Choices, risk: ERM | CVaR, most: float) -> tuple[float, float]:
+    """Return bounds on the risk and the mean of a plan as it is followed, whose law is too long to list."""
+    if isinstance(risk, ERM):
+        beta = risk.beta
+
+        def functions(x: Floats) -> Floats:
+            return np.stack((np.exp(np.minimum(beta * (x - most), _EXPONENT)), x))
+
+        grown, mean = graph.bounds_followed(chosen, functions)
+        return most + math.log(grown) / beta, float(mean)
+    totals, masses = graph.law(chosen)
+    quantile = value_at_risk(totals, risk.level, masses)
+    thresholds = quantile + graph.tolerance * np.linspace(0.0, 0.25, 5)
+    *above, mean = graph.bounds_followed(chosen, lambda x: np.stack((*(np.maximum(x - b, 0.0) for b in thresholds), x)))
+    return float(np.min(thresholds + np.array(above) / (1.0 - risk.level))), float(mean)
 
 
 def _within(

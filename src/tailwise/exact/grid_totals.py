@@ -17,6 +17,9 @@ A bound for a plan *as it is followed* comes from rounding every cost up (:meth:
 the least mean of an increasing function of the total in that model; V grows with what was paid. A plan that acts on
 what was paid, rounded up once, pays c at x and is then at ``ceil(x + c) <= ceil(x) + ceil(c)``: by induction its mean
 in the table is at most V.
+
+Where what is done is given, :meth:`GridTotals.bounds_followed` rounds up on a finer grid, and takes the worse of the
+actions that the plan may be at: what was truly paid is known up to a point a step.
 """
 
 from __future__ import annotations
@@ -163,6 +166,29 @@ class GridTotals:
         least, chosen = self._swept(worth, np.asarray(function(self._final()), np.float64), is_upward=True)
         return least, Upward(chosen)
 
+    def is_blind(self, chosen: Choices) -> bool:
+        """Return whether choices do not depend on what was paid: then they are followed as on the grid."""
+        firsts = (
+            np.repeat(rows[layer.first[:-1]], np.diff(layer.first))
+            for rows, layer in zip(chosen, self.layers, strict=False)
+        )
+        return all(np.array_equal(rows, first) for rows, first in zip(chosen, firsts, strict=True))
+
+    def bounds_followed(self, chosen: Choices, functions: Callable[[Floats], Floats], *, finer: int = 8) -> Floats:
+        """Return bounds (F,) on the means of increasing functions, values (F, n) of n totals, of a plan as followed."""
+        fine = GridTotals.spaced(self.mdp, self.spacing / finer, every_action=True)
+        worth, values = np.atleast_2d(functions(fine.all_totals())), np.atleast_2d(functions(fine._final()))
+        for h in range(self.mdp.horizon - 1, -1, -1):
+            layer = fine.layers[h]
+            _, owners, points = ranges(layer.low, layer.low + np.diff(layer.first))
+            states, high = layer.states[owners], (points + _EQUAL) * fine.spacing
+            low = high - (h + 2.0 * _EQUAL) * fine.spacing
+            steps = range(math.ceil(h / finer) + 2)
+            rows = np.array([self.rows_at(chosen, states, h, np.minimum(low + k * self.spacing, high)) for k in steps])
+            table = fine._table(h, is_upward=True)
+            values = follow_back(table, layer, fine.layers[h + 1], worth, fine.ends[0], values, rows)
+        return np.asarray(values[:, 0])
+
     def slack(self, total: float) -> float:
         """Return how far the totals lie above ``total`` that are equal to it but for rounding."""
         return 1e-11 * abs(total) + _EQUAL * self.spacing
@@ -276,6 +302,30 @@ def sweep_back(table, here, after, worth, bottom, values, chosen):  # type: igno
                 if old == np.inf or mean[k] < old - 1e-12 * abs(old):
                     before[start + k] = mean[k]
                     chosen[start + k] = row
+    return before
+
+
+@kernel
+def follow_back(table, here, after, worth, bottom, values, rows):  # type: ignore[no-untyped-def]
+    """One step back: return, of each function, the largest mean over the rows (R, n) that may be taken at a point."""
+    before = np.full((worth.shape[0], here.first[-1]), -np.inf)
+    for i in range(here.states.size):
+        for place in range(here.first[i], here.first[i + 1]):
+            point = here.low[i] + place - here.first[i]
+            for k in range(rows.shape[0]):
+                row = rows[k, place]
+                if k > 0 and row == rows[k - 1, place]:
+                    continue
+                for f in range(worth.shape[0]):
+                    mean = 0.0
+                    for j in range(table.outcome_offsets[row], table.outcome_offsets[row + 1]):
+                        if table.done[j]:
+                            value = worth[f, point + table.whole[j] - bottom]
+                        else:
+                            to = after.place[table.next_states[j]]
+                            value = values[f, point + table.whole[j] - after.low[to] + after.first[to]]
+                        mean += table.probabilities[j] * value
+                    before[f, place] = max(before[f, place], mean)
     return before
 
 

@@ -183,6 +183,7 @@ class _Cells:
         value = self._raw[name][entry]
         value = value.item() if isinstance(value, np.generic) else value
         shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:40] + "...")
+        shown = "empty" if value is None or value == "" else shown
         raise FormatError(f"{self._place(entry)}: {name} is {shown}; expected {expected}")
 
     def ids(self, name: str, kind: str) -> Ints | list[str]:
