@@ -1,11 +1,25 @@
 """Planners of models whose state is not seen: bounds that are certain, sampling, and closed loop."""
 
+import copy
+
 import numpy as np
 import pytest
 
-from tailwise import PartlyObserved, domains, evaluate, make_planner, solve
-from tailwise.errors import ModelError, OptionError, StateError
+from tailwise import PartlyObserved, PomdpTable, domains, evaluate, make_planner, solve
+from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.planners import BeliefSearch, HistoryMcts
+
+
+class Unlisted(PartlyObserved):
+    """A table as a simulator that lists nothing, in plain Python."""
+
+    def __init__(self, table):
+        self.horizon, self.discount, self.sense, self.cost_seen = (
+            table.horizon, table.discount, table.sense, table.cost_seen,
+        )  # fmt: skip
+        self.sample_start, self.actions, self.draw = table.sample_start, table.actions, table.draw
+        self.step, self.observe, self.terminal_cost = table.step, table.observe, table.terminal_cost
+
 
 CASES = [
     ("tiger", {"horizon": 6}, 0.01), ("tiger", {"horizon": 6, "cost_seen": True}, 0.1),
@@ -60,6 +74,44 @@ def test_sampling_finds_the_optimum_of_small_problems():
     assert again.value == plan.value
 
 
+@pytest.mark.parametrize(("name", "beta"), [("tiger", 0.1), ("test-and-treat", -0.05), ("rock-sample", 0.0)])
+def test_a_table_and_its_simulator_are_searched_draw_for_draw(name, beta):
+    model = domains.make(name, horizon=6)
+    table, simulator = (HistoryMcts(one, beta, seed=3) for one in (model, Unlisted(model)))
+    for _ in range(2):
+        plans = table.plan(iterations=400), simulator.plan(iterations=400)
+        assert [row.visits for row in plans[0].rows] == [row.visits for row in plans[1].rows]
+        assert plans[0].value == plans[1].value
+        for search in (table, simulator):
+            search.advance(0, 0)
+
+
+def test_costs_far_apart_are_weighed_by_their_risk():
+    """A hidden disaster of one in four: exp(40) times the weight of the rest, whichever is drawn first."""
+    model = PomdpTable.from_arrays(
+        np.broadcast_to(np.eye(2), (2, 2, 2)), np.broadcast_to([[1.0]], (2, 2, 1)), [[0.0, 12.0], [40.0, 12.0]],
+        order="ASS", horizon=2, start=[0.75, 0.25],
+    )  # fmt: skip
+    for beta, value in ((1.0, 24.0), (-1.0, -np.log(0.75 + 0.25 * np.exp(-80.0)))):
+        plan = HistoryMcts(model, beta, seed=0).plan(iterations=20_000)
+        assert plan.value == pytest.approx(value, abs=0.05)
+        assert all(np.isfinite(row.erm) for row in plan.rows)
+    policy = solve(model, 0.05)
+    assert HistoryMcts(model, 0.05, seed=0).plan(iterations=8000).value == pytest.approx(policy.value, rel=0.03)
+
+
+def test_a_search_is_copied_and_a_failing_simulator_is_named():
+    model = Unlisted(domains.make("hidden-wear", horizon=4))
+    search = HistoryMcts(model, 0.1, seed=0)
+    search.plan(iterations=100)
+    twin = copy.deepcopy(search)
+    assert twin.plan(iterations=100).value == search.plan(iterations=100).value
+    assert HistoryMcts(model, 0.1, seed=0, max_nodes=20).plan(iterations=1000).stopped == "max_nodes"
+    model.draw = lambda state, action, rng: 1 / 0
+    with pytest.raises(SimulatorError, match=r"step\(0, \d\).*ZeroDivisionError"):
+        HistoryMcts(model, 0.1, seed=0).plan(iterations=10)
+
+
 def test_particles_follow_the_tilted_belief():
     model = domains.make("hidden-wear", horizon=6)
     policy, search = solve(model, 0.3), HistoryMcts(model, 0.3, seed=2, particles=4000)
@@ -101,7 +153,7 @@ def test_particles_that_run_out_are_said():
         def observe(self, state, action, next_state, rng):
             return "usual"
 
-    search = make_planner(Sure(), 0.1, seed=0, particles=20)
+    search = make_planner(Sure(), 0.1, kind="histories", seed=0, particles=20)
     assert search.plan(iterations=50).value == pytest.approx(3.0, abs=0.3)
     search.advance(0, "never")
     assert any("drawn anew" in note for note in search.plan(iterations=10).notes)
@@ -126,7 +178,7 @@ def test_kinds_refuse_what_they_are_not_for():
     with pytest.raises(ModelError, match="whose state is not seen"):
         make_planner(seen, 0.1, kind="histories")
     with pytest.raises(
-        ModelError, match=r"with starts\(\), outcomes\(\) and observations\(\); this LightDark does not: use histories"
+        ModelError, match=r"with starts\(\), outcomes\(\) and observations\(\); this LightDark does not"
     ):
         make_planner(domains.make("light-dark"), 0.1, kind="beliefs")
     with pytest.raises(ModelError, match="is seen"):

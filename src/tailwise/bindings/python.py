@@ -45,7 +45,7 @@ from tailwise.models.simulator import (
     validate_simulator,
 )
 
-_PENDING = object()  # stands for a result that has not come yet
+PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
@@ -62,8 +62,7 @@ class PythonInterface(SimulatorInterface):
         options: SimulationOptions,
         canonical: Callable[[Any], Hashable] | None = None,
     ) -> None:
-        if not getattr(model, "takes_step", False):
-            validate_simulator(model)
+        self._require_sound(model)
         super().__init__(model, rng, options, width=0)
         self._known = KnownStates()
         self._canonical = canonical or getattr(model, "canonical", None)  # from any name of a state to the one kept
@@ -79,6 +78,10 @@ class PythonInterface(SimulatorInterface):
         self._step = self._with_step_index(model)
         self._terminal: Any = own_method(model, "terminal_cost")
         self._connect([self._reachable(call) for call in (self._count, self._take, self._roll)], new_store(1, 1))
+
+    def _require_sound(self, model: Any) -> None:
+        if not getattr(model, "takes_step", False):
+            validate_simulator(model)
 
     def _reachable(self, function: Callable[[int, int, int], None]) -> Any:
         """What the kernel calls: the address of a C callback, or the callback itself where nothing is compiled."""
@@ -123,7 +126,7 @@ class PythonInterface(SimulatorInterface):
         try:
             return self._known_actions(handle)
         except Exception as error:
-            self._place, self._failure = ("actions", self._known.states[handle], None, None, _PENDING), error
+            self._place, self._failure = ("actions", self._known.states[handle], None, None, PENDING), error
             self.fail(handle, -1, 0)
 
     def _known_actions(self, handle: int) -> list[object]:
@@ -173,7 +176,7 @@ class PythonInterface(SimulatorInterface):
         return callback
 
     def _count(self, handle: int, position: int, h: int) -> None:
-        self._place = ("actions", self._known.states[handle], None, None, _PENDING)
+        self._place = ("actions", self._known.states[handle], None, None, PENDING)
         self._integers[NEXT] = len(self._known_actions(handle))
         self._integers[STATUS] = GO_ON
 
@@ -181,7 +184,7 @@ class PythonInterface(SimulatorInterface):
         known = self._known
         state = known.states[handle]
         action = (known.actions[handle] or self._known_actions(handle))[position]
-        self._place = ("step", state, action, h, _PENDING)
+        self._place = ("step", state, action, h, PENDING)
         result = self._step(state, action, self._rng, h)
         self._place = ("step", state, action, h, result)
         target, cost, done = result
@@ -208,7 +211,7 @@ class PythonInterface(SimulatorInterface):
         self._numbers[COST] = cost
 
     def _end(self, state: Any) -> float:
-        self._place = ("terminal_cost", state, None, self.model.horizon, _PENDING)
+        self._place = ("terminal_cost", state, None, self.model.horizon, PENDING)
         value = self._terminal(state)
         fault = cost_fault(value)
         if fault:
@@ -219,10 +222,10 @@ class PythonInterface(SimulatorInterface):
         state, options = self._known.states[handle], self._options
         steps = 0
         if options.leaf_value is not None:
-            self._place = ("leaf_value", state, None, h, _PENDING)
+            self._place = ("leaf_value", state, None, h, PENDING)
             total = self._checked_total(options.leaf_value(state, h))
         elif options.rollout_policy is None and own_method(self.model, "rollout") is not None:
-            self._place = ("rollout", state, None, h, _PENDING)
+            self._place = ("rollout", state, None, h, PENDING)
             answer = self.model.rollout(state, h, self._rng)
             if isinstance(answer, tuple):
                 answer, steps = answer
@@ -248,10 +251,10 @@ class PythonInterface(SimulatorInterface):
         discount, horizon = float(self._numbers[shared.DISCOUNT]), int(self._integers[shared.HORIZON])
         total, factor, first = 0.0, 1.0, h
         while h < horizon:
-            self._place = ("actions", state, None, h, _PENDING)
+            self._place = ("actions", state, None, h, PENDING)
             allowed = choose(state)
             if policy is not None:
-                self._place = ("rollout_policy", state, None, h, _PENDING)
+                self._place = ("rollout_policy", state, None, h, PENDING)
                 action = self._allowed(policy(state, h, rng), state)
             elif type(allowed) is int and allowed > 0:
                 action = int(random() * allowed) if allowed > 1 else 0
@@ -260,7 +263,7 @@ class PythonInterface(SimulatorInterface):
                     allowed = self._ask_actions(state)
                 size = len(allowed)
                 action = allowed[int(random() * size)] if size > 1 else allowed[0]
-            self._place = ("step", state, action, h, _PENDING)
+            self._place = ("step", state, action, h, PENDING)
             result = step(state, action, rng, h)
             self._place = ("step", state, action, h, result)
             state, cost, done = result
@@ -307,7 +310,7 @@ class PythonInterface(SimulatorInterface):
         where, result = self._where(), self._place[-1]
         if isinstance(error, SimulatorError):
             return f"{where}: {error}"
-        fault = "" if result is _PENDING else outcome_fault(result)
+        fault = "" if result is PENDING else outcome_fault(result)
         return f"{where}: {fault}" if fault else f"{where} raised {type(error).__name__}: {error}"
 
     def _where(self) -> str:

@@ -21,12 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tailwise._random import Seed
+from tailwise._arrays import Floats
+from tailwise._jit import kernel_for
+from tailwise._random import Seed, stream_words
 from tailwise._validate import integer, real
+from tailwise.bindings.hidden import bind_hidden
+from tailwise.bindings.kernel_model import FULL
 from tailwise.errors import OptionError, StateError
 from tailwise.models.partly_observed import drawn
 from tailwise.models.simulator import action_label, model_name, short
@@ -34,15 +39,27 @@ from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM, erm
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
+from tailwise.search.histories import (
+    NODE_LIMIT,
+    NODES,
+    Histories,
+    Settings,
+    Trace,
+    child_at,
+    enlarged,
+    joined,
+    new_histories,
+    root_actions,
+    search_histories,
+    subtree,
+    try_roll_outs,
+)
 from tailwise.search.plan import StopReason
 
-_REBASE = 1.0
-_FAR = 600.0
 _UNCHOSEN = -2
 _TRIALS = 64  # roll-outs of each way to play on, before one is chosen
 _MOST_TRIALS = 4096  # of all ways together, where they are so many that each still has its 4
 _ATTEMPTS = 50  # draws for each particle that is wanted after a step
-_NODE_BYTES = 900
 
 
 class ParticleBelief:
@@ -71,6 +88,12 @@ class ParticleBelief:
         """Its twin that decides: tilted by what was paid unseen."""
         return _shares(self.particles, self.log_weights)
 
+    @cached_property
+    def sums(self) -> Floats:
+        """Running sums of the tilted weights."""
+        logs = np.array(self.log_weights)
+        return np.cumsum(np.exp(logs - logs.max()))
+
     def __len__(self) -> int:
         return len(self.particles)
 
@@ -96,80 +119,8 @@ def _shares(states: list[Any], logs: list[float]) -> dict[Hashable, float]:
     return {state: share / total for state, share in found.items()}
 
 
-class _Child:
-    """What followed an action with one observation: the sum of weights (scaled), the ERM of the cost, and the node."""
-
-    __slots__ = ("count", "loss", "node", "reference", "utility", "weight")
-
-    def __init__(self, node: _Node | None) -> None:
-        self.node, self.count, self.weight, self.reference, self.utility, self.loss = node, 0, 0.0, 0.0, 0.0, 0.0
-
-    def add(self, weight: float, loss: float, beta: float) -> None:
-        """Take in a cost with its weight: a running mean of u_beta about a reference, which moves up with the costs."""
-        if self.weight == 0.0:
-            self.reference, self.utility = loss, 0.0
-        y = beta * (loss - self.reference)
-        if y > _REBASE:
-            self.utility = (math.expm1(-y) + beta * self.utility * math.exp(-y)) / beta
-            self.reference, y = loss, 0.0
-        self.count += 1
-        self.weight += weight
-        u = math.expm1(y) / beta if abs(y) > 1e-16 else loss - self.reference
-        self.utility += weight / self.weight * (u - self.utility) if self.weight > 0.0 else 0.0
-        mean = self.utility
-        self.loss = self.reference + (math.log1p(max(beta * mean, -1.0 + 1e-300)) / beta if beta else mean)
-
-    @property
-    def value(self) -> float:
-        """What is expected to follow."""
-        return 0.0 if self.node is None else self.node.value
-
-
-class _Action:
-    """An action of a node: its children by observation, with the logarithm that their weights are scaled by."""
-
-    __slots__ = ("children", "count", "scale", "value")
-
-    def __init__(self) -> None:
-        self.children: dict[Any, _Child] = {}
-        self.count, self.scale, self.value = 0, -math.inf, math.nan
-
-    def add(self, child: _Child, log_weight: float, loss: float, beta: float) -> None:
-        """Take in one sample."""
-        if log_weight > self.scale + 30.0:
-            factor = math.exp(max(self.scale - log_weight, -_FAR)) if self.scale > -math.inf else 0.0
-            for one in self.children.values():
-                one.weight *= factor
-            self.scale = log_weight
-        self.count += 1
-        child.add(max(math.exp(max(log_weight - self.scale, -_FAR)), 1e-250), loss, beta)
-
-    def update(self, beta: float, discount: float) -> None:
-        """Put the value together from the children's."""
-        parts = [(one.weight, one.loss + discount * one.value) for one in self.children.values() if one.weight > 0.0]
-        if len(parts) == 1:
-            self.value = parts[0][1]
-            return
-        total = sum(weight for weight, _ in parts)
-        mean = sum(weight * value for weight, value in parts) / total
-        spread = max(value for _, value in parts) - min(value for _, value in parts)
-        if abs(beta) * spread < 0.5:
-            part = sum(weight * math.expm1(beta * (value - mean)) for weight, value in parts) / total
-            self.value = mean + (math.log1p(part) / beta if beta else 0.0)
-            return
-        top = max(beta * value for _, value in parts)
-        self.value = (top + math.log(sum(w * math.exp(max(beta * v - top, -_FAR)) for w, v in parts) / total)) / beta
-
-
-class _Node:
-    """A history: its actions, once it was visited twice, and its value."""
-
-    __slots__ = ("actions", "high", "low", "roll", "value", "visits")
-
-    def __init__(self) -> None:
-        self.actions: list[_Action] | None = None
-        self.visits, self.value, self.low, self.high = 0, 0.0, math.inf, -math.inf
-        self.roll = _Action()
+def _drawn_place(sums: Floats, rng: np.random.Generator) -> int:
+    return min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
 
 
 class HistoryMcts(HiddenPlanner):
@@ -244,152 +195,73 @@ class HistoryMcts(HiddenPlanner):
 
     def _begin(self) -> None:
         self._known = None
-        self._repeated = _UNCHOSEN  # place of the action that roll-outs repeat, -1: random ones
-        self._root, self._count, self._steps = _Node(), 1, 0
         self._powers = [float(self.model.discount) ** h for h in range(int(self.model.horizon) + 1)]
+        self._tree = new_histories(64, 64 * len(self._actions), 256)
+        self._binding = bind_hidden(self.model, self._rng)
+        self._stream = stream_words(self._rng)
+        self._set_root(_UNCHOSEN)
+
+    def _set_root(self, repeated: int) -> None:
+        horizon = int(self.model.horizon)
+        self._trace = Trace(np.zeros((horizon, 3), np.int64), np.zeros((horizon, 2)), np.zeros(2, np.int64))
+        self._settings = Settings(
+            betas=self.beta * np.array(self._powers[:horizon]), discount=float(self.model.discount),
+            num_actions=len(self._actions), step=self._step, exploration=self._exploration,
+            widening=np.array(self._widen), weighed=self._density is not None, repeated=repeated,
+            sums=self.belief.sums if self._step else np.empty(0), max_nodes=self._room,
+        )  # fmt: skip
+        if self._step:
+            self._binding.set_particles(self.belief.particles)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but what is bound to this process's memory."""
+        kept = {name: value for name, value in vars(self).items() if name not in ("_binding", "_stream")}
+        return {**kept, "keys": self._binding.keys}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Bind a copy."""
+        keys = state.pop("keys")
+        vars(self).update(state)
+        self._binding, self._stream = bind_hidden(self.model, self._rng), stream_words(self._rng)
+        self._binding.set_keys(keys)
+        self._tree = joined(self._tree)
+        self._set_root(self._settings.repeated)
 
     # ------------------------------------------------------------ an iteration
 
     def _run(self, count: int) -> StopReason | None:
-        if self._repeated == _UNCHOSEN:
-            self._repeated = self._choose_roll_outs()
-        for _ in range(count):
-            if self._count >= self._room:
+        if self._settings.repeated == _UNCHOSEN:
+            self._settings = self._settings._replace(repeated=self._choose_roll_outs())
+        kind: Any = type(self._binding.data)
+        search = kernel_for(search_histories, kind)
+        target = self._done + count
+        while self._done < target:
+            before = int(self._trace.counts[0])
+            with self._binding.running():
+                status = search(
+                    self._binding.data, self._tree, self._settings, self._trace, self._stream, target - self._done
+                )
+            self._done += int(self._trace.counts[0]) - before
+            if status == NODE_LIMIT:
                 return StopReason.MAX_NODES
-            self._iterate()
-            self._done += 1
+            if status == FULL:
+                self._tree = enlarged(self._tree, len(self._actions))
+            elif status < 0:
+                self._binding.fail(0, -1, self._step)
         return None
-
-    def _drawn_root(self) -> tuple[Any, float]:
-        """Draw a hidden state; at a root behind some steps, by its tilted weight."""
-        if self._step == 0:
-            return self.model.sample_start(self._rng), 0.0
-        return self.belief.particles[self._draw(self._sums)], 0.0
-
-    def _draw(self, sums: Any) -> int:
-        return min(int(np.searchsorted(sums, self._rng.random() * sums[-1], side="right")), len(sums) - 1)
-
-    @property
-    def _sums(self) -> Any:
-        belief = self.belief
-        found = getattr(belief, "sums", None)
-        if found is None:
-            logs = np.array(belief.log_weights)
-            found = belief.sums = np.cumsum(np.exp(logs - logs.max()))  # type: ignore[attr-defined]
-        return found
-
-    def _iterate(self) -> None:
-        model, discount, horizon = self.model, float(self.model.discount), int(self.model.horizon)
-        state, log_weight = self._drawn_root()
-        node, path = self._root, list[tuple[_Node, _Action, float]]()
-        total = 0.0
-        for h in range(self._step, horizon):
-            if node.actions is None:
-                if node.visits == 0 and node is not self._root:
-                    break
-                node.actions = [_Action() for _ in self._actions]
-            place = self._chosen(node)
-            action, beta = node.actions[place], self.beta * self._powers[h]
-            following, cost, done, seen = drawn(model, state, self._actions[place], self._rng)
-            self._steps += 1
-            loss = self._sign * cost
-            if h + 1 == horizon and not done and self._end is not None:
-                loss += discount * self._sign * float(self._end(following))
-            total += self._powers[h - self._step] * loss
-            is_last = done or h + 1 == horizon
-            key = None if is_last else (seen, loss) if getattr(model, "cost_seen", False) else seen
-            if is_last:
-                key = _END
-            child, extra = self._child(action, key, state, place, following, is_last=is_last)
-            action.add(child, log_weight, loss, beta)
-            path.append((node, action, total))
-            log_weight += beta * loss + extra
-            state = following
-            if is_last:
-                node = _DONE
-                break
-            assert child.node is not None
-            node = child.node
-        else:
-            node = _DONE
-        if node is not _DONE:
-            rest = self._rolled_out(state, self._step + len(path), self._repeated)
-            h = self._step + len(path)
-            beta = self.beta * self._powers[h]
-            fake = node.roll.children.setdefault(None, _Child(None))
-            node.roll.add(fake, log_weight, rest, beta)
-            node.value = fake.loss
-            total += self._powers[len(path)] * rest
-            node.visits += 1
-        for k in range(len(path) - 1, -1, -1):
-            one, action, _ = path[k]
-            one.visits += 1
-            action.update(self.beta * self._powers[self._step + k], discount)
-            before = path[k - 1][2] if k else 0.0
-            to_go = (total - before) / self._powers[k]
-            one.low, one.high = min(one.low, to_go), max(one.high, to_go)
-            assert one.actions is not None
-            one.value = min(action.value for action in one.actions if action.count)
-
-    def _chosen(self, node: _Node) -> int:
-        assert node.actions is not None
-        for place, action in enumerate(node.actions):
-            if action.count == 0:
-                return place
-        width = max(node.high - node.low, 0.0) if node.high > -math.inf else 0.0
-        growth = self._exploration * width * float(node.visits) ** 0.25
-        return min(
-            range(len(node.actions)),
-            key=lambda a: node.actions[a].value - growth / math.sqrt(node.actions[a].count),  # type: ignore[index]
-        )
-
-    def _child(
-        self, action: _Action, key: Any, state: Any, place: int, following: Any, *, is_last: bool
-    ) -> tuple[_Child, float]:
-        """Return the child of an observation, and the logarithm of what a sample weighs that is taken for another's."""
-        found = action.children.get(key)
-        if found is not None:
-            return found, self._fits(state, place, following, key, is_last=is_last)
-        k, alpha = self._widen
-        if is_last or len(action.children) < max(1.0, k * float(action.count + 1) ** alpha):
-            found = action.children[key] = _Child(None if is_last else _Node())
-            self._count += 1
-            return found, self._fits(state, place, following, key, is_last=is_last)
-        keys = [one for one in action.children if one is not _END]
-        counts = np.cumsum([action.children[one].count for one in keys])
-        near = keys[self._draw(counts)]
-        return action.children[near], self._fits(state, place, following, near, is_last=is_last)
-
-    def _fits(self, state: Any, place: int, following: Any, key: Any, *, is_last: bool) -> float:
-        """Return the logarithm of how well a sample fits the observation of the child that it is counted in."""
-        if self._density is None or is_last:
-            return 0.0
-        seen = key[0] if getattr(self.model, "cost_seen", False) else key
-        share = float(self._density(state, self._actions[place], following, seen))
-        return math.log(share) if share > 0.0 else -_FAR
 
     def _choose_roll_outs(self) -> int:
         """Return the place of the action to repeat in roll-outs, or -1 for random ones."""
-        ways: list[int] = [-1, *range(len(self._actions))]
-        trials = max(4, min(_TRIALS, _MOST_TRIALS // len(ways)))
-        losses = np.array(
-            [[self._rolled_out(self._drawn_root()[0], self._step, way) for _ in range(trials)] for way in ways]
-        )
-        return ways[int(np.argmin([erm(row, self.root_beta) for row in losses]))]
-
-    def _rolled_out(self, state: Any, h: int, repeated: int) -> float:
-        total, factor, horizon = 0.0, 1.0, int(self.model.horizon)
-        for step in range(h, horizon):
-            action = self._actions[repeated if repeated >= 0 else int(self._rng.integers(len(self._actions)))]
-            state, cost, done, _ = drawn(self.model, state, action, self._rng)
-            self._steps += 1
-            total += factor * self._sign * cost
-            if done:
-                return total
-            factor *= float(self.model.discount)
-            if step + 1 == horizon and self._end is not None:
-                total += factor * self._sign * float(self._end(state))
-        return total
+        ways = 1 + len(self._actions)
+        losses = np.empty((ways, max(4, min(_TRIALS, _MOST_TRIALS // ways))))
+        kind: Any = type(self._binding.data)
+        with self._binding.running():
+            status = kernel_for(try_roll_outs, kind)(
+                self._binding.data, self._settings, self._trace, self._stream, losses
+            )
+        if status < 0:
+            self._binding.fail(0, -1, self._step)
+        return int(np.argmin([erm(row, self.root_beta) for row in losses])) - 1
 
     # --------------------------------------------------------------- moving on
 
@@ -403,10 +275,10 @@ class HistoryMcts(HiddenPlanner):
         old, beta = self.belief, self.beta * self._powers[self._step]
         particles, logs, plain = list[Any](), list[float](), list[float]()
         seen_cost = bool(getattr(self.model, "cost_seen", False))
-        tilted_sums = self._sums
+        tilted_sums = old.sums
         flat = np.array(old.plain) - np.array(old.log_weights)
         for _ in range(self._wanted * _ATTEMPTS):
-            k = self._draw(tilted_sums)
+            k = _drawn_place(tilted_sums, self._rng)
             following, paid, done, seen = drawn(self.model, old.particles[k], action, self._rng)
             if done or (seen_cost and cost is not None and abs(paid - cost) > 1e-9 * max(abs(paid), abs(cost))):
                 continue
@@ -427,14 +299,21 @@ class HistoryMcts(HiddenPlanner):
             particles, logs, plain = self._renewed(action, observation)
         elif len(particles) < self._wanted // 10:
             self._notes.append(f"step {self._step + 1}: few hidden states fit what was observed: {len(particles)}")
-        following_node = None
-        if self._root.actions is not None:
-            key = (observation, self._sign * cost) if seen_cost and cost is not None else observation
-            child = self._root.actions[place].children.get(key)
-            following_node = None if child is None else child.node
-        self._root = _Node() if following_node is None else following_node
-        self._count = 1 if following_node is None else _size(following_node)
+        seen = (observation, self._sign * cost) if seen_cost and cost is not None else observation
+        self._tree = self._below(place, self._binding.keys.get(seen, -1))
         self._known = ParticleBelief(particles, logs, plain)
+
+    def _below(self, place: int, key: int) -> Histories:
+        """Return the tree below what was done and observed; a new one where the search never saw it."""
+        node = child_at(self._tree, place, key)
+        if node < 0:
+            return new_histories(64, 64 * len(self._actions), 256)
+        return subtree(self._tree, node, len(self._actions))
+
+    def advance(self, action: Any, observation: Any, cost: float | None = None) -> None:
+        """Move the root on; see :meth:`HiddenPlanner.advance`."""
+        super().advance(action, observation, cost)
+        self._set_root(self._settings.repeated)
 
     def _renewed(self, action: Any, observation: Any) -> tuple[list[Any], list[float], list[float]]:
         """Return particles where none fits what was observed: what the action leads to, whatever was observed."""
@@ -444,7 +323,9 @@ class HistoryMcts(HiddenPlanner):
         )
         old, particles = self.belief, list[Any]()
         for _ in range(self._wanted * _ATTEMPTS):
-            following, _, done, _ = drawn(self.model, old.particles[self._draw(self._sums)], action, self._rng)
+            following, _, done, _ = drawn(
+                self.model, old.particles[_drawn_place(old.sums, self._rng)], action, self._rng
+            )
             if not done:
                 particles.append(following)
             if len(particles) >= self._wanted:
@@ -458,38 +339,20 @@ class HistoryMcts(HiddenPlanner):
     # ---------------------------------------------------------------- the plan
 
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
-        root = self._root
-        if root.actions is None:
-            root.actions = [_Action() for _ in self._actions]
-        total = max(1, sum(action.count for action in root.actions))
+        visits, values = root_actions(self._tree, len(self._actions))
+        total = max(1, int(visits.sum()))
         unknown = Interval(-math.inf, math.inf)
         rows = tuple(
             ActionRow(
-                self._actions[a], action_label(self.model, self._actions[a], None), action.count, action.count / total,
-                self._sign * action.value, *(math.nan,) * 4, unknown,
+                action, action_label(self.model, action, None), int(count), int(count) / total,
+                self._sign * float(value), *(math.nan,) * 4, unknown,
             )
-            for a, action in enumerate(root.actions)
+            for action, count, value in zip(self._actions, visits, values, strict=True)
         )  # fmt: skip
-        best = max(
-            range(len(rows)), key=lambda a: (rows[a].visits, -self._sign * rows[a].erm if rows[a].visits else -math.inf)
-        )
+        best = int(np.lexsort((values, -visits))[0])
         more = {
-            "objective": ERM(self.root_beta), "nodes": self._count, "bytes": self._count * _NODE_BYTES,
-            "simulator_steps": self._steps,
+            "objective": ERM(self.root_beta), "nodes": int(self._tree.used[NODES]), "bytes": self._tree.num_bytes,
+            "simulator_steps": int(self._trace.counts[1]),
         }  # fmt: skip
-        self._steps = 0
+        self._trace.counts[1] = 0
         return rows, best, rows[best].erm, more
-
-
-def _size(node: _Node) -> int:
-    pending, count = [node], 0
-    while pending:
-        one = pending.pop()
-        count += 1
-        for action in one.actions or ():
-            pending.extend(child.node for child in action.children.values() if child.node is not None)
-    return count
-
-
-_END = object()
-_DONE = _Node()
