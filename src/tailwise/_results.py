@@ -5,17 +5,20 @@ The layer ``report`` stands above results, and so is found by name at first use.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import importlib
+import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailwise.errors import OptionError, require
+from tailwise._files import write_whole
+from tailwise.errors import FormatError, OptionError, require
 
 if TYPE_CHECKING:
     import pandas
@@ -112,16 +115,93 @@ class Tabled:
         return frame
 
     def to_csv(self, path: str | Path) -> Path:
-        """Write the table of :meth:`to_frame` to a CSV file, with a line of names first; return its path."""
-        self.to_frame().to_csv(path, index=False)
-        return Path(path)
+        """Write the table to a CSV file, with a line of names first; return its path."""
+        return write_table(self.to_columns(), path, ".csv")
 
     def to_excel(self, path: str | Path) -> Path:
-        """Write the table of :meth:`to_frame` to a sheet of an .xlsx file (extra ``excel``); return its path."""
-        frame = self.to_frame()
+        """Write the table to a sheet of an .xlsx file (extra ``excel``); return its path."""
+        return write_table(self.to_columns(), path, ".xlsx")
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the table to a Parquet file (extra ``arrow``); return its path."""
+        return write_table(self.to_columns(), path, ".parquet")
+
+
+def write_table(columns: Columns, path: str | Path, suffix: str = "") -> Path:
+    """Write a table, whole or not at all, as its suffix says (of the path, if none is given); return its path.
+
+    Raises
+    ------
+    OptionError
+        If no table is written to files of that suffix, or there are more rows than a sheet has.
+    FormatError
+        If the file cannot be written.
+    MissingExtraError
+        If what writes it is not installed.
+    """
+    target = Path(path)
+    made = _TABLES[table_suffix(suffix or target)]({name: _cells(column) for name, column in columns.items()})
+    try:
+        write_whole(target, [made])
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        raise FormatError(f"{target}: it cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    return target
+
+
+def table_suffix(path: str | Path) -> str:
+    """Return the suffix of a table's file, or raise where none is written, or what writes it is not installed."""
+    suffix = str(path).lower() if str(path) in _TABLES else Path(path).suffix.lower()
+    if suffix not in _TABLES:
+        raise OptionError(f"{path} must end with {', '.join(_TABLES)}: tables are written as these")
+    if suffix == ".xlsx":
         require("openpyxl", "excel", "an Excel file")
-        frame.to_excel(path, index=False)
-        return Path(path)
+    if suffix == ".parquet":
+        require("pyarrow.parquet", "arrow", "a Parquet file")
+    return suffix
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return a column as numbers, truths and texts; None where there is none."""
+    found = [value.item() if hasattr(value, "item") else value for value in column]
+    found = [value if isinstance(value, (int, float, str, type(None))) else str(value) for value in found]
+    found = [None if value != value else value for value in found]
+    kinds = {type(value) for value in found} - {type(None)}
+    return [None if value is None else str(value) for value in found] if str in kinds and len(kinds) > 1 else found
+
+
+def _csv(columns: Columns) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode("utf8")
+
+
+def _excel(columns: Columns) -> bytes:
+    rows = list(zip(*columns.values(), strict=True))
+    if len(rows) > _MOST_ROWS:
+        raise OptionError(f"{len(rows):,} rows are more than a sheet of Excel has ({_MOST_ROWS:,}); write .csv")
+    book = require("openpyxl", "excel", "an Excel file").Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    for row in [tuple(columns), *rows]:
+        sheet.append([str(cell) if isinstance(cell, float) and math.isinf(cell) else cell for cell in row])
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def _parquet(columns: Columns) -> bytes:
+    arrow, parquet = (
+        require("pyarrow", "arrow", "a Parquet file"),
+        require("pyarrow.parquet", "arrow", "a Parquet file"),
+    )
+    content = io.BytesIO()
+    parquet.write_table(arrow.table(columns), content)
+    return content.getvalue()
+
+
+_MOST_ROWS = 2**20 - 1
+_TABLES: dict[str, Callable[[Columns], bytes]] = {".csv": _csv, ".xlsx": _excel, ".parquet": _parquet}
 
 
 MISSING = "-"

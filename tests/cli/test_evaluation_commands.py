@@ -1,5 +1,6 @@
 """``tailwise evaluate``, ``compare`` and ``reproduce``: output for programs and people, and errors."""
 
+import csv
 import itertools
 import json
 
@@ -51,6 +52,30 @@ def test_evaluate_prints_one_json_object():
     assert json.loads(run(*arguments, "--threads", "2")) == content
 
 
+def test_every_episode_goes_to_a_table(tmp_path):
+    path = tmp_path / "out.csv"
+    content = json.loads(
+        run("evaluate", "mdp-4", "--beta", "1", "-p", "uct", "-e", "4", "-n", "20", "--seed", "3", "--json",
+            "--returns", str(path))
+    )  # fmt: skip
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row.pop("total")) for row in rows] == content["totals"]
+    assert [int(row.pop("episode")) for row in rows] == [*range(4)]
+    settings = {"model": "mdp-4", "objective": "ERM at beta 1", "planner": "uct", "seed": "3", "iterations": "20"}
+    assert all(row == {**settings, "seconds": ""} for row in rows)
+
+
+def test_every_episode_that_was_compared_goes_to_a_table(tmp_path):
+    parquet, path = pytest.importorskip("pyarrow.parquet"), tmp_path / "out.parquet"
+    run("compare", "mdp-4", "--beta", "1", "-p", "exact,uct", "-n", "20", "-e", "3", "--returns", str(path))
+    rows = parquet.read_table(path).to_pydict()
+    assert rows["planner"] == ["exact"] * 3 + ["uct"] * 3
+    assert rows["iterations"] == [None] * 3 + [20] * 3
+    assert rows["episode"] == [0, 1, 2] * 2
+    assert set(rows["seed"]) == {0}
+
+
 def test_evaluate_for_people():
     text = run("evaluate", "mdp-4", "--beta", "0.5", "--planner", "exact", "-e", "500", "--seed", "0")
     assert "ERM at beta 0.5" in text
@@ -93,6 +118,9 @@ def test_compare_for_people_fits_the_page():
         (("evaluate", "mdp-4", "--beta", "1", "--bonus", "2"), OptionError, "does not take the option bonus=2.0"),
         (("evaluate", "mdp-4", "--beta", "1", "-n", "0"), OptionError, "iterations must be at least 1"),
         (("evaluate", "mdp-5", "--beta", "1", "--confidence", "2"), OptionError, "confidence must be"),
+        (("evaluate", "mdp-5", "--beta", "1", "--returns", "x.foo"), OptionError, "--returns x.foo must end with .csv"),
+        (("evaluate", "mdp-5", "--beta", "1", "--returns", "no/x.csv"), OptionError, "in a folder that exists"),
+        (("compare", "mdp-5", "--beta", "1", "--returns", "."), OptionError, "--returns must be a file"),
         (("compare", "mdp-5", "--beta", "1", "--resamples", "9"), OptionError, "resamples must be at least 100"),
         (("compare", "mdp-5", "--beta", "1", "-n", "10,0"), OptionError, "iterations must be at least 1"),
         (("compare", "mdp-4", "--beta", "1", "--planners", ","), OptionError, "names no planner"),

@@ -1,9 +1,12 @@
 """Policies and plans as tables: every row is what the policy does and promises there."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from tailwise import CVaR, domains, make_planner, solve
+from tailwise._results import write_table
+from tailwise.errors import FormatError, OptionError
 from tailwise.exact.grid_totals import GridTotals
 
 
@@ -50,8 +53,29 @@ def test_where_the_past_matters_ranges_of_what_was_paid_have_rows(name, is_grid)
 def test_tables_are_written_as_csv_and_excel(tmp_path):
     policy = solve(domains.make("mdp-4"), 0.5)
     pd.testing.assert_frame_equal(pd.read_csv(policy.to_csv(tmp_path / "policy.csv")), policy.to_frame())
+    pytest.importorskip("pyarrow")
+    pd.testing.assert_frame_equal(pd.read_parquet(policy.to_parquet(tmp_path / "policy.parquet")), policy.to_frame())
     pytest.importorskip("openpyxl")
     pd.testing.assert_frame_equal(pd.read_excel(policy.to_excel(tmp_path / "policy.xlsx")), policy.to_frame())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+def test_tables_hold_what_is_missing_infinite_or_mixed(suffix, tmp_path):
+    columns = {"state": ["poor, or so", (0, 1), None], "value": np.array([1.5, np.nan, np.inf]), "n": [1, None, 3]}
+    read = {".csv": pd.read_csv, ".xlsx": pd.read_excel, ".parquet": pd.read_parquet}[suffix]
+    frame = read(write_table(columns, tmp_path / f"a{suffix}"))
+    assert frame.state.tolist()[:2] == ["poor, or so", "(0, 1)"]
+    assert frame.state.isna().tolist() == [False, False, True]
+    np.testing.assert_array_equal(frame.value.astype(float), columns["value"])
+    assert frame.n.isna().tolist() == [False, True, False]
+
+
+def test_a_table_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(FormatError, match="cannot be written"):
+        write_table({"a": [1]}, tmp_path / "no" / "a.csv")
+    with pytest.raises(OptionError, match=r"must end with \.csv, \.xlsx, \.parquet"):
+        write_table({"a": [1]}, tmp_path / "a.foo")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_plan_has_a_row_for_each_action():

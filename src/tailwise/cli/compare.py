@@ -55,15 +55,18 @@ def register(app: typer.Typer) -> None:
         integrate: Annotated[
             bool, typer.Option(help="Tables: also integrate exactly what no decision can change.")
         ] = False,
+        table: given.Episodic = None,
         output: given.Output,
     ) -> None:
         """Play several planners against the same luck and compare their risks."""
         from tailwise.evaluation import compare
+        from tailwise.evaluation.returns import episode_columns
         from tailwise.models import TabularMDP
         from tailwise.planners import Planner
         from tailwise.risk.objectives import ERM
 
         output.check()
+        given.check_table(table, "--returns")
         objective = aim.objective()
         names = [name.strip() for name in planners.split(",") if name.strip()]
         if not names:
@@ -88,6 +91,14 @@ def register(app: typer.Typer) -> None:
                         raise
                 if len(runs) <= index or runs[-1].returns.episodes < episodes:
                     break
+        shared = {"model": model.model, "objective": objective.words, "seed": seed}
+        given.save_table(
+            lambda: episode_columns(
+                ({**shared, "planner": run.planner, "iterations": run.iterations}, run.returns.costs) for run in runs
+            ),
+            table,
+            "returns",
+        )
         first = runs[0].returns
         rows = [
             (

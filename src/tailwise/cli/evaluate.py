@@ -33,15 +33,18 @@ def register(app: typer.Typer) -> None:
         cluster: given.Cluster,
         bonus: given.Bonus = None,
         judging: given.Judging,
+        table: given.Episodic = None,
         output: given.Output,
     ) -> None:
         """Play episodes, re-planning at every step, and measure the risk of their totals."""
         from tailwise.cli.models import build_planner
         from tailwise.evaluation import evaluate
+        from tailwise.evaluation.returns import episode_columns
         from tailwise.planners import Planner
         from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
         output.check()
+        given.check_table(table, "--returns")
         seed = secrets.randbits(32) if seed is None else seed  # one that can be named, and given again
         objective = aim.objective()
         check_before_work((planner,), judging)
@@ -63,6 +66,9 @@ def register(app: typer.Typer) -> None:
                 returns = scale.evaluate(problem, player, address=cluster.ray, workers=cluster.workers, **how)
         else:
             returns = evaluate(problem, player, threads=threads, **how)
+        used = {"model": model.model, "objective": objective.words, "planner": kind, "seed": seed}
+        used |= {"iterations": iterations if searches else None, "seconds": seconds}
+        given.save_table(lambda: episode_columns([(used, returns.costs)]), table, "returns")
         summary = returns.summary(objective, **vars(judging))
         optimum = exact_optimum(problem, objective)
 

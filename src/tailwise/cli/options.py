@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import re
 import sys
 import typing
@@ -141,6 +142,12 @@ Bonus: TypeAlias = Annotated[
         "given."
     ),
 ]
+MaxMemory: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole, metavar="BYTES", help="Bytes that a search may take, as 2e9; it ends there, and answers."
+    ),
+]
 Planner: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -224,8 +231,16 @@ class Aim:
         return objective_of(**vars(self))
 
 
-def _can_be_file(path: Path) -> bool:
-    return path.parent.is_dir() and not path.is_dir()
+def check_file(path: Path | None, option: str) -> None:
+    """Raise, before the work, if a file that is wanted after it cannot be."""
+    from tailwise.errors import OptionError
+
+    if path is None:
+        return
+    if path.is_dir() or not path.parent.is_dir():
+        raise OptionError(f"{option} must be a file in a folder that exists, not {path}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OptionError(f"{option}: {path} may not be written")
 
 
 @dataclass(frozen=True)
@@ -240,14 +255,13 @@ class Output:
     def check(self) -> None:
         """Raise, before the work, what would keep a report from being written after it; set the words."""
         from tailwise._results import set_printoptions
-        from tailwise.errors import OptionError, require
+        from tailwise.errors import require
 
         set_printoptions(unit=self.unit, step_name=self.step_name)
         if self.report is None:
             return
         require("plotly.offline", "report", "drawing the charts of a report")
-        if not _can_be_file(self.report):
-            raise OptionError(f"--report must be a file in a folder that exists, not {self.report}")
+        check_file(self.report, "--report")
 
     def save_decision(self, plan: Any) -> None:
         """Write the report of a plan, which solves small tables to say what would change it, where one is wanted."""
@@ -271,33 +285,49 @@ class Output:
         print(f"report: {self.report}", file=sys.stderr)  # where it disturbs no program
 
 
+def check_memory(max_memory: int | None) -> None:
+    """Raise where a search may take too little, which a model that is solved at once does not ask for."""
+    from tailwise._validate import integer
+
+    if max_memory is not None:
+        integer(max_memory, "--max-memory", low=4096)
+
+
 Table = Annotated[
     Path | None,
     typer.Option(
-        "--policy", metavar="PATH", help="Write what to do at each step in each state, as .csv or .xlsx (needs pandas)."
+        "--policy", metavar="PATH", help="Write what to do at each step in each state, as .csv, .xlsx or .parquet."
+    ),
+]
+Episodic = Annotated[
+    Path | None,
+    typer.Option(
+        "--returns", metavar="PATH", help="Write every episode's total, with its settings, as .csv, .xlsx or .parquet."
     ),
 ]
 
 
-def check_table(path: Path | None) -> None:
+def check_table(path: Path | None, option: str) -> None:
     """Raise, before the work, what would keep a table from being written after it."""
-    from tailwise.errors import OptionError, require
+    from tailwise._results import table_suffix
+    from tailwise.errors import OptionError
 
     if path is None:
         return
-    if path.suffix.lower() not in (".csv", ".xlsx") or not _can_be_file(path):
-        raise OptionError(f"--policy must be a .csv or .xlsx file in a folder that exists, not {path}")
-    require("pandas", "pandas", "--policy")
-    if path.suffix.lower() == ".xlsx":
-        require("openpyxl", "excel", "an Excel file")
+    check_file(path, option)
+    try:
+        table_suffix(path)
+    except OptionError as error:
+        raise OptionError(f"{option} {error}") from None
 
 
-def save_table(policy: Any, path: Path | None) -> None:
-    """Write the table of a policy where one is wanted."""
+def save_table(columns: Callable[[], Any], path: Path | None, name: str) -> None:
+    """Write a table where one is wanted."""
     if path is None:
         return
-    (policy.to_csv if path.suffix.lower() == ".csv" else policy.to_excel)(path)
-    print(f"policy: {path}", file=sys.stderr)
+    from tailwise._results import write_table
+
+    print(f"{name}: {write_table(columns(), path)}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -41,14 +41,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         cluster: given.Cluster,
         bonus: given.Bonus = None,
-        max_memory: Annotated[
-            int | None,
-            typer.Option(
-                parser=given.whole,
-                metavar="BYTES",
-                help="Bytes that a search may take, as 2e9; it ends there, and answers.",
-            ),
-        ] = None,
+        max_memory: given.MaxMemory = None,
         save: Annotated[
             Path | None, typer.Option(metavar="FILE", help="Also save the plan, for tailwise.load_plan.")
         ] = None,
@@ -63,7 +56,6 @@ def register(app: typer.Typer) -> None:
         output: given.Output,
     ) -> None:
         """Find the action to take now, with the risk of each."""
-        from tailwise._validate import integer
         from tailwise.cli.models import build_planner, find_state
         from tailwise.errors import OptionError
         from tailwise.planners.make import checkpointed
@@ -73,10 +65,9 @@ def register(app: typer.Typer) -> None:
 
         output.check()
         cluster.check()
-        if max_memory is not None:  # which a model that is solved at once does not ask for
-            integer(max_memory, "--max-memory", low=4096)
-        if save is not None and (save.is_dir() or not save.parent.is_dir()):
-            raise OptionError(f"--save must be a file in a folder that exists, not {save}")
+        given.check_memory(max_memory)
+        given.check_file(save, "--save")
+        given.check_file(checkpoint, "--checkpoint")
         if cluster.ray is not None and checkpoint is not None:
             raise OptionError("--checkpoint is for a search in this process, not on a cluster; leave one of them out")
         if checkpoint is not None and seed is None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tailwise._results import number, span
+from tailwise._results import number, span, table_suffix, write_table
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table
 
@@ -28,18 +26,17 @@ def register(app: typer.Typer) -> None:
         output: given.Output,
     ) -> None:
         """Play a study, or go on with one that was interrupted, and compare its planners in pairs."""
-        from tailwise.errors import OptionError, require
+        from tailwise.errors import OptionError
         from tailwise.evaluation.study import load_study
 
         output.check()
-        if parquet:
-            require("pyarrow.parquet", "arrow", "Parquet")
+        suffix = table_suffix(".parquet" if parquet else ".csv")
         if not study.is_file():
             raise OptionError(f"there is no file {study}")
         wanted, own = load_study(study)
         found = wanted.run(out or own, processes=processes, progress=True)
         tables = {"results": found.to_columns(), "returns": found.episode_columns()}
-        written = [_write(found.folder / name, columns, parquet=parquet) for name, columns in tables.items()]
+        written = [write_table(columns, found.folder / f"{name}{suffix}") for name, columns in tables.items()]
         output.save(lambda: _report(found))
         if output.json:
             print_json({"folder": str(found.folder), "rows": found.rows})
@@ -57,23 +54,6 @@ def register(app: typer.Typer) -> None:
             show_table(columns, cells, title=f"{model}: {objective}", spare=("seconds", "worst", "mean"))
         where = " and ".join(map(str, written))
         say(f"{found.rows[0]['episodes']:,} episodes a row, on the same luck; in full: {where}")
-
-
-def _write(path: Path, columns: Mapping[str, Sequence[Any]], *, parquet: bool) -> Path:
-    """Write a table beside the runs, and return its path."""
-    if parquet:
-        import pyarrow
-        import pyarrow.parquet
-
-        target = path.with_suffix(".parquet")
-        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), target)
-        return target
-    target = path.with_suffix(".csv")
-    with target.open("w", newline="", encoding="utf8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return target
 
 
 def _report(found: Any) -> Any:

@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.risk.objectives import ERM, EVaR, Expectation
 
         output.check()
-        given.check_table(table)
+        given.check_table(table, "--policy")
         objective = of_criterion(aim.objective(), criterion)
         level = getattr(getattr(objective, "risk", objective), "level", 0.95)
         hidden = None if iterations is not None else _hidden(model)
@@ -104,7 +104,7 @@ def register(app: typer.Typer) -> None:
                 if not isinstance(objective, Average):
                     neutral = solved(policy.mdp, Expectation())
                     totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
-        given.save_table(plan.policy, table)
+        given.save_table(lambda: plan.policy.to_columns(), table, "policy")
         output.save_decision(plan)
         if output.json:
             content = {"gap": gap, "measures": {k: measures(law, level) for k, law in totals.items()}}

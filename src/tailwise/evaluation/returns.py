@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
 from tailwise._random import Seed
-from tailwise._results import Result, Shown, plain
+from tailwise._results import Columns, Result, Shown, Tabled, plain
 from tailwise._validate import integer
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, statistic, statistic_interval
@@ -115,8 +116,8 @@ class Summary(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Returns(Shown, Measures):
-    """Discounted totals of independent episodes, in the model's own sense.
+class Returns(Shown, Tabled, Measures):
+    """Discounted totals of independent episodes, in the model's own sense; as a table, a row for each.
 
     Attributes
     ----------
@@ -296,10 +297,25 @@ class Returns(Shown, Measures):
         names = ("label", "sense", "episodes", "costs", "notes")
         return {name: plain(getattr(self, name)) for name in names}
 
+    def to_columns(self) -> Columns:
+        """Return planner, episode and total, column by column."""
+        return episode_columns([({"planner": self.label}, self.costs)])
+
     def __repr__(self) -> str:
         name = f"{self.label!r}, " if self.label else ""
         spread = f"mean={self.mean:.6g}, std={self.std:.6g}"
         return f"Returns({name}episodes={self.episodes}, {spread}, {self.sense}s)"
+
+
+def episode_columns(samples: Iterable[tuple[Mapping[str, Any], Floats]]) -> Columns:
+    """Return a table with a row for each episode: the settings of its sample, its number there, and its total."""
+    columns: Columns = {}
+    for settings, totals in samples:
+        for name, value in settings.items():
+            columns.setdefault(name, []).extend([value] * len(totals))
+        columns.setdefault("episode", []).extend(range(len(totals)))
+        columns.setdefault("total", []).extend(totals.tolist())
+    return columns
 
 
 def _name(measure: str, beta: float | None, level: float | None) -> str:

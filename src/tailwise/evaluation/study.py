@@ -28,7 +28,7 @@ from tailwise._version import __version__
 from tailwise.errors import OptionError
 from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.episodes import evaluate
-from tailwise.evaluation.returns import Returns
+from tailwise.evaluation.returns import Returns, episode_columns
 from tailwise.formats import load
 from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import Planner, find_planner, make_planner
@@ -249,20 +249,16 @@ class StudyResults(Tabled):
 
     def episode_columns(self) -> Columns:
         """Return every episode's total: model, objective, planner, seed, episode, total and the settings of its run."""
-        columns: dict[str, list[Any]] = {}
-        for run, record in self._records.items():
-            totals = record.arrays[0].tolist()
-            settings: dict[str, Any] = {"iterations": run.iterations, "seconds": run.seconds}
-            settings |= {"model_options": _text(run.model_options), "planner_options": _text(run.planner_options)}
-            parts = {
-                "model": run.model, "objective": objective_of(**dict(run.objective)).words, "planner": run.planner,
-                "kind": run.kind, "seed": run.seed, **settings,
-            }  # fmt: skip
-            for name, value in parts.items():
-                columns.setdefault(name, []).extend([value] * len(totals))
-            columns.setdefault("episode", []).extend(range(len(totals)))
-            columns.setdefault("total", []).extend(totals)
-        return columns
+        return episode_columns((_settings(run), record.arrays[0]) for run, record in self._records.items())
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Return all that the episodes of a run depend on, by name."""
+    return {
+        "model": run.model, "objective": objective_of(**dict(run.objective)).words, "planner": run.planner,
+        "kind": run.kind, "seed": run.seed, "iterations": run.iterations, "seconds": run.seconds,
+        "model_options": _text(run.model_options), "planner_options": _text(run.planner_options),
+    }  # fmt: skip
 
 
 def load_study(path: str | Path) -> tuple[Study, Path]:
