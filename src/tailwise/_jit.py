@@ -63,6 +63,20 @@ def inlined(function: Kernel) -> Kernel:
     return compiled
 
 
+@functools.cache
+def interpreted(function: Kernel) -> Kernel:
+    """Return a kernel uncompiled, with the kernels that it calls: the same numbers, with nothing to load or compile."""
+    plain: Any = getattr(function, "py_func", function)
+    scope = dict(plain.__globals__)
+    for name in plain.__code__.co_names:
+        value = scope.get(name)
+        if value is borrowed:
+            scope[name] = lambda value: value
+        elif hasattr(value, "py_func"):
+            scope[name] = interpreted(value)
+    return FunctionType(plain.__code__, scope, plain.__name__)
+
+
 class ChosenByKind:
     """A function of kernels whose body is chosen by the type of its first argument, a NamedTuple.
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import random_mdp
+from small_tables import random_table
 from tailwise import TabularMDP, backward_induction, domains, erm
 from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.exact import sweeps
 
 # (problem, beta): V* and the action values at the start, to 9 decimals, from an independent solver.
 KNOWN = {
@@ -194,3 +196,16 @@ def test_threads_out_of_range():
         backward_induction(domains.make("mdp-4"), 0.5, threads=0)
     few = domains.make("mdp-4")
     assert backward_induction(few, 0.5, threads=64).value == backward_induction(few, 0.5).value
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("beta", [0.0, 1e-9, 0.3, -2.0, 100.0])
+def test_uncompiled_kernels_give_the_same_numbers(beta, monkeypatch):
+    for seed in range(8):
+        mdp = random_table(seed, states=5, outcomes=4, horizon=6, ends=seed % 2 == 1, whole=seed % 3 == 0)
+        found = []
+        for outcomes in (10**9, 0):
+            monkeypatch.setattr(sweeps, "_compiling", sweeps._Compiling(outcomes))
+            found.append(backward_induction(mdp, beta))
+        assert np.array_equal(found[0].values, found[1].values)
+        assert np.array_equal(found[0].policy, found[1].policy)

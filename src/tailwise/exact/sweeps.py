@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
-from tailwise._jit import borrowed, inlined, kernel
+from tailwise._jit import Kernel, borrowed, inlined, interpreted, kernel
 from tailwise.models import TabularMDP
 from tailwise.risk.entropic import FLAT, shifted_risk, shifted_term
 from tailwise.risk.entropic import NEAR as NEAR_SPREAD
@@ -211,6 +211,18 @@ def sweep(rows, future, step, out, first_state, last_state):  # type: ignore[no-
             policy_out[s] = rows.action_ids[base + chosen] if chosen < last else -1
 
 
+class _Compiling:
+    """The two kernels; uncompiled, with the same numbers, until so many outcomes were swept that loading them pays."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def kernels(self, outcomes: int) -> tuple[Kernel, Kernel]:
+        self._left -= outcomes
+        return (transform, sweep) if self._left < 0 else (interpreted(transform), interpreted(sweep))
+
+
+_compiling = _Compiling(10_000)
 TIE_TOLERANCE = 1e-11  # of the size of the values compared
 
 
@@ -242,11 +254,15 @@ class Sweeps:
         step = Step(step_loss, self._sizes, beta, mdp.discount, TIE_TOLERANCE)
         out = Swept(q_out, v_out, sizes, policy_out)
 
+        transforming, sweeping = _compiling.kernels(rows.losses.size)
+
         def transform_part(part: tuple[int, int]) -> None:
-            transform(future, level, *part)
+            with np.errstate(all="ignore"):  # infinities are meant; compiled code does not warn
+                transforming(future, level, *part)
 
         def sweep_part(part: tuple[int, int]) -> None:
-            sweep(rows, future, step, out, *part)
+            with np.errstate(all="ignore"):
+                sweeping(rows, future, step, out, *part)
 
         for work in (transform_part, sweep_part):
             list(self._map(work, self._parts))
