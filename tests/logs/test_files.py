@@ -101,6 +101,7 @@ def test_every_command_takes_a_log(tmp_path):
     played = run("evaluate", path, "--episodes", "20", "--beta", "0.1", "--planner", "exact", "--json")
     assert len(played["totals"]) == 20
     assert run("info", path, "--log", "--json")["states"] == 2
+    assert run("beta", path, "--episodes", "--level", "0.9", "--json")["beta"] > 0.0
     out = tmp_path / "model.npz"
     CliRunner().invoke(app, ["convert", str(path), str(out)], catch_exceptions=False)
     assert solve(load(out), 0.1).promise.value == pytest.approx(policy.value)

@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
             float | None, typer.Option(help="A cost, beyond the ordinary, that would be a disaster.")
         ] = None,
         state: given.State = None,
+        log: given.Log = False,
         horizon: given.Horizon = None,
         discount: given.Discount = None,
         json: given.Json = False,
@@ -47,9 +48,8 @@ def register(app: typer.Typer) -> None:
 
         mdp = None
         if model is not None:
-            mdp = tabulate(
-                begun_in(load_solvable(given.Model(model, horizon=horizon, discount=discount)), state), progress=True
-            )
+            whole = given.Model(model, log=log, horizon=horizon, discount=discount)
+            mdp = tabulate(begun_in(load_solvable(whole), state), progress=True)
         choice = choose_beta(
             mdp, level=level, budget=budget, probability=probability, disaster=disaster,
             indifference=None if indifference is None else _triple(indifference), progress=True,

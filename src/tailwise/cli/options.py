@@ -61,7 +61,7 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
         run.__doc__ = function.__doc__
-        app.command(name, cls=_Command if Model in hints.values() else None)(run)
+        app.command(name, cls=_Command if "log" in run.__annotations__ else None)(run)
         return function
 
     return added
@@ -110,6 +110,12 @@ Horizon: TypeAlias = Annotated[
     ),
 ]
 Discount: TypeAlias = Annotated[float | None, typer.Option(help="Discount factor, if not the model's own.")]
+Log: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--log", help="MODEL is a log of decisions, whatever it looks like; --episodes without a number says the same."
+    ),
+]
 State: TypeAlias = Annotated[
     str | None,
     typer.Option("--state", "-s", help="Begin in this state (an index or id as the file counts, or a label)."),
@@ -167,13 +173,7 @@ class Model:
             metavar="MODEL", help="A domain (see 'tailwise domains'), gym:ID, a model file, or a log to learn from."
         ),
     ]
-    log: Annotated[
-        bool,
-        typer.Option(
-            "--log",
-            help="MODEL is a log of decisions, whatever it looks like; --episodes without a number says the same.",
-        ),
-    ] = False
+    log: Log = False
     horizon: Horizon = None
     discount: Discount = None
 
