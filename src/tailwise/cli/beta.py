@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     def beta(
         *,
         model: Annotated[
-            str | None, typer.Argument(metavar="[MODEL]", help="A domain or model file; --level and --budget need it.")
+            str | None, typer.Argument(metavar="MODEL", help="A domain or model file; --level and --budget need it.")
         ] = None,
         level: Annotated[float | None, typer.Option(help="0.95: the worst 5 % are what counts.")] = None,
         budget: Annotated[
