@@ -52,6 +52,24 @@ def test_evar_is_the_worst_expectation_in_a_ball():
     assert feared.expected == pytest.approx(policy.value, rel=1e-3)
 
 
+@pytest.mark.parametrize("sense", ["costs", "rewards"])
+@pytest.mark.parametrize("objective", [RobustKL(0.2), RobustL1(0.5)])
+def test_a_robust_mean_is_the_mean_of_the_worst_model(objective, sense):
+    for seed in range(3):
+        mdp = random_table(seed, sense)
+        policy = solve(mdp, objective)
+        feared = policy.feared_model
+        assert feared.expected == pytest.approx(policy.value, abs=1e-9)
+        for h in range(mdp.horizon):
+            worst = feared.probabilities(h)
+            for first, last in zip(mdp.outcome_offsets[:-1], mdp.outcome_offsets[1:], strict=True):
+                q, p = worst[first:last], mdp.probabilities[first:last]
+                away = np.sum(q[q > 0] * np.log(q[q > 0] / p[q > 0])) if objective.ball == "KL" else abs(q - p).sum()
+                assert q.sum() == pytest.approx(1.0)
+                assert away <= objective.radius + 1e-9
+        assert any("as if" in line for line in policy.plan().fears())
+
+
 def test_rows_are_posterior_means():
     model = learn_model(load_episodes(LOG), prior=PooledPrior(weight=4.0, spread=0.1))
     for action in range(2):

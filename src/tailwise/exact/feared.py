@@ -11,11 +11,13 @@ over all distributions Q of the whole episode, and the maximum is where every ou
 with V the ERM of the policy. So a risk-averse policy acts as a risk-neutral one would whom the model P* faces. The
 divergence of whole episodes is that of their steps, added up where P* leads. EVaR at a level is the largest expected
 total over all Q with ``KL(Q || P) <= -ln(1 - level)``: a ball, whose worst model is P* at the EVaR's own beta.
+A robust policy (:mod:`tailwise.exact.robust`) names its balls, one around each row, and P* is the worst of each.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,6 +31,7 @@ from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
 from tailwise.models.contract import needs_horizon
 from tailwise.risk import ERM, EVaR, Expectation
+from tailwise.risk.objectives import Robust
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,12 @@ class FearedModel:
     mdp : TabularMDP
         The model itself.
     beta : float
-        Risk level at step 0.
+        Risk level at step 0; NaN of a robust policy.
     value : float
-        The policy's ERM, in the model's own sense.
+        The policy's value, in the model's own sense.
     expected : float
-        Its expected total in the feared model: ``value`` plus (for costs) ``divergence / beta``.
+        Its expected total in the feared model: ``value`` plus (for costs) ``divergence / beta``, or ``value`` itself if
+        the policy is robust.
     divergence : float
         Of the whole episode under the policy, in nats: KL(P* || P).
     radius : float or None
@@ -98,7 +102,9 @@ class FearedModel:
     expected: float
     divergence: float
     radius: float | None
-    _values: Floats = field(repr=False)  # (H + 1, S), losses
+    _chances: Callable[[int], tuple[Floats, Floats]] = field(
+        repr=False
+    )  # of all outcomes, and how rows differ; of a step
     _rows: NDArray[np.int64] = field(repr=False)  # (H, S)
     _visits: Floats = field(repr=False)  # (H, S) under the feared model
 
@@ -106,7 +112,7 @@ class FearedModel:
         """Return the feared probability of every outcome of the table at a step: float64, shape (outcomes,)."""
         if not 0 <= step < self.mdp.horizon:
             raise OptionError(f"step {step!r} is outside 0..{self.mdp.horizon - 1}")
-        return tilted(self.mdp, self._values[step + 1], self.beta * self.mdp.discount**step, step)[0]
+        return self._chances(step)[0]
 
     def outcomes(self, state: int | str, step: int = 0) -> tuple[FearedOutcome, ...]:
         """Return the outcomes of the policy's action in a state at a step, as the model has and as the policy fears."""
@@ -170,12 +176,12 @@ class FearedModel:
 
 
 def feared_model(policy: Any) -> FearedModel:
-    """Return the model that a policy for the ERM, the mean or the EVaR fears.
+    """Return the model that a policy for the ERM, the mean, the EVaR or a robust mean fears.
 
     Parameters
     ----------
     policy : Policy or Plan with one
-        From :func:`tailwise.solve`, for ``ERM(beta)``, ``Expectation()`` or ``EVaR(level)``.
+        From :func:`tailwise.solve`, for ``ERM(beta)``, ``Expectation()``, ``EVaR(level)`` or a robust mean.
 
     Returns
     -------
@@ -200,12 +206,13 @@ def feared_model(policy: Any) -> FearedModel:
     True
     """
     from tailwise.exact.fixed_policies import policy_rows
+    from tailwise.exact.robust import worst_chances
 
     policy = getattr(policy, "policy", policy) if hasattr(policy, "rows") else policy
     objective = getattr(policy, "objective", None)
-    if not isinstance(objective, (ERM, EVaR, Expectation)) or policy.values is None:
+    if not isinstance(objective, (ERM, EVaR, Expectation, Robust)) or policy.values is None:
         shown = "a plan for one decision alone" if objective is None else objective.words
-        raise OptionError(f"there is a feared model for the ERM, the mean and the EVaR, not for: {shown}")
+        raise OptionError(f"there is a feared model for the ERM, the mean, the EVaR and robust means, not for: {shown}")
     mdp, beta = policy.mdp, float(policy.beta)
     if mdp.horizon is None:
         raise OptionError(f"a feared model is laid out step by step. {needs_horizon(mdp.name)}")
@@ -218,10 +225,17 @@ def feared_model(policy: Any) -> FearedModel:
     here[mdp.start] = 1.0
     per_row, expected, divergence, factor = np.diff(mdp.outcome_offsets), 0.0, 0.0, 1.0
     goes_on = ~mdp.done
+
+    def chances(h: int) -> tuple[Floats, Floats]:
+        if isinstance(objective, Robust):
+            worst = worst_chances(mdp, objective, h, values[h + 1])
+            return worst, _divergences(mdp, worst)
+        return tilted(mdp, values[h + 1], beta * mdp.discount**h)
+
     for h in range(mdp.horizon):
         visits[h] = here
         at = np.flatnonzero((here > 0.0) & (rows[h] >= 0))
-        chance, step_kl = tilted(mdp, values[h + 1], beta * factor, h)
+        chance, step_kl = chances(h)
         mass = np.zeros(mdp.num_rows)
         mass[rows[h][at]] = here[at]
         flow = np.repeat(mass, per_row) * chance
@@ -240,13 +254,13 @@ def feared_model(policy: Any) -> FearedModel:
         float(mdp.signed(expected)),
         divergence,
         radius,
-        values,
+        chances,
         rows,
         visits,
     )
 
 
-def tilted(mdp: TabularMDP, after: Floats, level: float, step: int) -> tuple[Floats, Floats]:
+def tilted(mdp: TabularMDP, after: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the probabilities of all outcomes, tilted by what each costs, and the divergence of each row."""
     first, per_row = mdp.outcome_offsets[:-1], np.diff(mdp.outcome_offsets)
     if level == 0.0:
@@ -258,6 +272,11 @@ def tilted(mdp: TabularMDP, after: Floats, level: float, step: int) -> tuple[Flo
         exponents = np.where(totals == feared, 0.0, level * (totals - feared))  # no 0 * inf, no overflow but to -inf
         weights = mdp.probabilities * np.exp(exponents)
     chance = weights / np.repeat(np.add.reduceat(weights, first), per_row)
+    return chance, _divergences(mdp, chance)
+
+
+def _divergences(mdp: TabularMDP, chance: Floats) -> Floats:
+    """Return the KL divergence of each row with other probabilities."""
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(chance > 0.0, chance * np.log(chance / mdp.probabilities), 0.0)
-    return chance, np.maximum(np.add.reduceat(each, first), 0.0)
+    return np.maximum(np.add.reduceat(each, mdp.outcome_offsets[:-1]), 0.0)

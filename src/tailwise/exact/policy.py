@@ -288,7 +288,7 @@ class Policy(Shown, Tabled):
 
     @cached_property
     def feared_model(self) -> FearedModel:
-        """The model that a policy for the ERM, the mean or the EVaR fears; see :func:`tailwise.exact.feared_model`."""
+        """The model that a policy fears; see :func:`tailwise.exact.feared_model`."""
         return feared_model(self)
 
     @cached_property

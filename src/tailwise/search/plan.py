@@ -19,7 +19,7 @@ from tailwise.errors import FormatError, OptionError
 from tailwise.models.contract import CUT_SHORT
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
-from tailwise.risk.objectives import ERM, Objective
+from tailwise.risk.objectives import ERM, Objective, Robust
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan_words import Origin as Origin
 from tailwise.search.plan_words import SaidObjective, SaysItself
@@ -164,7 +164,7 @@ class Plan(SaysItself):
 
     @property
     def feared_model(self) -> FearedModel:
-        """The model that a plan for the ERM, the mean or the EVaR fears; see :func:`tailwise.exact.feared_model`.
+        """The model that the plan acts against; see :func:`tailwise.exact.feared_model`.
 
         Raises
         ------
@@ -184,7 +184,8 @@ class Plan(SaysItself):
         """
         policy, root = self.policy, getattr(self.origin, "root", None)
         mdp = getattr(policy, "mdp", None)
-        if not (hasattr(type(policy), "feared_model") and self.root_beta > 0.0) or root is None:
+        is_averse = self.root_beta > 0.0 or isinstance(self.objective, Robust)
+        if not (hasattr(type(policy), "feared_model") and is_averse) or root is None:
             return ()
         if mdp is None or mdp.horizon is None or mdp.num_outcomes * mdp.horizon > most:
             return ()
