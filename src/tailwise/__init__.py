@@ -8,6 +8,7 @@ its whole cost distribution, and how sure the answer is. Names load at first use
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from tailwise._version import __version__
@@ -90,6 +91,8 @@ if TYPE_CHECKING:
         load_plan,
         load_search,
     )
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # whoever wants to hear adds one of their own
 
 # Where each name lives. The block above says the same to type checkers and editors; a test compares them.
 _HOMES = {

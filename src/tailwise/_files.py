@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -30,6 +31,7 @@ from tailwise.errors import FormatError, TailwiseError
 
 PART = ".part"
 _BLOCK = 1 << 20
+_log = logging.getLogger(__name__)
 _SEAL = 65  # digits of a SHA-256, and a line feed
 T = TypeVar("T")
 _DTYPE = re.compile(r"[<|][biufcSU]\d{1,9}\Z")
@@ -61,6 +63,7 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
             for part in parts:
                 file.write(part)
         put_in_place(draft, target)
+        _log.info("wrote %s", path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -133,6 +136,7 @@ def read_record(path: Path, kind: str, version: int) -> Record:
     """
     try:
         with path.open("rb") as file:
+            _log.info("reading %s, a %s", path, kind)
             return _read(path, file, kind, version)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         if isinstance(error, TailwiseError):

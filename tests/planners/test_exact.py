@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tailwise import ExactPlanner, Simulator, TabularMDP, backward_induction, domains, evaluate, solve
-from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.errors import ModelError, OptionError, StateError, TailwiseError
 from tailwise.exact import return_distribution
 from tailwise.models import tabulate
 from tailwise.planners import make_planner
@@ -129,3 +129,17 @@ def test_limits_and_bad_input():
     with pytest.raises(OptionError, match="is reached"):
         planner.advance(0, 0)
     assert make_planner(mdp, 0.5, kind="exact", seed=0).plan().iterations == 0
+
+
+@pytest.mark.parametrize("model", [domains.make("mdp-4", horizon=4), Corridor()], ids=["table", "simulator"])
+def test_a_move_that_cannot_be_is_refused_and_leaves_all_as_it_was(model):
+    planner = ExactPlanner(model, 0.02)
+    before = planner.state, planner.step
+    action = planner.plan().action
+    for wrong in ("fly", {"a": 1}, None):
+        with pytest.raises(StateError, match="is not allowed in state"):
+            planner.advance(wrong, planner.state)
+    for wrong in ("nowhere", 1.5):
+        with pytest.raises(TailwiseError):
+            planner.advance(action, wrong)
+    assert (planner.state, planner.step) == before

@@ -12,7 +12,7 @@ from tailwise._version import __version__
 
 # Order of the help page. Each module has ``register(app)``, and is imported when its command is asked for.
 _COMMANDS = (
-    *("plan", "solve", "frontier", "beta", "evaluate", "compare", "run", "explore", "learn", "whatif"),
+    *("plan", "solve", "frontier", "beta", "evaluate", "compare", "run", "explore", "serve", "learn", "whatif"),
     *("info", "convert", "domains", "planners"),
     *("reproduce", "bandit", "theory"),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +18,8 @@ from tailwise.models import PomdpTable, Simulator, TabularMDP
 from tailwise.models.contract import OWN, Own
 from tailwise.models.simulator import lists_outcomes, model_name
 from tailwise.models.tabular import require_table
+
+_log = logging.getLogger(__name__)
 
 
 def load(
@@ -191,7 +195,9 @@ def _read(found: Format, target: str, common: dict[str, Any], options: dict[str,
         own = tuple(name for name in found.options if name not in COMMON)
         _refuse(options, own, f"{found.name} {'files' if found.is_file else 'models'}")
         rest = {name: passed.pop(name) for name in common if name not in found.options}
+    begun = time.perf_counter()
     model = found.read(_existing(target) if found.is_file else target, **passed, **options)
+    _log.info("read %s as %s in %.2f s", target, found.name, time.perf_counter() - begun)
     return with_common(model, rest)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+
 from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import integer, thread_count
@@ -17,6 +19,7 @@ from tailwise.exact import Policy, solve
 from tailwise.exact.policy import find_index
 from tailwise.exact.solving import tabulated
 from tailwise.models import TabularMDP
+from tailwise.models.simulator import action_label, state_label
 from tailwise.risk import ERM, Expectation, Objective, as_objective
 from tailwise.search.anytime import Turn, plan_limits
 from tailwise.search.plan import Plan
@@ -118,7 +121,17 @@ class ExactPlanner(PolicyMixin):
         with self._turn:
             if self._is_over:
                 raise OptionError(f"the horizon ({self.model.horizon} steps) is reached; call reset() to start again")
+            self._require_allowed(action)
             self._move(state, self._step + 1)
+
+    def _require_allowed(self, action: Any) -> None:
+        """Raise ``StateError`` where an action, given as it is or by its label, is not allowed at the root."""
+        allowed = self.model.actions(self._state)
+        allowed = range(int(allowed)) if isinstance(allowed, (int, np.integer)) else allowed
+        labels = [action_label(self.model, candidate, self._state) for candidate in allowed]
+        if not any(np.array_equal(action, one) for one in (*allowed, *labels)):
+            where, names = state_label(self.model, self._state), ", ".join(labels)
+            raise StateError(f"action {action!r} is not allowed in state {where}; allowed: {names}")
 
     @property
     def _is_over(self) -> bool:
@@ -129,23 +142,24 @@ class ExactPlanner(PolicyMixin):
         return self._whole.table is self.model
 
     def _move(self, state: Any, h: int) -> None:
-        self._state, self._step, self._at = state, h, self._whole
-        if h == self.model.horizon:
-            return
-        try:
-            index = self._at.index(state, h)
-        except StateError:
-            if self._is_table:
-                raise
-            other = copy.copy(self.model)  # begun where its start leads later, or never
-            other.start = state
-            self._at = _Lazy(other, self.objective, self._limits)
-            index = self._at.index(state, h)
-        if self._is_table:
-            self._state = index
-        if not self._at.table.actions(index).size:
-            name = self.model.state_name(index)
-            raise StateError(f"no action is allowed in state {name}; there is nothing to decide")
+        at = self._whole
+        if h < (math.inf if self.model.horizon is None else self.model.horizon):
+            try:
+                index = at.index(state, h)
+            except StateError:
+                if self._is_table:
+                    raise
+                other = copy.copy(self.model)  # begun where its start leads later, or never
+                other.start = state
+                at = _Lazy(other, self.objective, self._limits)
+                index = at.index(state, h)
+            if not at.table.actions(index).size:
+                name = self.model.state_name(index)
+                raise StateError(f"no action is allowed in state {name}; there is nothing to decide")
+            state = index if self._is_table else state
+        elif self._is_table:
+            state = self.model.find_state(state)
+        self._state, self._step, self._at = state, h, at
 
     def plan(
         self,

@@ -8,6 +8,7 @@ all, never from how fast it is: chunks and timing do not show in the result.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason
 
 CHUNK_SECONDS = 0.05
+_log = logging.getLogger(__name__)
 Told = Callable[[int, float], None]
 
 
@@ -67,8 +69,8 @@ def run_anytime(
             lasted = time.perf_counter() - begun - used
             growth = 4.0 if until is None else 1.6  # who asks wants to see how it came about
             chunk = int(min(max(1, chunk * min(growth, CHUNK_SECONDS / max(lasted, 1e-9))), 2**30))
-            if allowed - used < 2 * CHUNK_SECONDS:
-                chunk = max(1, min(chunk, int(chunk * max(0.0, allowed - used) / (2 * CHUNK_SECONDS))))
+            if (left := allowed - used - lasted) < 2 * CHUNK_SECONDS:
+                chunk = max(1, min(chunk, int(chunk * max(0.0, left) / (2 * CHUNK_SECONDS))))
     except KeyboardInterrupt:
         if done() == 0:
             raise
@@ -117,6 +119,15 @@ class Turn:
         return Turn, ()  # a copy of a search has a turn of its own
 
 
+class _Compiling:
+    """Time that this process spent on compiling kernels, which no limit of a plan counts."""
+
+    seconds = 0.0
+
+
+compiling = _Compiling()
+
+
 @contextmanager
 def compile_notice() -> Iterator[None]:
     """Say that a kernel is being compiled, if that takes over a second."""
@@ -124,10 +135,14 @@ def compile_notice() -> Iterator[None]:
     timer = threading.Timer(1.0, lambda: print(message, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
+    begun = time.perf_counter()
+    _log.info("compiling kernels, or loading them from the cache")
     try:
         yield
+        _log.info("kernels are ready after %.2f s", time.perf_counter() - begun)
     finally:
         timer.cancel()
+        compiling.seconds += time.perf_counter() - begun
 
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ a state is saved and restored is found out, and verified, when the simulator is 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ from tailwise.models.gymnasium.verify_snapshot import SpotCheck, verify_snapshot
 from tailwise.models.simulator import Simulator, short
 
 DEFAULT_HORIZON = 100
+_log = logging.getLogger(__name__)
 
 
 class EnvironmentState:
@@ -178,6 +180,7 @@ class GymnasiumSimulator(Simulator):
         else:
             self.start = self._capture(self._private.reset(seed))
             origin = f"from its state after reset(seed={seed})"
+        _log.info("%s: states are saved and restored by %s", self.name, self.way)
         found = f"states are saved and restored by {self.way}, verified; planning {origin}"
         rare = ("where steps are random, a replayed state never comes twice: plan with widening=Widening()",)
         self._notes = (found, leak_note, *limit_note, *(rare if isinstance(self._method, Replay) else ()))
