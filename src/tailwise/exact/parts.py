@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OVER = -1  # in place of a next state: the episode is over
 _MANY = 200_000  # outcomes from which on compiling pays
 _DENSE = 100  # states up to which eigenvalues are found of dense matrices
-_DIRECT = 20_000  # states up to which linear equations are factored at once
+LARGE = 20_000  # states up to which linear equations are factored at once
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -77,12 +77,19 @@ class Part:
     @cached_property
     def deciding(self) -> Ints:
         """States that have a row."""
-        return np.unique(self.states)
+        return self.states[_first_of_each(self.states)]
+
+    @cached_property
+    def decides(self) -> Bools:
+        """Whether each state has a row."""
+        found = np.zeros(self.size, np.bool_)
+        found[self.states] = True
+        return found
 
     @cached_property
     def first_rows(self) -> Ints:
         """First row of each deciding state."""
-        return np.searchsorted(self.states, self.deciding)
+        return np.flatnonzero(_first_of_each(self.states))
 
     def taking(self, rows: Ints) -> Part:
         """Return some of the rows, in this order, of the same states."""
@@ -134,6 +141,17 @@ class Part:
         else:
             parts = chances[going], self.targets[going], np.append(0, np.cumsum(going))[self.offsets]
         return means, csr_array(parts, shape=(self.states.size, self.size))
+
+    def mean_of(self, rows: Ints, values: Floats) -> tuple[Floats, Any]:
+        """Return the mean ahead of a row of each deciding state, and the chances of each state (CSR, square)."""
+        from scipy.sparse import csr_array
+
+        means, chances = self.mean_step
+        mine = chances[rows]
+        ends = np.zeros(self.size + 1, np.int64)
+        ends[self.deciding + 1] = np.diff(mine.indptr)
+        square = csr_array((mine.data, mine.indices, np.cumsum(ends)), shape=(self.size, self.size))
+        return np.asarray(means[rows] + mine @ values), square
 
     def ahead(self, values: Floats, discount: float) -> Floats:
         """Return ``c + discount V(s')`` of each outcome."""
@@ -195,6 +213,11 @@ class Part:
         return risks, csr_array((weights[going], places), shape=(self.size, self.size))
 
 
+def _first_of_each(ordered: Ints) -> Bools:
+    """Return where each number begins in a sorted list."""
+    return np.append(np.ones(min(1, ordered.size), np.bool_), ordered[1:] != ordered[:-1])
+
+
 @kernel
 def _fill_risks(found, offsets, probabilities, costs, targets, values, beta, discount):  # type: ignore[no-untyped-def]
     """Fill in the risk of each row, beta not 0: what ``Part.risks`` does, without arrays in between."""
@@ -233,7 +256,7 @@ def solved(
     from scipy.sparse.linalg import bicgstab, splu
 
     size = matrix.shape[0]
-    if size > _DIRECT:
+    if size > LARGE:
         found = []
         for side, first in itertools.zip_longest(sides, guesses):
             scale = float(np.abs(side).max(initial=0.0)) or 1.0
@@ -295,7 +318,9 @@ def _backward(part: Part, aims: Bools, over: bool) -> Any:
     heads = np.concatenate((part.targets[going], np.full(ends.size, part.size)))
     tails = np.concatenate((origins[going], ends))
     if over:  # the end itself is a step away
-        last = np.unique(origins[~going])
+        near = np.zeros(part.size, np.bool_)
+        near[origins[~going]] = True
+        last = np.flatnonzero(near)
         heads, tails = np.append(heads, np.full(last.size, part.size)), np.append(tails, last)
     return csr_array((np.ones(heads.size), (heads, tails)), shape=(part.size + 1,) * 2)
 
@@ -339,7 +364,7 @@ def log_radius(matrix: Any, told: float | None = None) -> float:
         radius = float(np.abs(np.linalg.eigvals(dense)).max(initial=0.0))
         return math.log(radius) if radius > 0.0 else -math.inf
     limit = None if told is None else math.exp(told)
-    vector, low, high = _perron(matrix, limit) if size <= _DIRECT else (np.ones(size), 0.0, math.inf)
+    vector, low, high = _perron(matrix, limit) if size <= LARGE else (np.ones(size), 0.0, math.inf)
     for _ in range(20_000):
         if _is_told(low, high, limit):
             break

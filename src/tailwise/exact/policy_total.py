@@ -17,6 +17,7 @@ MOST_SWEEPS = 200
 _NEAR = 1e-7  # relative change from which on a solve is enough: the next is off by its square
 _ENDLESS = 1e14  # steps
 _WITHIN = 1e-4  # how well each of the repeated linear equations is solved, where that is by iteration
+_ROUGH = 3e-2
 LEAST_RADIUS = -1e-14  # logarithm of the spectral radius from which on a total is not finite
 _CALM = 30.0  # |beta residual| from which on a policy is evaluated by a solve
 
@@ -91,6 +92,29 @@ def _scaled(
     if found is None or not is_positive(1.0 + found[0][decides]) or not is_positive(found[1][decides]):
         return None
     return (np.log1p(np.where(decides, found[0], 0.0)), found[1]) if found[1].max() < _ENDLESS else None
+
+
+def nearer(part: Part, rows: Ints, start: Floats, beta: float) -> Floats | None:
+    """Take one rough Newton step from a start towards the values of a policy; None where that comes to nothing.
+
+    Enough to improve the policy; proof of nothing.
+    """
+    from scipy.sparse import diags_array
+
+    deciding = part.deciding
+    values = start.copy()
+    values[deciding] = np.where(np.isfinite(values[deciding]), values[deciding], 0.0)
+    risks, tilted = part.mean_of(rows, values) if beta == 0.0 else part.taking(rows).tilted(values, beta)
+    gaps = risks - values[deciding]
+    if not np.isfinite(gaps).all() or np.abs(beta * gaps).max() > _CALM:
+        return None
+    scale, side = np.ones(part.size), np.zeros(part.size)
+    scale[deciding] = np.exp(-beta * gaps)
+    side[deciding] = -np.expm1(-beta * gaps) / beta if beta else gaps
+    found = solved(diags_array(scale) - tilted, side, within=_ROUGH)
+    if found is None or not is_positive(1.0 + beta * found[0]):
+        return None
+    return np.asarray(values + (np.log1p(beta * found[0]) / beta if beta else found[0]))
 
 
 def _mean(chosen: Part, values: Floats, decides: Bools, steps: Floats | None = None) -> Evaluated:

@@ -30,7 +30,9 @@ u, and ``l = v - e m`` a lower one where T l >= l for every row. Both are checke
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -38,7 +40,7 @@ from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.exact.discounted import contracted
 from tailwise.exact.level_loops import Merged, bounded_past_loops
-from tailwise.exact.parts import OVER, Part, components, distances, graph_of, reaching, words_of
+from tailwise.exact.parts import LARGE, OVER, Part, components, distances, graph_of, reaching, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,
@@ -48,10 +50,12 @@ from tailwise.exact.policy_total import (
     evaluate_policy,
     is_level,
     kept_components,
+    nearer,
 )
 from tailwise.models import TabularMDP
 
 _ROUNDS = 1000
+_ROUGH_ROUNDS = 20
 _WORK = 50_000_000  # outcomes that sweeps may come through to prove that a total is infinite
 
 
@@ -96,7 +100,7 @@ class _Search:
         self.merged = Merged.of(Part.of(self.mdp))
         own = self.merged.owner == np.arange(self.part.size)
         self.values = np.where(own, np.nan, 0.0)
-        empty = np.setdiff1d(np.flatnonzero(own), self.part.deciding)
+        empty = np.flatnonzero(own & ~self.part.decides)
         self._set(empty, np.inf, f"no action is allowed in {words_of(self.mdp, empty)}")
 
     @property
@@ -123,7 +127,7 @@ class _Search:
                 break
         ids = np.full(self.part.size, -1, np.int64)
         ids[chosen.states] = chosen.ids
-        free = np.setdiff1d(self.part.deciding, chosen.states)  # infinite, whatever is done: the first action
+        free = np.flatnonzero(self.part.decides & ~chosen.decides)  # infinite, whatever is done: the first action
         ids[free] = self.part.ids[np.searchsorted(self.part.states, free)]
         owner = self.merged.owner
         rows = self.merged.spread(ids, self.mdp.row_states)
@@ -145,7 +149,7 @@ class _Search:
             if self.beta < 0.0:  # +inf is left out of a mean of exp(beta total)
                 rows = open_[part.states]
             left = part.where(rows)
-            stuck = np.flatnonzero(open_ & ~np.isin(np.arange(part.size), left.deciding))
+            stuck = np.flatnonzero(open_ & ~left.decides)
             if not stuck.size:
                 return left
             self._set(stuck, np.inf, f"every action in {words_of(self.mdp, stuck)} can lead to an infinite total")
@@ -193,23 +197,23 @@ class _Search:
     def _round(self, part: Part) -> tuple[Ints, Evaluated] | None:
         """Solve what is left; None where some of it turned out to be infinite, and was given its value."""
         none = np.zeros(part.size, np.bool_)
-        distance = distances(part, none, over=True)
-        ending = distance < np.inf
+        ending = reaching(part, none, over=True)
         endless = np.isnan(self.values) & ~ending
         if endless.any():
             self._decide_endless(part.where(endless[part.states]), endless)
             return None
-        quick = self._quickest(part, distance)
+        quick = cache(lambda: self._quickest(part))
         start = np.where(np.isnan(self.values), 0.0, self.values)
         if self.beta > 0.0:
-            rows = self._finite(part, quick, start)
-            if rows is None:
+            finite = self._finite(part, quick, start)
+            if finite is None:
                 return None
+            rows, start = finite
         else:
-            rows = self._greedy(part, start, quick)
+            rows, start = self._nearly(part, *self._greedy(part, start, quick))
         rows, found = self._improved(part, rows, start)
         if found.bad is not None and self.beta <= 0.0 and self._is_level(part.taking(rows), found.bad):
-            rows, found = self._improved(part, quick, start)  # improving on what ends leads to no such loop
+            rows, found = self._improved(part, quick(), start)  # improving on what ends leads to no such loop
         if found.bad is None:
             return rows, found
         self._lower(part, rows, found.bad)
@@ -250,9 +254,9 @@ class _Search:
         states = np.flatnonzero(endless)
         words = f"from {words_of(self.mdp, states)} there is no way to end"
         if self.beta > 0.0:
-            finite = self._finite(killed, rows, start)
+            finite = self._finite(killed, lambda: rows, start)
             if finite is not None:
-                self._require_moving(part.taking(finite), endless)
+                self._require_moving(part.taking(finite[0]), endless)
                 self._set(states, -np.inf, f"{words}, and the total falls for ever")
             return
         rows, found = self._improved(killed, rows, start)
@@ -262,19 +266,26 @@ class _Search:
         else:
             self._lower(part, rows, found.bad)
 
-    def _finite(self, part: Part, quick: Ints, start: Floats) -> Ints | None:
-        """Return a policy of finite values for beta > 0; None where some states have none, which are then +inf."""
-        for rows in (self._greedy(part, start, quick), quick):
-            if evaluate_policy(part.taking(rows), start, self.beta).bad is None:
-                return rows
+    def _finite(self, part: Part, quick: Callable[[], Ints], start: Floats) -> tuple[Ints, Floats] | None:
+        """Return a policy of finite values for beta > 0, and those; None where some states are found to have none."""
+        ways: tuple[Callable[[], tuple[Ints, Floats]], ...] = (
+            lambda: self._nearly(part, *self._greedy(part, start, quick)),
+            lambda: self._greedy(part, start, quick),
+            lambda: (quick(), start),
+        )
+        for way in ways:
+            rows, values = way()
+            found = evaluate_policy(part.taking(rows), values, self.beta)
+            if found.bad is None:
+                return rows, found.values
         loops = _grown_by_all(part, self.beta)
         if loops:
             for states in loops:
                 self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
             return None
-        rows, loops = self._quietest(part, quick)
+        rows, loops = self._quietest(part, quick())
         if not loops:
-            return rows
+            return rows, start
         mask = np.zeros(part.size, np.bool_)
         for states in loops:
             self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
@@ -340,23 +351,43 @@ class _Search:
             rows = np.where(better, part.best_rows(risks, best), rows)
         return rows, found
 
-    def _greedy(self, part: Part, start: Floats, quick: Ints) -> Ints:
-        """Return what is best after some sweeps."""
-        values, deciding = start.copy(), part.deciding
-        limit = MOST_SWEEPS if part.size <= 10_000 else 30
-        for _ in range(limit):
+    def _nearly(self, part: Part, rows: Ints, values: Floats) -> tuple[Ints, Floats]:
+        """Improve a policy of a large part by values that are rough, as long as they are of use: to begin with."""
+        if part.size <= LARGE:
+            return rows, values
+        before, good = (rows, values), rows
+        for _ in range(_ROUGH_ROUNDS):
+            found = nearer(part, rows, values, self.beta)
+            if found is None:
+                break
+            good, values = rows, found
             risks = part.risks(values, self.beta)
+            best = part.least(risks)
+            better = (best < values - 1e-9 * float(np.abs(values[part.deciding]).max()))[part.deciding]
+            if not better.any():
+                break
+            rows = np.where(better, part.best_rows(risks, best), rows)
+        ending = reaching(part.taking(good), np.zeros(part.size, np.bool_), over=True)
+        return (good, values) if ending[part.deciding].all() else before
+
+    def _greedy(self, part: Part, start: Floats, quick: Callable[[], Ints]) -> tuple[Ints, Floats]:
+        """Return what is best after some sweeps, and the values after them."""
+        values, deciding = start.copy(), part.deciding
+        limit, level = (MOST_SWEEPS, self.beta) if part.size <= 10_000 else (30, 0.0)  # sweeps of means are quick
+        for _ in range(limit):
+            risks = part.risks(values, level)
             best = part.least(risks)[deciding]
             moved = float(np.abs(best - values[deciding]).max())
             values[deciding] = best
             if not moved > 1e-12 * float(np.abs(best).max()) or not math.isfinite(moved):
                 break
         risks = part.risks(values, self.beta)
-        return part.best_rows(risks, part.least(risks)) if np.isfinite(risks).all() else quick
+        return (part.best_rows(risks, part.least(risks)), values) if np.isfinite(risks).all() else (quick(), start)
 
     @staticmethod
-    def _quickest(part: Part, distance: Floats) -> Ints:
+    def _quickest(part: Part) -> Ints:
         """Return, of each state, its first row that can lead one step nearer to the end."""
+        distance = distances(part, np.zeros(part.size, np.bool_), over=True)
         nearer = np.where(part.targets >= 0, distance[part.targets], -1.0) < distance[part.states[part.owners]]
         good = np.flatnonzero(np.logical_or.reduceat(nearer, part.offsets[:-1]))
         return good[np.searchsorted(part.states[good], part.deciding)]
