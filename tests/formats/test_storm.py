@@ -18,7 +18,7 @@ from formats.small_files import (
     STORM_TREW,
     write,
 )
-from tailwise import backward_induction
+from tailwise import PomdpTable, backward_induction, domains, solve
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats import load
 
@@ -207,10 +207,46 @@ def test_a_progress_line_appears_on_demand_only(model, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_partially_observable_model_is_read_as_its_mdp_only_where_the_user_says_so():
+TIGER = """pomdp
+observables hear, begun endobservables
+module tiger
+  side : [0..1] init 0;
+  hear : [0..2] init 0;
+  begun : bool init false;
+  [begin] !begun -> 0.5 : (begun'=true) & (side'=0) + 0.5 : (begun'=true) & (side'=1);
+  [listen] begun & side=0 -> 0.85 : (hear'=1) + 0.15 : (hear'=2);
+  [listen] begun & side=1 -> 0.85 : (hear'=2) + 0.15 : (hear'=1);
+  [left] begun -> 0.5 : (hear'=0) & (side'=0) + 0.5 : (hear'=0) & (side'=1);
+  [right] begun -> 0.5 : (hear'=0) & (side'=0) + 0.5 : (hear'=0) & (side'=1);
+endmodule
+rewards "cost"
+  [listen] true : 1;
+  [left] side=0 : 100;
+  [left] side=1 : -10;
+  [right] side=0 : -10;
+  [right] side=1 : 100;
+endrewards
+"""
+
+
+def test_a_partially_observable_model_is_planned_by_what_is_observed(tmp_path):
+    path = tmp_path / "tiger.prism"
+    path.write_text(TIGER, encoding="utf-8")
+    pomdp = load(path, horizon=6)
+    assert isinstance(pomdp, PomdpTable)
+    assert set(pomdp.table.action_labels) == {"begin", "listen", "left", "right"}
+    for beta in (0.0, 0.05):
+        want = solve(domains.make("tiger", horizon=5, discount=1.0), beta).value
+        assert solve(pomdp, beta).value == pytest.approx(want, rel=1e-9)
+    assert solve(load(path, horizon=6, observe="state"), 0.0).value == pytest.approx(-50.0)
+    ending = load(shipped("pomdp/maze_2.prism"), goal="goal", horizon=4)
+    assert isinstance(ending, PomdpTable)
+    assert ending.check().ok
+
+
+def test_a_partially_observable_model_is_read_as_its_mdp_where_the_user_says_so():
     for name in ("pomdp/maze_2.prism", "pomdp/maze.drn"):
-        with pytest.raises(OptionError, match=r"has observations \(a POMDP\).*say observe='state'"):
-            load(shipped(name), horizon=STEPS)
+        assert isinstance(load(shipped(name), horizon=STEPS), PomdpTable)
         with pytest.raises(OptionError, match="observe must be one of"):
             load(shipped(name), observe="all")
     prism = load(shipped("pomdp/maze_2.prism"), horizon=STEPS, observe="state")

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Bools, Floats, Ints
+from tailwise._arrays import Bools, Floats, Ints, ranges
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_options import DEFAULT_HORIZON, observed
 from tailwise.formats.storm_options import StormOptions
-from tailwise.models import TabularMDP
+from tailwise.models import PomdpTable, TabularMDP
 
 MOST_NAMES = 200_000  # beyond, names cost more memory than the table
 
@@ -53,7 +53,8 @@ class ExplicitModel:
     action_names: tuple[str, ...] = ()
     variables: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # (S,) values of each
     goal: Bools | None = None  # (S,) where an expression holds that was asked for
-    is_partial: bool = False  # whether observations are left out
+    is_partial: bool = False  # whether the state is not seen
+    observations: Ints | None = None  # (S,) what each state shows, where that is known
     notes: tuple[str, ...] = ()
 
     @property
@@ -142,9 +143,11 @@ def table_of_model(
     options: StormOptions,
     averaged: frozenset[str] = frozenset(),
     counted_twice: frozenset[str] = frozenset(),
-) -> TabularMDP:
+) -> TabularMDP | PomdpTable:
     """Build the table of a model."""
-    notes = [*model.notes, *((observed(options.observe, f"{path}"),) if model.is_partial else ())]
+    is_hidden = model.observations is not None and options.observe is None
+    as_seen = model.is_partial and not is_hidden
+    notes = [*model.notes, *((observed(options.observe, f"{path}"),) if as_seen else ())]
     used = _structure(model, path, options)
     values = np.zeros(model.targets.size) if used is None else model.branch_rewards(used, options.accumulate)
     values += options.step_cost
@@ -197,18 +200,53 @@ def table_of_model(
     actions, action_names = action_ids(model)
     is_cost = options.sense == "cost"
     per_choice = np.diff(model.branch_offsets)
+    columns = [
+        np.repeat(model.choice_states.astype(np.int32), per_choice), np.repeat(actions.astype(np.int32), per_choice),
+        model.targets, model.chances, values, done,
+    ]  # fmt: skip
+    if is_hidden:
+        columns = _everywhere(model, actions, columns, path)
+    states, ids, targets, chances, paid, ends = columns
+    described: dict[str, Any] = {
+        "costs" if is_cost else "rewards": paid, "terminal_costs" if is_cost else "terminal_rewards": terminal,
+        "done": ends, "num_states": model.num_states, "horizon": horizon,
+        "discount": 1.0 if options.discount is None else options.discount, "start": start, "state_labels": names,
+        "action_labels": action_names, "name": path.name, "notes": notes,
+    }  # fmt: skip
     try:
-        return TabularMDP.from_outcomes(
-            np.repeat(model.choice_states.astype(np.int32), per_choice),
-            np.repeat(actions.astype(np.int32), per_choice), model.targets, model.chances,
-            costs=values if is_cost else None, rewards=None if is_cost else values, done=done,
-            terminal_costs=terminal if is_cost else None, terminal_rewards=None if is_cost else terminal,
-            num_states=model.num_states, horizon=horizon,
-            discount=1.0 if options.discount is None else options.discount, start=start, state_labels=names,
-            action_labels=action_names, name=path.name, notes=notes,
-        )  # fmt: skip
+        if is_hidden:
+            assert model.observations is not None
+            return PomdpTable.from_outcomes(states, ids, targets, model.observations[targets], chances, **described)
+        return TabularMDP.from_outcomes(states, ids, targets, chances, **described)
     except ModelError as error:
         raise FormatError(f"{path}: {error}") from None
+
+
+def _everywhere(model: ExplicitModel, actions: Ints, columns: list[NDArray[Any]], path: Path) -> list[NDArray[Any]]:
+    """Return the columns of outcomes with each action allowed in each state, as where the state is not seen it must be.
+
+    What is allowed follows from what is observed: an action that is not does what the state's first one does.
+    """
+    assert model.observations is not None
+    size, count, choices = model.num_states, int(actions.max()) + 1, np.arange(actions.size)
+    allowed = np.full((size, count), -1)
+    allowed[model.choice_states[::-1], actions[::-1]] = choices[::-1]
+    acts = np.diff(model.choice_offsets) > 0
+    has = np.unique(np.column_stack([model.observations, allowed >= 0])[acts], axis=0)
+    if np.unique(has[:, 0]).size != len(has):
+        shown = has[np.flatnonzero(has[1:, 0] == has[:-1, 0])[0], 0]
+        raise FormatError(f"{path}: states that show the same, observation {shown}, allow different actions")
+    stuck = np.flatnonzero(~acts)
+    first = np.minimum(model.choice_offsets[:-1], max(0, actions.size - 1))
+    states, ids = np.nonzero((allowed < 0) & acts[:, None])
+    _, owners, branches = ranges(model.branch_offsets[first[states]], model.branch_offsets[first[states] + 1])
+    more = [states[owners], ids[owners], *(column[branches] for column in columns[2:])]
+    ending = np.repeat(stuck, count)
+    ends = [
+        ending, np.tile(np.arange(count), stuck.size), ending, np.ones(ending.size), np.zeros(ending.size),
+        np.ones(ending.size, np.bool_),
+    ]  # fmt: skip
+    return [np.concatenate(parts) for parts in zip(columns, more, ends, strict=True)]
 
 
 def _structure(model: ExplicitModel, path: Path, options: StormOptions) -> str | None:

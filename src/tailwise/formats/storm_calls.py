@@ -90,7 +90,10 @@ def _symbolic(storm: Any, asked: dict[str, Any]) -> tuple[Any, list[int] | None]
         raise RefusalError(
             f"the model has more than max_states={asked['max_states']} states; raise it, or bound the model"
         )
-    holds = [list(storm.model_checking(model, formula).get_truth_values_vector()) for formula in formulas]
+    holds = [
+        list(storm.model_checking(model, formula, force_fully_observable=True).get_truth_values_vector())
+        for formula in formulas
+    ]
     goal = None if asked["goal"] is None else holds.pop(0)
     for divisor, states in zip(divisors, holds, strict=True):
         if states:

@@ -81,7 +81,18 @@ class _Reader:
             choice_offsets=choice_offsets, branch_offsets=branch_offsets, targets=targets.astype(np.int32),
             chances=chances, initial=initial, labels=labels, rewards=rewards, actions=actions,
             action_names=action_names, variables=self._variables(states), is_partial=system.get("#observations", 0) > 0,
+            observations=self._observations(states),
         )  # fmt: skip
+
+    def _observations(self, states: int) -> Ints | None:
+        """Return what each state shows; None where that is by chance, or not said."""
+        name, count = "observations/states/values.bin", self._system.get("#observations", 0)
+        if not count or name not in self._members:
+            return None
+        seen = self._array(name, "<u8", states).astype(np.int64)
+        if seen.size and not 0 <= int(seen.min()) <= int(seen.max()) < count:
+            self._fail(name, f"it names observation {seen.max()} of {count}")
+        return seen
 
     def _fail(self, member: str, problem: str) -> NoReturn:
         raise FormatError(f"{self._path}, member {member}: {problem}")

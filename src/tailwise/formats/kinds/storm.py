@@ -16,7 +16,7 @@ from tailwise.formats.storm_options import StormOptions
 from tailwise.models import PomdpTable, TabularMDP
 
 
-def read_tra(path: Path, **options: Any) -> TabularMDP:
+def read_tra(path: Path, **options: Any) -> TabularMDP | PomdpTable:
     """Explicit files: transitions, and labels and rewards beside them."""
     from tailwise.formats.explicit_files import read_explicit
     from tailwise.formats.explicit_model import table_of_model
@@ -25,7 +25,7 @@ def read_tra(path: Path, **options: Any) -> TabularMDP:
     return table_of_model(read_explicit(path, asked), path, asked)
 
 
-def read_umb_file(path: Path, **options: Any) -> TabularMDP:
+def read_umb_file(path: Path, **options: Any) -> TabularMDP | PomdpTable:
     """UMB archive, of Storm or PRISM; options as for explicit files."""
     from tailwise.formats.explicit_model import table_of_model
     from tailwise.formats.umb_archive import read_umb
