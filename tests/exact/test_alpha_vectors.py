@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import tailwise
-from tailwise import ERM, CVaR, Expectation, PomdpTable, solve
+from tailwise import ERM, CVaR, Expectation, PomdpTable, domains, solve
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact import alpha_vectors
+from tailwise.exact.alpha_vectors import branches_of
 from tailwise.exact.belief_policy import BeliefPolicy
+from tailwise.exact.point_based import point_based_levels
 from tailwise.planners import BeliefSearch, HistoryMcts
 
 STAY, ANEW = [[1, 0], [0, 1]], [[0.5, 0.5], [0.5, 0.5]]
@@ -250,3 +252,33 @@ def test_other_objectives_and_doors_refuse():
         tailwise.backward_induction(model, 0.1)
     with pytest.raises(ModelError, match="too large"):
         solve(random_pomdp(1, horizon=12), 0.1, max_states=20)
+
+
+@pytest.mark.parametrize("beta", [-0.05, 0.0, 0.1])
+def test_plans_for_chosen_beliefs_can_be_followed_and_are_near_the_best(beta):
+    for name in ("tiger", "hidden-wear", "test-and-treat"):
+        model = domains.make(name, horizon=5)
+        exact, branches = solve(model, beta), branches_of(model)
+        with np.errstate(divide="ignore"):
+            levels = point_based_levels(model, branches, beta, np.log(model.start_belief), 40)
+        policy = BeliefPolicy(
+            objective=ERM(beta), mdp=model.table, value=0.0, beta=beta, pomdp=model, branches=tuple(branches),
+            levels=tuple(levels),
+        )  # fmt: skip
+        assert exact.value - 1e-9 <= policy.value_at() <= exact.value + 0.01 * max(1.0, abs(exact.value))
+        assert policy.act() in exact.plan(distributions=False).optimal_actions
+
+
+def test_a_belief_moves_on_unseen_as_the_mixture_of_what_may_be_seen():
+    model = domains.make("hidden-wear", horizon=5)
+    policy = solve(model, 0.3)
+    belief = policy.update(policy.update(policy.start, "run", "bad"), "run", "good")
+    after = policy.unseen(belief, "run")
+    parts = [policy.update(belief, "run", seen) for seen in ("good", "bad")]
+    shares = np.linalg.lstsq(np.array([part.probabilities for part in parts]).T, after.probabilities, rcond=None)[0]
+    assert shares.sum() == pytest.approx(1.0)
+    assert np.array([part.probabilities for part in parts]).T @ shares == pytest.approx(after.probabilities)
+    tilted = np.array([part.tilted for part in parts]).T
+    weights = np.linalg.lstsq(tilted, after.tilted, rcond=None)[0]
+    assert tilted @ weights == pytest.approx(after.tilted)
+    assert (after.step, weights.sum()) == (belief.step + 1, pytest.approx(1.0))

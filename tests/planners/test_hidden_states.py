@@ -112,6 +112,31 @@ def test_a_search_is_copied_and_a_failing_simulator_is_named():
         HistoryMcts(model, 0.1, seed=0).plan(iterations=10)
 
 
+def test_what_is_drawn_is_learned_where_it_comes_back():
+    model = domains.make("hidden-wear", horizon=6)
+    exact, search = solve(model, 0.1), make_planner(Unlisted(model), 0.1, seed=0)
+    assert search.kind == "learned-beliefs"
+    plan = search.plan(iterations=3000)
+    assert plan.value == pytest.approx(exact.value, rel=0.02)
+    assert plan.iterations == 3000
+    assert plan.label == "0"
+    policy, belief = exact, exact.start
+    for action, seen in ((0, 0), (0, 1), (1, 4)):
+        search.advance(action, seen)
+        belief = policy.update(belief, action, seen)
+    assert search.belief.tilted.sum() == pytest.approx(1.0)
+    assert search.plan(iterations=10).value == pytest.approx(policy.value_at(belief), rel=0.05)
+    search.advance(2, 5)
+    assert any("was never drawn" in note for note in search.plan(iterations=10).notes)
+
+
+def test_what_does_not_come_back_is_not_learned():
+    assert make_planner(domains.make("light-dark"), 0.1).kind == "histories"
+    search = make_planner(domains.make("light-dark"), 0.1, kind="learned-beliefs", max_states=50)
+    with pytest.raises(ModelError, match="more than 50 different states"):
+        search.plan(iterations=100)
+
+
 def test_particles_follow_the_tilted_belief():
     model = domains.make("hidden-wear", horizon=6)
     policy, search = solve(model, 0.3), HistoryMcts(model, 0.3, seed=2, particles=4000)
@@ -173,7 +198,7 @@ def test_closed_loop():
 
 def test_kinds_refuse_what_they_are_not_for():
     tiger, seen = domains.make("tiger"), domains.make("mdp-4")
-    with pytest.raises(ModelError, match=r"takes the state as seen.*: use beliefs, histories"):
+    with pytest.raises(ModelError, match=r"takes the state as seen.*: use beliefs, learned-beliefs, histories"):
         make_planner(tiger, 0.1, kind="erm-mcts")
     with pytest.raises(ModelError, match="whose state is not seen"):
         make_planner(seen, 0.1, kind="histories")

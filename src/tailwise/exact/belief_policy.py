@@ -168,6 +168,36 @@ class BeliefPolicy(Policy):
             raise impossible(self.pomdp, place, self.pomdp.observation_labels[seen])
         return Belief(normalised(after), plain / plain.sum(), known.step + 1, self.pomdp.table.state_labels)
 
+    def unseen(self, belief: Belief | ArrayLike, action: Any, *, step: int | None = None) -> Belief:
+        """Return what is known after an action of which nobody knows what was observed after it.
+
+        Parameters
+        ----------
+        belief, action, step
+            As for :meth:`update`.
+
+        Returns
+        -------
+        Belief
+
+        Raises
+        ------
+        StateError
+            If every episode ends with the action.
+        """
+        known = self._known(belief, step)
+        place = self._action_id(action)
+        branch, level = self.branches[place], self.beta * self.pomdp.discount**known.step
+        if not branch.seen:
+            raise StateError(f"every episode ends with {self.pomdp.action_name(place)}; nothing is observed after")
+        with np.errstate(divide="ignore"):
+            plain = np.log(known.probabilities)
+        after, plain = (
+            normalised(np.logaddexp.reduce(tilted(branch, logs[None, :], risk))[0])
+            for logs, risk in ((known.log_tilted, level), (plain, 0.0))
+        )
+        return Belief(after, np.exp(plain), known.step + 1, self.pomdp.table.state_labels)
+
     def _signal(self, branch: Branch, action: int, seen: int, cost: float | None) -> int:
         if not self.pomdp.cost_seen:
             keys = [k for k, (o, _) in enumerate(branch.seen) if o == seen]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError
 from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import Sense, scalar_faults
@@ -25,6 +26,7 @@ _REQUIRED = {
     "observe": "observe(state, action, next_state, rng) -> observation",
 }
 _TRIED_STEPS = 200
+_PROBED, _FEW = 40, 500  # episodes that tell whether what is drawn comes back, and how much of it
 
 
 class Draw(NamedTuple):
@@ -148,6 +150,24 @@ def drawn(model: Any, state: Any, action: Any, rng: np.random.Generator) -> Draw
     if fault:
         raise SimulatorError(f"step of {model_name(model)} in state {short(state)}, action {short(action)}: {fault}")
     return Draw(following, float(cost), bool(done), seen)
+
+
+def comes_back(model: Any) -> bool:
+    """Whether the states and observations that random episodes show are few, and soon are none new."""
+    rng, actions = generator(0), hidden_actions(model)
+    met, new = set[Hashable](), 0
+    for episode in range(_PROBED):
+        state, before = model.sample_start(rng), len(met)
+        for _ in range(int(model.horizon)):
+            met.add((0, state))
+            state, _, done, seen = drawn(model, state, actions[int(rng.random() * len(actions))], rng)
+            if done:
+                break
+            met.add((1, seen))
+            if len(met) > _FEW:
+                return False
+        new += len(met) - before if 2 * episode >= _PROBED else 0
+    return 4 * new <= _PROBED
 
 
 def require_hidden(model: Any) -> None:

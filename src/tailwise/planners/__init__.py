@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tailwise.planners.distributional_mcts import CvarMcts, DistributionalMcts
     from tailwise.planners.exact import ExactPlanner
     from tailwise.planners.history_mcts import HistoryMcts, ParticleBelief
+    from tailwise.planners.learned_beliefs import LearnedBeliefs
     from tailwise.planners.make import make_planner, plan_many
     from tailwise.planners.protocol import Decision, FullPlanner, Planner
     from tailwise.planners.registry import PlannerKind, find_planner, list_planners, objective_cells, register_planner
@@ -28,6 +29,7 @@ __all__ = [
     "ExactPlanner",
     "FullPlanner",
     "HistoryMcts",
+    "LearnedBeliefs",
     "LearnedModelSearch",
     "NluMcts",
     "ParticleBelief",

@@ -20,6 +20,7 @@ from tailwise._validate import real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.truncation import truncate
 from tailwise.models import TabularMDP
+from tailwise.models.partly_observed import comes_back
 from tailwise.models.simulator import is_partly_observed, lists_outcomes, model_name
 from tailwise.models.tabulate import lists_hidden, tabulated_within
 from tailwise.planners.protocol import FullPlanner, as_plan, is_shareable, takes
@@ -163,6 +164,8 @@ def _suited(model: Any, options: Any) -> Iterator[tuple[str, str]]:
     if is_partly_observed(model):
         if lists_hidden(model):
             yield "beliefs", f"the state of {name} is not seen, and all that may happen is listed"
+        elif comes_back(model):
+            yield "learned-beliefs", f"the state of {name} is not seen, and what is drawn comes back, and is learned"
         yield "histories", f"the state of {name} is not seen, and what may happen is sampled"
         return
     if getattr(model, "horizon", 0) is None and lists_outcomes(model):

@@ -304,6 +304,11 @@ register_planner(PlannerKind(
     options=("tolerance", "max_nodes", "max_states"),
 ))  # fmt: skip
 register_planner(PlannerKind(
+    "learned-beliefs", build="tailwise.planners.learned_beliefs:LearnedBeliefs", hidden=True,
+    summary="where the state is not seen: a model learned from draws, and bounds over its beliefs",
+    options=("max_states",),
+))  # fmt: skip
+register_planner(PlannerKind(
     "histories", build="tailwise.planners.history_mcts:HistoryMcts", hidden=True,
     summary="where the state is not seen: search over what was done and observed, by weighted samples",
     options=("exploration", "particles", "widening", "max_nodes"),

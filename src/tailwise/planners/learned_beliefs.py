@@ -1,0 +1,235 @@
+"""Search on a learned model where the state is not seen: what was drawn is counted, and solved over tilted beliefs.
+
+A simulator shows its hidden states to whoever samples it. So counts of what followed each state and action (the next
+state, the observation, the cost, the end) are a :class:`tailwise.PomdpTable`, at the frequencies seen, which is solved
+for chosen tilted beliefs (:mod:`tailwise.exact.point_based`) whenever somebody asks for a plan.
+All histories share what was learned, which a tree of histories does not: of a problem whose states come back it needs
+far fewer samples, at long horizons above all.
+
+Every second episode acts at random, the others take what was tried least in the (hidden) state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tailwise._random import Seed
+from tailwise._validate import integer
+from tailwise.errors import ModelError, StateError
+from tailwise.exact.alpha_vectors import branches_of
+from tailwise.exact.belief_policy import Belief, BeliefPolicy
+from tailwise.exact.point_based import point_based_levels
+from tailwise.models.partly_observed import drawn
+from tailwise.models.pomdp_table import PomdpTable
+from tailwise.models.simulator import action_label, model_name, short
+from tailwise.planners.hidden import HiddenPlanner
+from tailwise.risk import ERM
+from tailwise.risk.measures import Interval
+from tailwise.search.action_rows import ActionRow
+from tailwise.search.plan import StopReason
+
+_FEWEST_POINTS, _MOST_POINTS, _WORK = 10, 100, 3e8  # beliefs of a step, and terms of a solution in all
+
+
+class LearnedBeliefs(HiddenPlanner):
+    """Search on a learned model, for simulators whose hidden states and observations come back.
+
+    Parameters
+    ----------
+    model : PartlyObserved or PomdpTable
+        The problem.
+    beta : float
+        Risk level at step 0.
+    seed : optional
+        Source of all randomness.
+    max_states : int, default 2,000
+        Most different states, and most different observations.
+
+    Raises
+    ------
+    ModelError
+        In ``plan``, where more come up.
+
+    Examples
+    --------
+    >>> from tailwise import domains
+    >>> from tailwise.planners import LearnedBeliefs
+    >>> plan = LearnedBeliefs(domains.make("tiger", horizon=5), 0.1, seed=0).plan(iterations=3000)
+    >>> plan.label, abs(plan.value - 4.52438125) < 0.2
+    ('listen', True)
+    """
+
+    method = "search on a learned model over tilted beliefs"
+    meaning = "nothing: no interval is known of a model that was learned"
+
+    def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_states: int = 2000) -> None:
+        self._most = integer(max_states, "max_states", low=1)
+        super().__init__(model, beta, seed=seed)
+
+    def _begin(self) -> None:
+        self._history: list[tuple[int, Hashable, float | None]] = []
+        self._policy: BeliefPolicy | None = None
+        self._solved = -1
+        if not hasattr(self, "_counts"):  # what was learned of the model holds wherever the root is
+            self._counts: dict[tuple[int, int, int, int, float, bool], int] = {}
+            self._states: dict[Hashable, int] = {}
+            self._observations: dict[Hashable, int] = {}
+            self._tries: list[list[int]] = []
+            self._starts: dict[int, int] = {}
+            self._sampled = self._steps = 0
+
+    # ------------------------------------------------------------ an iteration
+
+    def _run(self, count: int) -> StopReason | None:
+        for _ in range(count):
+            self._sample(at_random=self._sampled % 2 == 0)
+            self._done += 1
+        return None
+
+    def _state(self, state: Hashable) -> int:
+        found = self._states.get(state)
+        if found is None:
+            found = self._states[state] = len(self._states)
+            self._tries.append([0] * len(self._actions))
+            if found >= self._most:
+                raise self._too_many("states")
+        return found
+
+    def _too_many(self, what: str) -> ModelError:
+        return ModelError(
+            f"{model_name(self.model)} showed more than {self._most:,} different {what}; to learn it is of use where "
+            "they come back: take kind='histories', or a larger max_states"
+        )
+
+    def _sample(self, *, at_random: bool) -> None:
+        model, rng, actions, horizon = self.model, self._rng, self._actions, int(self.model.horizon)
+        counts, observations, size = self._counts, self._observations, len(actions)
+        state = model.sample_start(rng)
+        here = self._state(state)
+        self._starts[here] = self._starts.get(here, 0) + 1
+        self._sampled += 1
+        for _ in range(horizon):
+            tries = self._tries[here]
+            place = int(rng.random() * size) if at_random else tries.index(min(tries))
+            tries[place] += 1
+            following, cost, done, seen = drawn(model, state, actions[place], rng)
+            self._steps += 1
+            there = here if done else self._state(following)
+            shown = 0 if done else observations.setdefault(seen, len(observations))
+            key = here, place, there, shown, cost, done
+            counts[key] = counts.get(key, 0) + 1
+            if done:
+                break
+            state, here = following, there
+        if len(observations) > self._most:
+            raise self._too_many("observations")
+
+    # -------------------------------------------------------- what was learned
+
+    def _learned(self) -> PomdpTable:
+        """Return the table at the frequencies seen; what was never tried stays where it is, at the dearest cost."""
+        if not self._counts:
+            self._sample(at_random=True)
+        rows = [(*key, count / self._tries[key[0]][key[1]]) for key, count in self._counts.items()]
+        costs = [row[4] for row in rows]
+        dearest = max(costs) if self.model.sense == "cost" else min(costs)
+        rows += [
+            (state, place, state, 0, dearest, False, 1.0)
+            for state, tries in enumerate(self._tries) for place, count in enumerate(tries) if count == 0
+        ]  # fmt: skip
+        states, places, following, shown, paid, ends, shares = zip(*rows, strict=True)
+        sense, end = ("cost" if self.model.sense == "cost" else "reward"), getattr(self.model, "terminal_cost", None)
+        belief = np.zeros(len(self._states))
+        belief[list(self._starts)] = list(self._starts.values())
+        values: dict[str, Any] = {f"{sense}s": paid}
+        if end is not None:
+            values[f"terminal_{sense}s"] = [float(end(state)) for state in self._states]
+        seen = list(self._observations) or [None]
+        return PomdpTable.from_outcomes(
+            states, places, following, shown, shares, done=ends, num_states=len(self._states),
+            num_observations=len(seen), horizon=int(self.model.horizon), discount=float(self.model.discount),
+            start=belief / belief.sum(), cost_seen=bool(getattr(self.model, "cost_seen", False)),
+            state_labels=_labels(self._states), observation_labels=_labels(seen), observation_values=seen,
+            action_labels=_labels(action_label(self.model, action, None) for action in self._actions),
+            name=model_name(self.model), **values,
+        )  # fmt: skip
+
+    def _solution(self) -> BeliefPolicy:
+        """Return plans on what was learned, and move what is known to the root."""
+        if self._policy is None or self._solved != self._sampled:
+            table = self._learned()
+            work = table.num_outcomes * table.num_observations * table.num_actions * int(table.horizon)
+            points = int(np.clip(math.sqrt(_WORK / work), _FEWEST_POINTS, _MOST_POINTS))
+            branches = branches_of(table)
+            with np.errstate(divide="ignore"):
+                logs = np.log(table.start_belief)
+            levels = point_based_levels(table, branches, self.beta, logs, points)
+            self._policy = BeliefPolicy(
+                objective=ERM(self.beta), mdp=table.table, value=math.nan, beta=self.beta, pomdp=table,
+                branches=tuple(branches), levels=tuple(levels),
+            )  # fmt: skip
+            self._solved, self._known = self._sampled, self._policy.start
+            for step in self._history:
+                self._move(*step)
+        return self._policy
+
+    def _move(self, place: int, observation: Any, cost: float | None) -> bool:
+        """Move what is known on; False where what was observed never came up after such an action."""
+        assert self._policy is not None
+        try:
+            self._known = self._policy.update(self._known, place, observation, cost)
+        except StateError:
+            self._known = self._policy.unseen(self._known, place)
+            return False
+        return True
+
+    @property
+    def belief(self) -> Belief:
+        """What is known at the root, by what was learned: ``probabilities``, and the twin that decides, ``tilted``."""
+        self._solution()
+        return self._known
+
+    def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
+        find_action = getattr(self.model, "find_action", None)
+        if find_action is not None:
+            action, observation = find_action(action), self.model.find_observation(observation)
+        if action not in self._actions:
+            raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
+        place = self._actions.index(action)
+        self._solution()
+        if not self._move(place, observation, cost):
+            self._notes.append(
+                f"step {self._step + 1}: {short(observation, 40)} was never drawn after what was done; it goes on as "
+                "if nothing had been observed"
+            )
+        self._history.append((place, observation, cost))
+
+    # ---------------------------------------------------------------- the plan
+
+    def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
+        found = self._solution().plan(self._known, distributions=False)
+        visits = np.sum(self._tries, axis=0)
+        nothing = Interval(-math.inf, math.inf)
+        rows = tuple(
+            replace(row, action=action, visits=int(count), share=float(count / max(1, visits.sum())), interval=nothing,
+                    lower=None, upper=None)
+            for row, action, count in zip(found.rows, self._actions, visits, strict=True)
+        )  # fmt: skip
+        best = next(k for k, row in enumerate(found.rows) if row.action == found.action)
+        more = {
+            "objective": found.objective, "nodes": found.nodes, "bytes": found.bytes + 200 * len(self._counts),
+            "simulator_steps": self._steps,
+        }  # fmt: skip
+        self._steps = 0
+        return rows, best, rows[best].erm, more
+
+
+def _labels(values: Any) -> tuple[str, ...]:
+    """Return the names of values, or none where two are the same."""
+    names = tuple(str(value) for value in values)
+    return names if len(set(names)) == len(names) else ()
