@@ -16,8 +16,8 @@ import pictures
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 PACKAGES = (
-    "tailwise", "numpy", "scipy", "numba", "quantecon", "pymdptoolbox", "stormpy", "mctx", "jax", "gymcts", "gymnasium",
-    "gymnasium-2048", "gym-classics2", "rddlrepository", "pyRDDLGym", "stable-baselines3", "torch",
+    "tailwise", "numpy", "scipy", "numba", "quantecon", "pomdp-py", "pymdptoolbox", "stormpy", "mctx", "jax", "gymcts",
+    "gymnasium", "gymnasium-2048", "gym-classics2", "rddlrepository", "pyRDDLGym", "stable-baselines3", "torch",
 )  # fmt: skip
 REASONS = {
     "QuantEcon": "its sweep is one product with SciPy's sparse matrix, which has no ends or steps to look at",
@@ -139,6 +139,29 @@ def endless_part(measured: Measured, behind: list[str]) -> str:
                 behind.append(f"no horizon, {states:,} states: {solver} takes {median(ratios)} of tailwise's time")
     head = ["states", "solver", "seconds", "time, in tailwise's", "value apart", "set-up, s", "memory, MB"]
     return table(head, rows)
+
+
+def hidden_part(measured: Measured, behind: list[str]) -> str:
+    rows = []
+    for problem in measured.values("hidden", "problem"):
+        for beta in sorted({row["options"]["beta"] for row in measured.rows("hidden", problem=problem)}):
+            where = {"problem": problem, "beta": beta}
+            ours = measured.results("hidden", name="tailwise", **where)
+            for name in ("tailwise", "tailwise, histories", "pomdp_py, POMCP"):
+                found, head = measured.results("hidden", name=name, **where), [problem, f"{beta:g}", name]
+                if not found or not ours:
+                    rows.append([*head, measured.why("hidden", name=name, **where), "", "", ""])
+                    continue
+                totals, own = found[0]["totals"], ours[0]["totals"]
+                gap, low, high = against(totals, own, beta, "cost")
+                rows.append([
+                    *head, number(float(risk_of(totals, beta, "cost")[0])), number(float(np.mean(totals))),
+                    "" if name == "tailwise" else f"{gap:+.3g} ({low:+.3g} to {high:+.3g})",
+                    number(found[0]["decision_ms"]),
+                ])  # fmt: skip
+                if "tailwise" not in name and high < 0.0:
+                    behind.append(f"hidden states, {problem}, beta {beta:g}: {name} is better by {-gap:.3g}")
+    return table(["problem", "beta", "player", "ERM of the losses", "mean", "to tailwise's default (90 %)", "ms"], rows)
 
 
 def search_part(measured: Measured, behind: list[str]) -> str:
@@ -278,6 +301,8 @@ def defaults_part(measured: Measured, behind: list[str]) -> str:
 def risk_of(totals: Any, beta: float, sense: str) -> Any:
     """Entropic risk of each row of totals, in the model's own sense."""
     values = np.atleast_2d(np.asarray(totals, float)) * (1.0 if sense == "cost" else -1.0)
+    if beta == 0.0:
+        return values.mean(axis=1) * (1.0 if sense == "cost" else -1.0)
     scaled = beta * values
     most = scaled.max(axis=1, keepdims=True)
     risk = (most[:, 0] + np.log(np.exp(scaled - most).mean(axis=1))) / beta
@@ -448,6 +473,7 @@ def write(folder: Path, page: Path, *, quick: bool, missing: list[str]) -> None:
     measured, behind, dots = Measured(folder), [], []
     exact = part(exact_part, measured, behind)
     endless = part(endless_part, measured, behind)
+    hidden = part(hidden_part, measured, behind)
     search, first = part(search_part, measured, behind), part(first_part, measured, behind)
     quality, defaults = part(quality_part, measured, behind), part(defaults_part, measured, behind)
     closed, learner = part(closed_part, measured, behind, dots), part(learner_part, measured, behind)
@@ -468,7 +494,8 @@ def write(folder: Path, page: Path, *, quick: bool, missing: list[str]) -> None:
     )
     parts = {
         "RUN": state, "MACHINE": machine(), "BEHIND": "".join(f"- {line}\n" for line in behind) or "Nowhere.\n",
-        "EXACT": exact, "ENDLESS": endless, "SEARCH": search, "FIRST": first, "QUALITY": quality, "DEFAULTS": defaults,
+        "EXACT": exact, "ENDLESS": endless, "HIDDEN": hidden,
+        "SEARCH": search, "FIRST": first, "QUALITY": quality, "DEFAULTS": defaults,
         "CLOSED": closed, "LEARNER": learner, "GROWTH": growth,
     }  # fmt: skip
     text = (Path(__file__).parent / "page.md").read_text(encoding="utf-8")

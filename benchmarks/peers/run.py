@@ -61,6 +61,16 @@ def endless_jobs(quick: bool) -> Iterator[Job]:
                 yield Job("endless", "endless", {"solver": solver, "states": states}, turn, 90.0)
 
 
+def hidden_jobs(quick: bool) -> Iterator[Job]:
+    for problem, averse in (("tiger", 0.05), ("hidden-wear", 0.1), ("rock-sample", 0.05)):
+        for beta in (0.0, averse):
+            for player in ("tailwise", "tailwise, histories", "pomdp_py, POMCP"):
+                yield Job("hidden", "hidden", {
+                    "problem": problem, "name": player, "beta": beta, "milliseconds": 20.0,
+                    "episodes": 4 if quick else FEWEST,
+                }, limit=120.0)  # fmt: skip
+
+
 def search_jobs(quick: bool) -> Iterator[Job]:
     most = {
         "tailwise, paper's rule": 6, "tailwise, learned model": 6, "plain Python": 4, "gymcts": 4, "mctx": 4,
@@ -148,6 +158,7 @@ def groups(quick: bool) -> list[tuple[int, list[Job]]]:
         (1, list(first_jobs(quick, cold=True))),
         (1, list(exact_jobs(quick))),
         (1, list(endless_jobs(quick))),
+        (1, list(hidden_jobs(quick))),
         (1, list(first_jobs(quick, cold=False))),
         (1, list(search_jobs(quick))),
         (2, list(quality_jobs(quick))),

@@ -1,0 +1,127 @@
+"""Hidden states: whole episodes of a player that acts on what it observes, at a wall-clock limit for each decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import common
+import numpy as np
+
+Act = Callable[[], int]
+See = Callable[[int, int], None]
+
+
+def tailwise(model: Any, beta: float, seconds: float, seed: int, kind: str | None) -> tuple[Act, See]:
+    """Return how a planner of ours decides, and how it is told what was observed."""
+    from tailwise import make_planner
+
+    planner = make_planner(model, beta, kind=kind or "auto", seed=seed)
+    return lambda: int(planner.plan(seconds=seconds).action), lambda a, o: planner.advance(a, o)
+
+
+def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
+    """Return the same of pomdp_py's POMCP: for the mean, with random roll-outs, exploring by the range of a cost."""
+    import random
+
+    import pomdp_py
+
+    random.seed(seed)
+    rng, over = np.random.default_rng(seed), -1
+    table, sign = model.table, 1.0 if model.sense == "reward" else -1.0
+
+    class State(pomdp_py.SimpleState):
+        pass
+
+    class Action(pomdp_py.SimpleAction):
+        pass
+
+    class Observation(pomdp_py.SimpleObservation):
+        pass
+
+    actions = [Action(a) for a in range(model.num_actions)]
+    drawn: dict[str, float] = {}
+
+    class Transitions(pomdp_py.TransitionModel):  # type: ignore[misc]
+        def sample(self, state: Any, action: Any) -> Any:
+            if state.data == over:
+                drawn["reward"], drawn["seen"] = 0.0, 0
+                return state
+            following, cost, done, observed = model.draw(state.data, action.data, rng)
+            drawn["reward"], drawn["seen"] = sign * cost, 0 if done else observed
+            return State(over if done else following)
+
+    class Observations(pomdp_py.ObservationModel):  # type: ignore[misc]
+        def sample(self, next_state: Any, action: Any) -> Any:  # drawn with the state, as they belong together
+            return Observation(int(drawn["seen"]))
+
+    class Rewards(pomdp_py.RewardModel):  # type: ignore[misc]
+        def sample(self, state: Any, action: Any, next_state: Any) -> float:
+            return drawn["reward"]
+
+    class Rollouts(pomdp_py.RolloutPolicy):  # type: ignore[misc]
+        def rollout(self, state: Any, history: Any = None) -> Any:
+            return actions[int(rng.integers(len(actions)))]
+
+        def get_all_actions(self, state: Any = None, history: Any = None) -> Any:
+            return actions
+
+    belief = pomdp_py.Particles([State(model.sample_start(rng)) for _ in range(1000)])
+    agent = pomdp_py.Agent(belief, Rollouts(), Transitions(), Observations(), Rewards())
+    spread = float(np.ptp(table.losses)) or 1.0
+    planner = pomdp_py.POMCP(
+        max_depth=int(model.horizon), discount_factor=float(model.discount), planning_time=seconds,
+        exploration_const=spread, rollout_policy=agent.policy_model,
+    )  # fmt: skip
+    last: list[Any] = []
+
+    def act() -> int:
+        last[:] = [planner.plan(agent)]
+        return int(last[0].data)
+
+    def see(action: int, observation: int) -> None:
+        agent.update_history(last[0], Observation(observation))
+        try:
+            planner.update(agent, last[0], Observation(observation))
+        except ValueError:  # its particles ran out: it begins anew from what a random state would lead to
+            agent.set_belief(pomdp_py.Particles([State(model.sample_start(rng)) for _ in range(1000)]))
+            agent.tree = None
+
+    return act, see
+
+
+def measure(problem: str, name: str, beta: float, milliseconds: float, episodes: int) -> dict[str, Any]:
+    """Play; every player meets the same luck, as far as it acts the same."""
+    from tailwise import domains
+
+    model = domains.make(problem)
+    seconds = milliseconds / 1e3
+
+    def player(seed: int) -> tuple[Act, See]:
+        if name == "pomdp_py, POMCP":
+            return pomcp(model, seconds, seed)
+        return tailwise(model, beta, seconds, seed, {"tailwise, histories": "histories"}.get(name))
+
+    player(0)[0]()  # compiles, or loads what was
+    totals, times = [], []
+    for episode in range(episodes):
+        act, see = player(episode)
+        state, total, factor = model.sample_start(np.random.default_rng([episode, 999])), 0.0, 1.0
+        for h in range(int(model.horizon)):
+            begun = time.perf_counter()
+            action = act()
+            times.append(time.perf_counter() - begun)
+            state, cost, done, observed = model.draw(state, action, np.random.default_rng([episode, h]))
+            total += factor * cost
+            factor *= model.discount
+            if done:
+                break
+            if h + 1 < model.horizon:
+                see(action, observed)
+        totals.append(total if model.sense == "cost" else -total)
+    return {"totals": totals, "decision_ms": 1e3 * float(np.mean(times))}  # totals are losses
+
+
+if __name__ == "__main__":
+    common.main(measure)
