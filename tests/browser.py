@@ -64,6 +64,10 @@ class Browser:
         """Return by how many pixels the page is wider than the window."""
         return self.run("return document.documentElement.scrollWidth - window.innerWidth")
 
+    def clashes(self):
+        """Return the texts of charts that lie over one another or beyond their chart, and those that a box cuts off."""
+        return self.run(_CLASHES)
+
     def screenshot(self, path, *, whole=True):
         """Write a PNG of the whole page, or of what is in the window."""
         import base64
@@ -74,6 +78,30 @@ class Browser:
         Path(path).write_bytes(base64.b64decode(found["data"]))
 
 
+_CLASHES = """
+const found = [], opaque = {checkOpacity: true, checkVisibilityCSS: true};
+const shown = e => e.checkVisibility(opaque) && e.textContent.trim();
+for (const svg of document.querySelectorAll('svg.main-svg, div.chart svg')) {
+  const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')].filter(shown);
+  const boxes = texts.map(e => e.getBoundingClientRect());
+  boxes.forEach((b, i) => {
+    const aside = b.left < frame.left - 2 || b.right > frame.right + 2;
+    if (b.width && (aside || b.top < frame.top - 2 || b.bottom > frame.bottom + 2))
+      found.push('beyond: ' + texts[i].textContent);
+    for (let j = 0; j < i; j++) {
+      const c = boxes[j], wide = Math.min(b.right, c.right) - Math.max(b.left, c.left);
+      const high = Math.min(b.bottom, c.bottom) - Math.max(b.top, c.top);
+      if (wide > 2 && high > 3) found.push('over: ' + texts[i].textContent + ' | ' + texts[j].textContent);
+    }
+  });
+}
+for (const e of document.querySelectorAll('body *')) {
+  const style = getComputedStyle(e), cut = style.overflowX === 'hidden' || style.overflowX === 'clip';
+  if (cut && !e.closest('svg') && shown(e) && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1)
+    found.push('cut: ' + e.textContent.slice(0, 60));
+}
+return found;
+"""
 _SIZE = "const d = document.documentElement; return {width: d.clientWidth, height: d.scrollHeight}"
 
 

@@ -203,6 +203,7 @@ def test_both_schemes_and_a_narrow_screen(page, server):
     page.wait(READY)
     page.wait(drawn)
     assert page.overflow() <= 0
+    assert page.clashes() == []
     assert page.run(ink) != light
     assert page.errors() == []
 

@@ -34,3 +34,13 @@ def test_errors_of_a_page_are_seen(browser, page):
     page.write_text(PAGE.replace("SCRIPT", "<script>nonsense()</script>"), encoding="utf-8")
     browser.open(page)
     assert "nonsense is not defined" in "".join(browser.errors())
+
+
+def test_texts_that_clash_or_are_cut_are_seen(browser, page):
+    chart = (
+        '<svg class="main-svg" width="100" height="40"><text x="5" y="20">one</text><text x="12" y="22">two</text>'
+        '<text x="90" y="35">beyond</text></svg><p style="width:20px;overflow:hidden;white-space:nowrap">much text</p>'
+    )
+    page.write_text(PAGE.replace("SCRIPT", chart), encoding="utf-8")
+    browser.open(page)
+    assert browser.clashes() == ["over: two | one", "beyond: beyond", "cut: much text"]

@@ -61,9 +61,10 @@ def test_what_each_command_reports(pages, name, said):
 
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_each_page_in_a_browser(browser, pages, name):
-    for width, dark in ((1000, False), (400, True)):
+    for width, dark in ((1400, False), (800, False), (400, True)):
         browser.open(pages[name], width=width, dark=dark)
         browser.wait("return document.documentElement.dataset.drawn === 'yes'")
+        assert browser.clashes() == []
         assert browser.errors() == []
         assert browser.overflow() <= 0
     empty = "return [...document.querySelectorAll('div.chart')].filter(c => !c.querySelector('svg')).length"
