@@ -1,5 +1,7 @@
 """The browser that tests use sees what a page shows, and what goes wrong on it."""
 
+import time
+
 import pytest
 
 PAGE = """<!DOCTYPE html><html><head><meta charset="utf-8"><title>Try</title>
@@ -33,7 +35,13 @@ def test_schemes_sizes_and_keys(browser, page, tmp_path):
 def test_errors_of_a_page_are_seen(browser, page):
     page.write_text(PAGE.replace("SCRIPT", "<script>nonsense()</script>"), encoding="utf-8")
     browser.open(page)
-    assert "nonsense is not defined" in "".join(browser.errors())
+    said: list[str] = []
+    for _ in range(100):  # the console's log may come late
+        said += browser.errors()
+        if said:
+            break
+        time.sleep(0.1)
+    assert "nonsense is not defined" in "".join(said)
 
 
 def test_texts_that_clash_or_are_cut_are_seen(browser, page):
