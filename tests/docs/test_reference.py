@@ -13,21 +13,29 @@ from tailwise.cli import app
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def built(page, hook):
-    """Return the page's text as the hook fills it when the documentation is built."""
+def loaded(hook):
+    """Return a hook of the documentation's build as a module."""
     spec = importlib.util.spec_from_file_location(hook, ROOT / "docs" / "hooks" / f"{hook}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def built(page, hook):
+    """Return the page's text as the hook fills it when the documentation is built."""
+    module = loaded(hook)
     text = module.on_page_markdown((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert module.MARK not in text
     return text
 
 
 @pytest.mark.parametrize("layer", tailwise._LAYERS)
-def test_the_api_page_shows_every_exported_name(layer):
+def test_the_page_of_a_layer_shows_every_exported_name(layer):
     """A layer's line shows the documented members of ``__all__``, but those that a submodule of the same name hides."""
-    page = built("api.md", "api_page")
+    page = loaded("api_page").reference(layer)
     assert f"::: tailwise.{layer}\n" in f"{page}\n"
+    assert f"({layer}.md): " in built("api/index.md", "api_page")
+    assert f": api/{layer}.md\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     module = importlib.import_module(f"tailwise.{layer}")
     for name in getattr(module, "__all__", ()):
         value = getattr(module, name)
