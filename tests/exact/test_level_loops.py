@@ -31,6 +31,21 @@ def test_staying_may_be_better_than_a_dear_exit(beta):
         solve(swing(5.0), ERM(beta))
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.5, -0.5])
+def test_loops_that_the_start_never_leads_to_are_no_reason_to_refuse_it(beta):
+    """State 0 ends at 3, or at once at 4; states 1 and 2 pay 1 and get it back for ever; 3 leads there, or ends."""
+    states, actions, targets = [0, 0, 1, 2, 3, 3], [0, 1, 0, 0, 0, 1], [0, 0, 2, 1, 1, 3]
+    mdp = TabularMDP.from_outcomes(
+        states, actions, targets, np.ones(6), [3.0, 4.0, 1.0, -1.0, 0.0, 5.0],
+        done=[True, True, False, False, False, True], horizon=None,
+    )  # fmt: skip
+    policy = solve(mdp, ERM(beta))
+    assert policy.value == pytest.approx(3.0, abs=1e-12)
+    assert np.isnan(policy.values[0]).tolist() == [False, True, True, True]
+    with pytest.raises(ModelError, match="states 1, 2 add up to nothing"):
+        solve(mdp.with_options(start=3), ERM(beta))
+
+
 def level_table(seed):
     """Steps of -1, 0 or 1, mostly sure, and exits of -2 to 1 that do not always work."""
     rng = np.random.default_rng(seed)

@@ -81,9 +81,28 @@ class Total:
         return self.reasons[-1][1] if self.reasons else ""
 
 
+class UndecidedError(ModelError):
+    """Loops that a total may stay in add up to nothing, so that it has no limit."""
+
+
 def solve_total(mdp: TabularMDP, beta: float) -> Total:
-    """Return the least ERM of the undiscounted total from each state on."""
-    return _Search(mdp, beta).run()
+    """Return the least ERM of the undiscounted total from each state on.
+
+    Loops that add up to nothing, and that the start never leads to, leave what they matter to without a value (NaN):
+    all that it never leads to.
+    """
+    try:
+        return _Search(mdp, beta).run()
+    except UndecidedError:
+        start = np.zeros(mdp.num_states, np.bool_)
+        start[mdp.start] = True
+        within = _ahead(Part.of(mdp), start)
+        if within.all():
+            raise
+        found = _Search(mdp, beta, within).run()
+        for values in (found.values, found.lower, found.upper):
+            values[~within] = np.nan
+        return found
 
 
 @dataclass(eq=False)
@@ -92,12 +111,14 @@ class _Search:
 
     mdp: TabularMDP
     beta: float
+    within: Bools | None = None  # states that matter; all if None
     merged: Merged = field(init=False)
     values: Floats = field(init=False)
     reasons: list[tuple[Ints, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.merged = Merged.of(Part.of(self.mdp))
+        part = Part.of(self.mdp)
+        self.merged = Merged.of(part if self.within is None else part.where(self.within[part.states]))
         own = self.merged.owner == np.arange(self.part.size)
         self.values = np.where(own, np.nan, 0.0)
         empty = np.flatnonzero(own & ~self.part.decides)
@@ -451,10 +472,10 @@ def _local_size(part: Part, rows: Ints) -> Floats:
     return sizes
 
 
-def undecided(mdp: TabularMDP, states: Ints, beta: float) -> ModelError:
+def undecided(mdp: TabularMDP, states: Ints, beta: float) -> UndecidedError:
     """Say which loops add up to nothing."""
     kind = "worst total" if beta == math.inf else f"total at beta {beta:g}"
-    return ModelError(
+    return UndecidedError(
         f"the {kind} of {mdp.name} cannot be told: loops through {words_of(mdp, states)} add up to "
         "nothing on the whole, so that a total that stays in them has no limit; let them end, or cost something"
     )
