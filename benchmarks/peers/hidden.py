@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import common
@@ -91,11 +96,52 @@ def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
     return act, see
 
 
+def elsewhere(model: Any, name: str, milliseconds: float, episodes: int) -> dict[str, Any]:
+    """Let POMDPPlanners play, in its own environment: it cannot share one with tailwise."""
+    python = os.environ.get("POMDPPLANNERS")
+    if not python:
+        raise SystemExit("POMDPPLANNERS names no python of an environment that has it")
+    table, size, count = model.table, model.num_states, model.num_actions
+    moves, paid = np.zeros((count, size + 1, size + 1)), np.zeros((count, size + 1))
+    shows = np.zeros((count, size + 1, model.num_observations))
+    rows = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    states, ids = table.row_states[rows], table.action_ids[rows]
+    np.add.at(moves, (ids, states, np.where(table.done, size, table.next_states)), table.probabilities)
+    np.add.at(paid, (ids, states), table.probabilities * table.losses)
+    on = ~table.done
+    np.add.at(shows, (ids[on], table.next_states[on], model.observed[on]), table.probabilities[on])
+    moves[:, size, size] = 1.0
+    mass = shows.sum(axis=2, keepdims=True)
+    shows = np.where(mass > 0.0, shows / np.where(mass > 0.0, mass, 1.0), np.eye(model.num_observations)[0])
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "table.npz")
+        np.savez(
+            file, moves=moves, shows=shows, paid=paid, start=model.start_belief, offsets=table.outcome_offsets,
+            cumulative=table.data.cumulative, losses=table.losses, targets=table.next_states, done=table.done,
+            observed=model.observed, discount=model.discount,
+        )  # fmt: skip
+        options = {
+            "file": file, "name": name, "milliseconds": milliseconds, "episodes": episodes,
+            "horizon": int(model.horizon),
+        }  # fmt: skip
+        script = str(Path(__file__).with_name("pomdp_planners.py"))
+        bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        done = subprocess.run(
+            [python, script, json.dumps(options)], capture_output=True, text=True, env=bare, check=False
+        )
+    if done.returncode:
+        raise SystemExit((done.stderr.strip().splitlines() or ["no word"])[-1])
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
 def measure(problem: str, name: str, beta: float, milliseconds: float, episodes: int) -> dict[str, Any]:
     """Play; every player meets the same luck, as far as it acts the same."""
     from tailwise import domains
 
     model = domains.make(problem)
+    if name.startswith("POMDPPlanners"):
+        return elsewhere(model, name, milliseconds, episodes)
     seconds = milliseconds / 1e3
 
     def player(seed: int) -> tuple[Act, See]:

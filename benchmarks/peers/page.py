@@ -36,6 +36,9 @@ CUT_SHORT = {
 }
 
 
+HIDDEN = ("tailwise", "tailwise, histories", "pomdp_py, POMCP", "POMDPPlanners, POMCP", "POMDPPlanners, iterated CVaR")
+
+
 class Measured:
     """All results, by section."""
 
@@ -147,10 +150,11 @@ def hidden_part(measured: Measured, behind: list[str]) -> str:
         for beta in sorted({row["options"]["beta"] for row in measured.rows("hidden", problem=problem)}):
             where = {"problem": problem, "beta": beta}
             ours = measured.results("hidden", name="tailwise", **where)
-            for name in ("tailwise", "tailwise, histories", "pomdp_py, POMCP"):
-                found, head = measured.results("hidden", name=name, **where), [problem, f"{beta:g}", name]
+            for name in HIDDEN:
+                own_beta = where if name.startswith("tailwise") else {"problem": problem}
+                found, head = measured.results("hidden", name=name, **own_beta), [problem, f"{beta:g}", name]
                 if not found or not ours:
-                    rows.append([*head, measured.why("hidden", name=name, **where), "", "", ""])
+                    rows.append([*head, measured.why("hidden", name=name, **own_beta), "", "", ""])
                     continue
                 totals, own = found[0]["totals"], ours[0]["totals"]
                 gap, low, high = against(totals, own, beta, "cost")

@@ -27,6 +27,7 @@ HORIZONS = {"inventory": 20, "machine-maintenance": 24, "battery": 24, "american
 GRID, TILES = "gym:ClassicGridworld-v1", "gym:gymnasium_2048/TwentyFortyEight-v0"
 NAVIGATION, SYSADMIN = "rddl:Navigation_MDP_ippc2011/1", "rddl:SysAdmin_MDP_ippc2011/1"
 OURS = ("tailwise, auto", "tailwise, paper's rule", "tailwise, UCT")
+HIDDEN = ("tailwise", "tailwise, histories", "pomdp_py, POMCP", "POMDPPlanners, POMCP", "POMDPPlanners, iterated CVaR")
 FEWEST = 40  # episodes: with fewer, an interval says nothing
 
 
@@ -64,9 +65,9 @@ def endless_jobs(quick: bool) -> Iterator[Job]:
 def hidden_jobs(quick: bool) -> Iterator[Job]:
     for problem, averse in (("tiger", 0.05), ("hidden-wear", 0.1), ("rock-sample", 0.05)):
         for beta in (0.0, averse):
-            for player in ("tailwise", "tailwise, histories", "pomdp_py, POMCP"):
+            for player in HIDDEN if beta == 0.0 else HIDDEN[:2]:  # beta is nothing to the others
                 yield Job("hidden", "hidden", {
-                    "problem": problem, "name": player, "beta": beta, "milliseconds": 20.0,
+                    "problem": problem, "name": player, "beta": beta, "milliseconds": 10.0,
                     "episodes": 4 if quick else FEWEST,
                 }, limit=120.0)  # fmt: skip
 
