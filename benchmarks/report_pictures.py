@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tailwise import ErmMcts, backward_induction, domains, evaluate, frontier, make_planner
-from tailwise.evaluation import compare
+from tailwise import ErmMcts, backward_induction, domains, evaluate, frontier, load, make_planner, sensitivity
+from tailwise.evaluation import Sensitivity, compare
 from tailwise.models import tabulate
-from tailwise.report import Document, comparison_report, frontier_report, recorded_plan
+from tailwise.report import Document, comparison_report, frontier_report, recorded_plan, what_if_report
 from tailwise.report.policies import policy_chart
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,9 +39,28 @@ def pages(folder: Path) -> dict[str, Path]:
         "frontier": frontier_report(frontier(grid), model=grid),
         "compare": comparison_report(rows, model=grid, optimum=backward_induction(grid, 0.1).value),
         "policies": Document("Policies", policies),
+        "tornado": what_if_report([_varied()], model=machine),
     }
     found = {name: document.save(folder / f"{name}.html") for name, document in documents.items()}
     return {"plan": plan.report(folder / "plan.html"), "tree": tree.report(folder / "tree.html"), **found}
+
+
+def _varied() -> Sensitivity:
+    rows = {
+        "idstatefrom": ["good", "good", "good", "good", "worn", "worn", "worn", "worn", "failed"],
+        "idaction": ["run", "run", "run", "service", "run", "run", "service", "service", "repair"],
+        "idstateto": ["good", "worn", "failed", "good", "worn", "failed", "good", "worn", "good"],
+        "probability": [0.8, 0.18, 0.02, 1.0, 0.75, 0.25, 0.95, 0.05, 1.0],
+        "cost": [0.0, 0.0, 0.0, 4000.0, 500.0, 500.0, 6000.0, 6000.0, 45000.0],
+    }
+    numbers = [
+        "cost[failed,repair]",
+        "cost[worn,service]",
+        "p[worn,run,failed]",
+        "p[good,run,failed]",
+        "cost[good,service]",
+    ]
+    return sensitivity(load(rows, horizon=26, start="good"), 1e-5, numbers, spread=0.6)
 
 
 # name: page, dark, width, the part from one selector to another (or to so many pixels below its top)
@@ -53,6 +72,7 @@ PICTURES = {
     "report-narrow": ("plan", True, 400, "h1", 1100),
     "report-frontier": ("frontier", False, 860, "h1", "#distribution-of-the-total"),
     "report-compare": ("compare", False, 860, "h1", "#distribution-of-the-total"),
+    "tornado": ("tornado", False, 860, ".plot", 520),
     "report-policies": ("policies", False, 860, "h1", 1500),
 }
 

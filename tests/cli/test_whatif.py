@@ -35,7 +35,19 @@ def test_for_people():
     assert "turns" in text
 
 
+def test_a_report_has_tables_and_a_tornado(tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "page.html"
+    run("--beta", "0.5", "--set", "cost[s1]*=4", "--vary", "cost[s1]", "--report", str(page), "--unit", "EUR")
+    text = page.read_text()
+    assert "turns at \\u00d71.91: risky" in text
+    assert "ERM at beta 0.5 in EUR" in text
+    assert "cost[s1]*=4" in text
+
+
 def test_bad_input_is_named(tmp_path):
+    with pytest.raises(OptionError, match="--report must be a file"):
+        run("--beta", "0.5", "--set", "cost", "--report", str(tmp_path))
     with pytest.raises(OptionError, match="nothing is changed"):
         run("--beta", "0.5")
     with pytest.raises(OptionError, match="is no change"):

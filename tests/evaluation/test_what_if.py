@@ -124,3 +124,21 @@ def test_numbers_that_no_factor_changes(number, message):
 def test_a_cost_out_of_range_names_its_scenario():
     with pytest.raises(ModelError, match=r"^too much: the model 'machine' breaks its contract"):
         what_if(machine(), 0.01, {"too much": ["cost[failed]=1e200"]})
+
+
+def test_the_tornado_has_the_widest_bar_first_and_a_diamond_where_the_decision_turns():
+    pytest.importorskip("plotly")
+    found = sensitivity(domains.make("mdp-4"), 0.5, ["cost[s3]", "cost[s1]", "p[s0,risky,s3]"], spread=0.95)
+    figure = found.plot()
+    less, more, turned = figure.data
+    base = found.base.value
+    widths = [np.ptp([base, base + a, base + b]) for a, b in zip(less.x, more.x, strict=True)]
+    assert widths == sorted(widths, reverse=True)
+    ends = {one.name: (one.low, one.high) for one in found.influences}
+    for name, a, b in zip(less.y, less.x, more.x, strict=True):
+        low, high = ends[name.split("<br>")[0]]
+        assert base + a == pytest.approx(low.value)
+        assert base + b == pytest.approx(high.value)
+    wanted = [end.value for one in found.influences for end in (one.low, one.high) if end.label != found.base.label]
+    assert wanted
+    assert list(turned.x) == wanted

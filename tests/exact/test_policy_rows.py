@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tailwise import CVaR, domains, make_planner, solve
+from tailwise import CVaR, TabularMDP, domains, make_planner, solve
 from tailwise._results import write_table
 from tailwise.errors import FormatError, OptionError
 from tailwise.exact.grid_totals import GridTotals
@@ -86,3 +86,14 @@ def test_a_plan_has_a_row_for_each_action():
     assert frame.recommended.tolist() == [False, True]
     assert frame.value.tolist() == [row.value for row in plan.rows]
     assert "unseen_erm" not in frame.columns  # nothing fills it
+
+
+def test_a_plan_says_what_is_dominated_by_shape():
+    rows = [0, 0, 0, 0], [0, 1, 2, 2], [0, 0, 0, 0], [1.0, 1.0, 0.5, 0.5], [2.0, 3.0, 1.0, 3.0]
+    plan = solve(TabularMDP.from_outcomes(*rows, horizon=1, action_labels=("sure", "dear", "gamble")), 0.5).plan()
+    assert plan.label == "sure"
+    assert plan.dominance == (
+        "sure dominates gamble: nobody averse to risk prefers gamble.",
+        "sure dominates dear: no total is more likely to be kept to with dear.",
+    )
+    assert plan.in_words[-2:] == plan.dominance

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tailwise.errors import OptionError
 from tailwise.risk import conditional_value_at_risk, entropic_value_at_risk, erm, value_at_risk
+from tailwise.risk.distribution import ReturnDistribution
 
 
 def test_atoms_at_the_quantile_count_in_part():
@@ -53,3 +54,32 @@ def test_bad_levels():
     for measure in (value_at_risk, conditional_value_at_risk, entropic_value_at_risk):
         with pytest.raises(OptionError, match="level"):
             measure([1.0, 2.0], 1.5)
+
+
+def test_dominance_is_what_every_disutility_says():
+    """First order: every increasing function; second: every increasing convex one, of which hinges are enough."""
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(400):
+        laws = []
+        for _ in range(2):
+            size = int(rng.integers(1, 4))
+            costs = np.sort(rng.choice(6, size=size, replace=False)).astype(float)
+            laws.append(ReturnDistribution(costs, rng.multinomial(8, [1 / size] * size) / 8))
+        one, two = laws
+
+        def of(law, function):
+            return float(np.dot(law.probabilities, function(law.costs)))
+
+        steps = [of(one, lambda x, t=t: 1.0 * (x > t)) - of(two, lambda x, t=t: 1.0 * (x > t)) for t in range(-1, 6)]
+        hinges = [
+            of(one, lambda x, t=t: np.maximum(x - t, 0)) - of(two, lambda x, t=t: np.maximum(x - t, 0))
+            for t in range(-1, 6)
+        ]
+        equal = max(map(abs, steps)) < 1e-12
+        expected = 0 if equal or max(hinges) > 1e-12 else 1 if max(steps) <= 1e-12 else 2
+        assert one.dominates(two) == expected
+        rewards = [ReturnDistribution(-law.costs[::-1], law.probabilities[::-1], "reward") for law in laws]
+        assert rewards[0].dominates(rewards[1]) == expected
+        seen.add(expected)
+    assert seen == {0, 1, 2}

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         spread: Annotated[float, typer.Option(help="With --vary: also show each by this share less and more.")] = 0.2,
-        json: given.Json = False,
+        output: given.Output,
     ) -> None:
         """Change numbers of a model, and see what it does to the decision. Each table is solved exactly."""
         from tailwise.cli.models import load_solvable
@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.evaluation import sensitivity, what_if
         from tailwise.models import tabulate
 
+        output.check()
         objective = aim.objective()
         asked = {**_from_file(scenarios), **{one: [one] for one in change or ()}}
         if not asked and not vary:
@@ -57,7 +58,9 @@ def register(app: typer.Typer) -> None:
             found.append(what_if(table, objective, asked, progress=True))
         if vary:
             found.append(sensitivity(table, objective, vary, spread=spread, progress=True))
-        if json:
+        used = {"objective": objective.words, "spread": spread if vary else None}
+        output.save(lambda: _report(found, table, used))
+        if output.json:
             print_json({"model": table.name, **{key: one for result in found for key, one in result.to_dict().items()}})
             return
         for result in found:
@@ -65,6 +68,12 @@ def register(app: typer.Typer) -> None:
             show_table(tuple(columns), list(zip(*columns.values(), strict=True)), title=result.headline)
         if vary:
             say("A decision that turns and turns back between two of the factors that were tried is not seen.")
+
+
+def _report(found: list[Any], table: Any, used: dict[str, Any]) -> Any:
+    from tailwise.report import what_if_report
+
+    return what_if_report(found, model=table, settings=used)
 
 
 def _from_file(path: Path | None) -> dict[str, list[str]]:

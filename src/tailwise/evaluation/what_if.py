@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tailwise._progress import Progress, followed
-from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number
+from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, report_layer
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact import solve
@@ -186,6 +186,10 @@ class Sensitivity(_Rows):
             "turns above": [math.nan if one.above is None else one.above.factor for one in rows],
         }
 
+    def plot(self) -> Any:
+        """Draw a tornado chart, as :func:`tailwise.report.plots.tornado`: a plotly figure (extra ``report``)."""
+        return report_layer("plots").tornado(self)
+
     @property
     def headline(self) -> str:
         """What the rows are, in a line."""
@@ -303,7 +307,9 @@ def sensitivity(
             found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
             if watch is not None:
                 watch(k + 1)
-    found.sort(key=lambda one: -abs(one.high.value - one.low.value))
+    found.sort(
+        key=lambda one: min(one.low.value, one.high.value, base.value) - max(one.low.value, one.high.value, base.value)
+    )
     return Sensitivity(wanted, table.sense, share, base, tuple(found))
 
 

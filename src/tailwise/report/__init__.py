@@ -5,7 +5,7 @@ from tailwise.report import plots
 from tailwise.report.decision import decision_report
 from tailwise.report.document import Bullets, Chart, Document, Heading, Image, Paragraph, Table, literal
 from tailwise.report.recording import recorded_plan
-from tailwise.report.totals import comparison_report, evaluation_report, frontier_report, plans_report
+from tailwise.report.totals import comparison_report, evaluation_report, frontier_report, plans_report, what_if_report
 
 __all__ = [
     "Bullets",
@@ -25,4 +25,5 @@ __all__ = [
     "printoptions",
     "recorded_plan",
     "set_printoptions",
+    "what_if_report",
 ]

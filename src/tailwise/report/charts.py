@@ -14,7 +14,7 @@ import numpy as np
 
 from tailwise._arrays import Floats
 from tailwise._results import in_unit, number
-from tailwise.evaluation import Frontier
+from tailwise.evaluation import Frontier, Influence, Sensitivity
 from tailwise.report.document import Chart, label
 from tailwise.risk.distribution import Measures
 from tailwise.search.plan import Trajectory
@@ -261,6 +261,47 @@ def intervals(
         "shapes": [] if exact is None else [_vertical(exact, "@text", "dot")],
     }
     return Chart(caption, tuple(traces), layout, height=130 + 42 * len(rows))
+
+
+def tornado(found: Sensitivity, *, caption: str) -> Chart:
+    """Draw what each number does to the value when it is less and more, the widest bar above, and where decisions turn.
+
+    A diamond ends a bar at whose end another action is best; the name of a number says how far off that is.
+    """
+    base, names = found.base.value, [_tornado_name(one) for one in found.influences]
+    traces: list[dict[str, Any]] = []
+    for side, colour, said in (("low", BODY, "less"), ("high", TAIL, "more")):
+        ends = [getattr(one, side) for one in found.influences]
+        traces.append({
+            "type": "bar", "orientation": "h", "y": names, "x": [end.value - base for end in ends], "base": base,
+            "marker": {"color": colour}, "opacity": 0.8, "name": f"{found.spread:.0%} {said}",
+            "customdata": [[number(end.value), label(end.label, 30)] for end in ends],
+            "hovertemplate": f"{said}: %{{customdata[0]}}, %{{customdata[1]}} is best<extra></extra>",
+        })  # fmt: skip
+    turned = [
+        (name, end.value)
+        for name, one in zip(names, found.influences, strict=True)
+        for end in (one.low, one.high)
+        if end.label != found.base.label
+    ]
+    if turned:
+        traces.append({
+            "type": "scatter", "mode": "markers", "y": [name for name, _ in turned], "x": [x for _, x in turned],
+            "marker": {"symbol": "diamond", "size": 12, "color": "@text"}, "name": "another action is best",
+            "hoverinfo": "skip",
+        })  # fmt: skip
+    layout = {
+        "barmode": "overlay", "bargap": 0.4, "legend": _LEGEND, "shapes": [_vertical(base, "@text", "dot")],
+        "xaxis": {"title": {"text": label(in_unit(found.objective.words))}, "nticks": 6, **_AMOUNTS},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
+    }  # fmt: skip
+    return Chart(caption, tuple(traces), layout, height=140 + 52 * len(names))
+
+
+def _tornado_name(one: Influence) -> str:
+    """Return a number's name, and beneath it the factors at which the decision turns."""
+    turns = [f"×{number(turn.factor, 3)}: {turn.label}" for turn in (one.below, one.above) if turn is not None]
+    return f"{label(one.name, 36)}<br>{label('turns at ' + ', '.join(turns) if turns else 'never turns', 40)}"
 
 
 def _chances(law: Measures, edges: Floats) -> Floats:

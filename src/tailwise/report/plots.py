@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise.errors import OptionError, require
-from tailwise.evaluation import Frontier, Returns
+from tailwise.evaluation import Frontier, Returns, Sensitivity
 from tailwise.exact import Policy
 from tailwise.report import charts, trees
 from tailwise.report.document import Chart
@@ -94,6 +94,11 @@ def convergence(plan: Plan) -> go.Figure:
 def frontier(found: Frontier) -> go.Figure:
     """Draw the plans of :func:`tailwise.frontier` by their mean and their CVaR at 95 %."""
     return figure(charts.frontier(found, caption=""))
+
+
+def tornado(found: Sensitivity) -> go.Figure:
+    """Draw the value with each number of :func:`tailwise.sensitivity` less and more, and where the decision turns."""
+    return figure(charts.tornado(found, caption=""))
 
 
 def policy(solution: Policy, step: int = 0) -> go.Figure:

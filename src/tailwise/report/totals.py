@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tailwise._results import amounts, number, span
-from tailwise.evaluation import Comparison, Frontier, Returns
+from tailwise.evaluation import Comparison, Frontier, Returns, Sensitivity, WhatIf
 from tailwise.evaluation import Summary as Evaluation
 from tailwise.report import charts
 from tailwise.report.document import Block, Bullets, Document, Heading, Paragraph, Table, literal
@@ -208,6 +208,38 @@ def plans_report(
     """
     blocks: list[Block] = [Paragraph(said), *_totals(plans, plans[0][1].sense, None)]
     return Document(title, (*blocks, *made_with([*model_rows(model), *settings_rows(dict(settings or {}))])))
+
+
+def what_if_report(
+    found: Sequence[WhatIf | Sensitivity], *, model: Any, settings: Mapping[str, Any] | None = None
+) -> Document:
+    """Return the report of what changed numbers do: tables side by side, and a tornado chart of a sensitivity.
+
+    Parameters
+    ----------
+    found : sequence of WhatIf or Sensitivity
+        Results of :func:`tailwise.what_if` and :func:`tailwise.sensitivity`.
+    model, settings
+        As for :func:`evaluation_report`.
+    """
+    blocks: list[Block] = []
+    for result in found:
+        columns, varied = result.columns, isinstance(result, Sensitivity)
+        blocks.append(Heading("What turns the decision" if varied else "Scenarios"))
+        blocks.append(Paragraph(f"{literal(result.headline)}."))
+        if isinstance(result, Sensitivity):
+            said = (
+                "The value with each number less and more; dotted: as it is. A diamond: another action is best there."
+            )
+            blocks.append(charts.tornado(result, caption=said))
+        rows = zip(*columns.values(), strict=True)
+        blocks.append(Table(tuple(columns), tuple(tuple(map(literal, row)) for row in rows)))
+        if varied:
+            blocks.append(
+                Paragraph("A decision that turns and turns back between two of the factors tried is not seen.")
+            )
+    made = made_with([*model_rows(model), *settings_rows(dict(settings or {}))])
+    return Document(f"What if, on {literal(_name(model))}", (*blocks, *made))
 
 
 def _totals(parts: Sequence[tuple[str, Measures]], sense: str, beta: float | None) -> list[Block]:

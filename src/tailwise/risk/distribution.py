@@ -69,6 +69,28 @@ class Measures:
         totals, weights = self.weighted()
         return as_objective(objective).of(totals, weights, sense=self.sense)
 
+    def dominates(self, other: Measures) -> int:
+        """Return the order of stochastic dominance over another distribution or sample; 0 where there is none.
+
+        1: no total is less likely to be kept to, so that everyone prefers this one. 2: everyone averse to risk does,
+        whatever the utility: beyond no total is the mean excess larger. Laws that are equal do not dominate.
+
+        Examples
+        --------
+        >>> from tailwise import domains, solve
+        >>> plan = solve(domains.make("mdp-4"), 0.5).plan()
+        >>> safe, risky = plan.row("safe").distribution, plan.row("risky").distribution
+        >>> safe.dominates(risky), risky.dominates(safe)
+        (0, 0)
+        """
+        laws = [(self.signed(part.weighted()[0]), part.weighted()[1]) for part in (self, other)]
+        grid = np.unique(np.concatenate([costs for costs, _ in laws]))
+        (beyond, excess), (others, other_excess) = (_tails(costs, weights, grid) for costs, weights in laws)
+        slack = 1e-12 * max(1.0, float(np.abs(grid).max()))
+        if np.allclose(beyond, others, rtol=0.0, atol=1e-12) or (excess > other_excess + slack).any():
+            return 0
+        return 2 if (beyond > others + 1e-12).any() else 1
+
     def quantile(self, level: float) -> float:
         """Return the least total x with ``P(X <= x) >= level``, ``level`` in [0, 1]."""
         totals, weights = self.weighted()
@@ -97,6 +119,14 @@ class Measures:
         if weights is not None:
             return math.sqrt(max(0.0, float(np.dot(weights, (totals - self.mean) ** 2))))
         return float(np.std(totals, ddof=1)) if totals.size > 1 else math.nan
+
+
+def _tails(costs: Floats, weights: Floats | None, grid: Floats) -> tuple[Floats, Floats]:
+    """Return the probability of more than each point of a grid that has all costs, and the mean excess over it."""
+    places = np.searchsorted(grid, costs)
+    chances = np.bincount(places, weights=weights, minlength=grid.size) / (costs.size if weights is None else 1.0)
+    beyond = np.append(np.cumsum(chances[::-1])[::-1][1:], 0.0)
+    return beyond, np.append(np.cumsum((beyond[:-1] * np.diff(grid))[::-1])[::-1], 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tailwise.search.views import TreeReader
 
 _MOST_ROWS = 16  # of a text; tables have all
+_MOST_ATOMS = 100_000  # of laws whose shapes are compared
 _NUMBERS = (
     *("mean", "std", "minimum", "maximum", "lower", "upper", "visits", "draws", "probability_best", "unexplored"),
     *("unseen_probability", "unseen_erm"),
@@ -279,7 +281,22 @@ class SaysItself(Shown, Tabled, Numbers):
             sure = self.chosen.certainty_equivalent
             worth = f"is {amount(self.worth)}" if sure is None else f"is as good as {amount(number(sure))}"
             said = f"It is judged by the {self.aim} of the whole episode's total, which {worth}{learned}."
-        return said, self._runner_up()
+        return said, self._runner_up(), *self.dominance
+
+    @property
+    def dominance(self) -> tuple[str, ...]:
+        """Which actions' exact distributions are worse than another's for everyone, or everyone averse to risk."""
+        laws = {row.label: row.distribution for row in self.ranked if row.distribution is not None}
+        if len(laws) > _MOST_ROWS or sum(law.atoms for law in laws.values()) * len(laws) > _MOST_ATOMS:
+            return ()
+        if any(law.tolerance for law in laws.values()):
+            return ()
+        found: dict[str, tuple[int, str]] = {}
+        for (name, law), (other, second) in permutations(laws.items(), 2):
+            if order := law.dominates(second):
+                found.setdefault(other, (order, name))
+        why = {1: "no total is more likely to be kept to with", 2: "nobody averse to risk prefers"}
+        return tuple(f"{name} dominates {other}: {why[order]} {other}." for other, (order, name) in found.items())
 
     def _runner_up(self) -> str:
         others = [row for row in self.ranked[1:] if not math.isnan(row.value)]
