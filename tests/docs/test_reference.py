@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,14 @@ def test_the_short_names_are_exported_by_their_layers():
         assert name in importlib.import_module(f"tailwise.{layer}").__all__
 
 
-def test_the_command_line_page_has_every_command():
-    page = built("command-line.md", "command_line")
+def test_the_command_line_page_has_every_command_with_two_examples():
+    hook = loaded("command_line")
+    hook.run = lambda line: []  # the build runs them
+    page = hook.reference()
     for command in app._COMMANDS:
         assert f"## `tailwise {command}" in page
+        examples = [line for line in page.splitlines() if re.match(rf"\$ .*tailwise {command}\b(?! \[)", line)]
+        assert len(examples) >= 2
     assert "--beta" in page
 
 
