@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TextIO
 
 import typer
 
-from tailwise._results import plain
+from tailwise._results import JsonObject, plain
 from tailwise.cli import options as given
 from tailwise.errors import OptionError, TailwiseError
 
@@ -64,7 +64,7 @@ class Served:
     def __init__(self, problem: Any, search: Any, limits: dict[str, Any], about: dict[str, Any]) -> None:
         self._problem, self._search, self._limits, self._about = problem, search, limits, about
 
-    def plan(self, **limits: Any) -> dict[str, Any]:
+    def plan(self, **limits: Any) -> JsonObject:
         """Search on, and recommend."""
         from tailwise.planners.protocol import as_plan, plan_in_threads
         from tailwise.search.anytime import plan_limits
@@ -73,20 +73,20 @@ class Served:
         found = plan_in_threads(self._search, 1, **(limits or self._limits))
         return {**as_plan(found, self._search).to_dict(), **self._place()}
 
-    def advance(self, action: Any = None, state: Any = None, cost: float | None = None) -> dict[str, Any]:
+    def advance(self, action: Any = None, state: Any = None, cost: float | None = None) -> JsonObject:
         """Move on to a state that was observed after an action."""
         if action is None or state is None:
             raise OptionError("advance needs the action that was taken and the state (or observation) that followed")
         self._search.advance(_value(action), self._state(state), **_past(self._search.advance, "cost", cost))
         return self._place()
 
-    def reset(self, state: Any = None, step: int = 0, accrued: float | None = None) -> dict[str, Any]:
+    def reset(self, state: Any = None, step: int = 0, accrued: float | None = None) -> JsonObject:
         """Begin anew, at any state and step."""
         begun = None if state is None else self._state(state)
         self._search.reset(begun, step, **_past(self._search.reset, "accrued", accrued))
         return self._place()
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> JsonObject:
         """Say what is served, and where it stands."""
         model = self._problem
         numbers = {"sense": model.sense, "horizon": model.horizon, "discount": model.discount}
@@ -94,7 +94,7 @@ class Served:
 
     quit = info
 
-    def _place(self) -> dict[str, Any]:
+    def _place(self) -> JsonObject:
         state, model = self._search.state, self._problem
         name = model.state_name(state) if hasattr(model, "state_name") else str(state)
         return {"step": self._search.step, "state": plain(state), "state_label": name}
@@ -132,7 +132,7 @@ def answer_all(served: Any, lines: BinaryIO, out: TextIO) -> None:
                     return
 
 
-def _answer(served: Any, line: bytes) -> tuple[dict[str, Any], bool]:
+def _answer(served: Any, line: bytes) -> tuple[JsonObject, bool]:
     """Return the answer to a line, and whether another may follow."""
     name: Any = None
     try:
@@ -144,7 +144,7 @@ def _answer(served: Any, line: bytes) -> tuple[dict[str, Any], bool]:
         if unknown := sorted(set(request) - {*_NAMES[operation]}):
             takes = ", ".join(_NAMES[operation]) or "nothing"
             raise OptionError(f"{operation} does not know {unknown[0]!r}; beside id and op it takes {takes}")
-        do: Callable[..., dict[str, Any]] = getattr(served, operation)
+        do: Callable[..., JsonObject] = getattr(served, operation)
         return {"id": name, "result": plain(do(**request))}, operation != "quit"
     except TailwiseError as error:
         return {"id": name, "error": {"type": type(error).__name__, "message": str(error)}}, True
@@ -153,7 +153,7 @@ def _answer(served: Any, line: bytes) -> tuple[dict[str, Any], bool]:
         return {"id": name, "error": {"type": "InternalError", "message": said}}, True
 
 
-def _request(line: bytes) -> dict[str, Any]:
+def _request(line: bytes) -> JsonObject:
     """Return what a line asks, or raise the error of one that cannot be read."""
     if len(line) > _MOST_BYTES:
         raise OptionError(f"a request has at most {_MOST_BYTES:,} bytes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailwise._progress import Progress, followed
 from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, report_layer
@@ -19,6 +19,9 @@ from tailwise.models import TabularMDP, tabulate
 from tailwise.models.contract import Sense
 from tailwise.models.table_changes import changed, largest_factor
 from tailwise.risk.objectives import Objective, as_objective
+
+if TYPE_CHECKING:
+    from plotly import graph_objects as go
 
 _LARGEST_FACTOR = 8.0
 _SCAN = 12  # factors on either side of 1
@@ -186,9 +189,10 @@ class Sensitivity(_Rows):
             "turns above": [math.nan if one.above is None else one.above.factor for one in rows],
         }
 
-    def plot(self) -> Any:
+    def plot(self) -> go.Figure:
         """Draw a tornado chart, as :func:`tailwise.report.plots.tornado`: a plotly figure (extra ``report``)."""
-        return report_layer("plots").tornado(self)
+        drawn: go.Figure = report_layer("plots").tornado(self)
+        return drawn
 
     @property
     def headline(self) -> str:

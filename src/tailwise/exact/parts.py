@@ -130,7 +130,7 @@ class Part:
     # ------------------------------------------------------------------ values
 
     @cached_property
-    def mean_step(self) -> tuple[Floats, Any]:
+    def mean_step(self) -> tuple[Floats, csr_array]:
         """The mean cost of each row, and its chances of each state (CSR, rows by states)."""
         from scipy.sparse import csr_array
 
@@ -142,7 +142,7 @@ class Part:
             parts = chances[going], self.targets[going], np.append(0, np.cumsum(going))[self.offsets]
         return means, csr_array(parts, shape=(self.states.size, self.size))
 
-    def mean_of(self, rows: Ints, values: Floats) -> tuple[Floats, Any]:
+    def mean_of(self, rows: Ints, values: Floats) -> tuple[Floats, csr_array]:
         """Return the mean ahead of a row of each deciding state, and the chances of each state (CSR, square)."""
         from scipy.sparse import csr_array
 
@@ -199,7 +199,7 @@ class Part:
 
     # ------------------------------------------------------ a row of each state
 
-    def tilted(self, values: Floats, beta: float, discount: float = 1.0) -> tuple[Floats, Any]:
+    def tilted(self, values: Floats, beta: float, discount: float = 1.0) -> tuple[Floats, csr_array]:
         """Return risks and tilted matrix (CSR, of the states) of a part that has one row of each state, or none."""
         from scipy.sparse import csr_array
 
