@@ -1,10 +1,14 @@
 """Counts near the end of what they can hold, and counts of very long runs."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tailwise import BoundedRtdp, ErmMcts, LearnedModelSearch, domains
-from tailwise.search import StopReason
+from tailwise.errors import OptionError
+from tailwise.search import StopReason, anytime, anytime_search
 from tailwise.search import arena as units
 
 MOST = 2**31 - 1
@@ -73,3 +77,36 @@ def test_the_counts_of_a_billion_iterations():
     assert sum(row.visits for row in plan.rows) == 10**9
     assert plan.simulator_steps == 15 * 10**9
     check_counts(search)
+
+
+def test_limits_are_checked_before_anything_is_compiled(monkeypatch):
+    search = ErmMcts(domains.make("mdp-4"), 0.5, seed=0)
+    monkeypatch.setattr(search, "prepare", lambda iterations: pytest.fail("compiled first"))
+    for limits in ({"seconds": math.nan}, {"seconds": 0.0}, {"iterations": 0}, {}):
+        with pytest.raises(OptionError):
+            search.plan(**limits)
+
+
+def test_the_report_is_part_of_the_time(monkeypatch):
+    search, now = ErmMcts(domains.make("mdp-4"), 0.5, seed=0), [0.0]
+    grow_by, report = search._grow_by, search._report
+
+    def grown(iterations):
+        now[0] += 0.001 * iterations
+        return grow_by(iterations)
+
+    def reported(*arguments):
+        now[0] += 0.02
+        return report(*arguments)
+
+    monkeypatch.setattr(search, "_grow_by", grown)
+    monkeypatch.setattr(search, "_report", reported)
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    for module in (anytime, anytime_search):
+        monkeypatch.setattr(module, "time", clock)
+    search.plan(iterations=1)  # what a report takes is known from the one before
+    for _ in range(3):
+        begun = now[0]
+        plan = search.plan(seconds=0.1)
+        assert 0.085 <= now[0] - begun <= 0.1
+        assert plan.iterations >= 65

@@ -23,7 +23,7 @@ from tailwise._validate import integer, thread_count
 from tailwise.bindings import ModelInterface, SimulationOptions, bind, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
-from tailwise.search.anytime import SideBySide, Turn, one_thread, run_anytime
+from tailwise.search.anytime import SideBySide, Turn, compiling, one_thread, plan_limits, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 from tailwise.search.saving import Checkpoint, save_search
@@ -31,6 +31,8 @@ from tailwise.search.saving import Checkpoint, save_search
 Found = TypeVar("Found", bound=Plan)
 
 _UNLIMITED = 2**62
+_SLACK = 1.3  # of the time that a report took before, kept for the next
+_SPARE = 0.04  # of the time of a call: growing trees are copied now and then
 
 
 class AnytimeSearch(PolicyMixin, Generic[Found]):
@@ -54,6 +56,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
     _others: list[Any]  # trees that grow beside this one, from plan(threads=)
     _seed_text = ""  # the seed, in words
     _iterations_at = 0  # where the counters have the iterations
+    _report_seconds = 0.0  # that reports took lately
+    _allowed = math.inf  # seconds of the call
     _ends_by_itself = False  # whether a call without a limit has an end
 
     # -------------------------------------------------------------------- root
@@ -152,7 +156,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         iterations : int, optional
             Number of iterations to run, in all; what one is, the search says.
         seconds : float, optional
-            Wall time to use; whichever limit comes first ends the call.
+            Wall time of the call, its report included (but not what is compiled first); whichever limit comes first
+            ends it.
         threads : int, default 1
             Trees to grow side by side, a thread for each, whose root statistics are merged exactly. The first is the
             one that one thread would grow, the k-th after it has the k-th child of the search's seed, and the
@@ -188,15 +193,16 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             If ``checkpoint`` holds something else, is damaged or cannot be written.
         """
         follow = followed_plan(progress, iterations, seconds)
-        if iterations is not None:
-            integer(iterations, "iterations", low=1)
-        elif self._ends_by_itself and seconds is None and until is None:
+        plan_limits(iterations, seconds, until is not None or self._ends_by_itself)
+        if iterations is None and self._ends_by_itself and seconds is None and until is None:
             iterations = _UNLIMITED
         alone = self._single_thread_reason()
         notes = one_thread(threads, alone) if alone else ()
         count = 1 if alone else thread_count(threads)
         with self._turn:
             self.require_decision()
+            begun, compiled = time.perf_counter(), compiling.seconds
+            self._allowed = math.inf if seconds is None else seconds
             keeper = None if checkpoint is None else Checkpoint(self, checkpoint, every)
             before = [] if keeper is None else keeper.resume(count, iterations)
             trees = self._trees[:count] if before else self._working_trees(count)
@@ -204,7 +210,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             counts = [functools.partial(one.done_since, old) for one, old in zip(trees, before, strict=False)]
             for k, one in enumerate(trees):
                 one.prepare(None if iterations is None else (iterations + count - 1 - k) // count - counts[k]())
-            begun = time.perf_counter()
+            begun += compiling.seconds - compiled
 
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
                 return self._report(before, begun, stopped)
@@ -216,19 +222,27 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
                     work.run,
                     work.done,
                     iterations=iterations,
-                    seconds=seconds,
+                    seconds=None if seconds is None else self._left(seconds, begun),
                     until=None if until is None else lambda: until(so_far()),
                     progress=told,
                     first_chunk=self._first_chunk() * count,
                 )
             if keeper is not None:
                 keeper.save()
+            ended = time.perf_counter()
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
             why = f"{self.reason}; {plan.reason}" if self.reason and plan.reason else self.reason
             if self.reason:  # who chose should hear of it
                 notes += tuple(note for note in getattr(self.model, "notes", ()) if note.startswith(AS_IF_SEEN))
             found: dict[str, Any] = {"planner": self.kind if self.reason else "", "reason": why}
+            self._report_seconds = max(0.995 * self._report_seconds, time.perf_counter() - ended)
             return dataclasses.replace(plan, notes=plan.notes + notes, origin=self.plan_origin(), **found)
+
+    def _left(self, seconds: float, begun: float) -> float:
+        """Return the time that is left for iterations: a plan is reported within ``seconds`` too."""
+        used = time.perf_counter() - begun
+        kept = min(_SLACK * self._report_seconds, seconds / 2.0)
+        return max((1.0 - _SPARE) * seconds - used - kept, 1e-9)
 
     def done_since(self, before: NDArray[np.int64]) -> int:
         """Return the iterations done since the counters were ``before``."""

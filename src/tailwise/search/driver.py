@@ -259,6 +259,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         if kinds not in _compiled_kinds and not config.DISABLE_JIT:
             with compile_notice():
                 self._call(search, 0)
+                Tree.compile(self._limits)
             _compiled_kinds.add(kinds)
         return search
 

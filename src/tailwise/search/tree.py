@@ -102,6 +102,13 @@ class Tree:
         self.arena = units.resized(self.arena, min(larger, max(most, now + 1)))
         return True
 
+    @classmethod
+    def compile(cls, limits: Limits) -> None:
+        """Compile or load what moving a root takes, so that the first move is as quick as the others."""
+        tree = cls(0, 1, 0, limits)
+        tree.child(tree.root, 0, 0)
+        tree.below(tree.root).handles()
+
     # ------------------------------------------------------------------- nodes
 
     @property

@@ -393,6 +393,13 @@ def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_] | None, short: int = 0) -> 
     return other
 
 
+def compile_growth() -> None:
+    """Compile or load what growing and moving a root take, so that the first time is as quick as the others."""
+    known, nodes = new_counts(1), new_nodes(1, 1)
+    kept_nodes(nodes, reached(known, nodes, 0, 1))
+    rehash_outcomes(known)
+
+
 def grown_counts(known: TransitionCounts, short: int, places: int, extra: int) -> TransitionCounts:
     """Return the knowledge with twice the room of what it is ``short`` of: room for ``places``, ``extra`` outcomes."""
     pairs, outcomes, handles = int(known.used[PAIRS]), int(known.used[OUTCOMES]), known.first.size

@@ -44,7 +44,8 @@ from tailwise.search.plan import Plan, StopReason
 
 _UNLIMITED = 2**62
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
-_AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at
+_AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
+_AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
 _FIRST_CHUNK = 8
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
@@ -241,6 +242,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
             reached = self._reached()
             self._induct(reached, np.empty((0, 3, 1)), np.empty(0, np.uint64))
+            counts.compile_growth()
         _compiled_kinds.add(kind)
 
     def _first_chunk(self) -> int:
@@ -312,7 +314,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         reached = self._reached()
         now = np.full((1, 3, arity), math.inf)
         looked = self._induct(reached, now, np.empty(0, np.uint64))
-        affordable = _AFFORDABLE // max(1, looked) if self.bootstraps else 0
+        budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
+        affordable = budget // max(1, looked) if self.bootstraps else 0
         replicates, splits = min(_REPLICATES, affordable), min(_SPLITS, affordable)
         if replicates < _FEWEST_REPLICATES:
             return now[0, :2], np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL
