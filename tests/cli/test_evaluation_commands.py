@@ -121,6 +121,8 @@ def test_compare_for_people_fits_the_page():
         (("evaluate", "mdp-5", "--beta", "1", "--returns", "x.foo"), OptionError, "--returns x.foo must end with .csv"),
         (("evaluate", "mdp-5", "--beta", "1", "--returns", "no/x.csv"), OptionError, "in a folder that exists"),
         (("compare", "mdp-5", "--beta", "1", "--returns", "."), OptionError, "--returns must be a file"),
+        (("compare", "mdp-5", "--beta", "1", "-e", "0"), OptionError, "episodes must be at least 1"),
+        (("compare", "mdp-5", "--beta", "1", "--threads", "0"), OptionError, "threads must be from 1"),
         (("compare", "mdp-5", "--beta", "1", "--resamples", "9"), OptionError, "resamples must be at least 100"),
         (("compare", "mdp-5", "--beta", "1", "-n", "10,0"), OptionError, "iterations must be at least 1"),
         (("compare", "mdp-4", "--beta", "1", "--planners", ","), OptionError, "names no planner"),

@@ -355,3 +355,13 @@ def test_usual_other_names_of_columns_are_guessed_with_a_note_and_others_are_giv
         load(path, columns="von:from")
     with pytest.raises(FormatError, match="unknown column 'r'"):  # it has a reward already
         load(write(tmp_path, model__csv=ZERO_BASED.replace("reward\n", "reward,r\n").replace("0,0,0,0.25,1.5", "9")))
+
+
+def test_no_error_advises_to_load_a_file_unsafely(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"\0\1\2")
+    np.savez(tmp_path / "b.npz", allow_pickle=True, costs=np.array([{}], dtype=object))
+    for name in ("a.npz", "b.npz"):
+        with pytest.raises(FormatError) as caught:
+            tailwise.load(tmp_path / name)
+        assert "pickle" not in str(caught.value)
+        assert "unsafe" not in str(caught.value)

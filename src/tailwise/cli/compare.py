@@ -72,7 +72,7 @@ def register(app: typer.Typer) -> None:
         if not names:
             raise OptionError(f"--planners names no planner: {planners!r}")
         sizes = _sizes(iterations)
-        check_before_work(tuple(names), judging)
+        check_before_work(tuple(names), judging, episodes, threads)
         problem = model.load()
         if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
             raise OptionError(f"--integrate works on tables only, and with --beta; not on {model.model} for this")

@@ -9,7 +9,6 @@ import typer
 
 from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json
-from tailwise.errors import FormatError
 
 TargetArgument = Annotated[
     Path, typer.Argument(metavar="OUT", help="File to write; .npz, .csv, .arrow or .parquet says the format.")
@@ -35,8 +34,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.formats import save
         from tailwise.models.tabulate import tabulate
 
-        if out.exists() and not force:
-            raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
+        given.check_model_file(out, force=force)
         mdp = tabulate(model.load(start=state), progress=True)
         written = save(mdp, out)
         if json:

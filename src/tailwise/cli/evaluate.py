@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
         given.check_table(table, "--returns")
         seed = secrets.randbits(32) if seed is None else seed  # one that can be named, and given again
         objective = aim.objective()
-        check_before_work((planner,), judging)
+        check_before_work((planner,), judging, episodes, threads)
         cluster.check()
         problem = model.load()
         player = build_planner(problem, objective, planner, bonus=bonus)
@@ -105,10 +105,13 @@ def register(app: typer.Typer) -> None:
             raise typer.Exit(130)
 
 
-def check_before_work(planners: tuple[str, ...], judging: given.Judging) -> None:
+def check_before_work(planners: tuple[str, ...], judging: given.Judging, episodes: int, threads: int) -> None:
     """Raise the error of a wrong option before a large model is loaded and played."""
+    from tailwise._validate import integer, thread_count
     from tailwise.planners import find_planner
 
+    integer(episodes, "episodes", low=1)
+    thread_count(threads)
     for name in planners:
         if name != "auto":
             find_planner(name)

@@ -9,7 +9,6 @@ import typer
 
 from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json
-from tailwise.errors import FormatError
 
 Column = Annotated[str | None, typer.Option(help="Its column (or several, with commas), if not of a usual name.")]
 
@@ -58,8 +57,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.formats.spec import value_of
         from tailwise.logs.files import read_log
 
-        if out.exists() and not force:
-            raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
+        given.check_model_file(out, force=force)
         model = read_log(
             log, episode=episode, step=step, state=states, action=action, next_state=next_state, cost=cost,
             reward=reward, done=done, levels=None if levels is None else value_of(levels), gaps=gaps, ends=ends,

@@ -285,6 +285,17 @@ class Output:
         print(f"report: {self.report}", file=sys.stderr)  # where it disturbs no program
 
 
+def check_model_file(out: Path, *, force: bool) -> None:
+    """Raise, before the work, what would keep a model from being written after it."""
+    from tailwise.errors import FormatError
+    from tailwise.formats.loading import writer_of
+
+    if out.exists() and not force:
+        raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
+    check_file(out, "the file to write")
+    writer_of(out)
+
+
 def check_memory(max_memory: int | None) -> None:
     """Raise where a search may take too little, which a model that is solved at once does not ask for."""
     from tailwise._validate import integer

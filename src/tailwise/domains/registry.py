@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise._lazy import import_modules, nearest
@@ -102,7 +103,9 @@ def make(name: str, **options: Any) -> Any:
     """
     import_modules("tailwise.domains")
     if name not in _DOMAINS:
-        raise UnknownNameError(f"no domain is called {name!r}; {nearest(str(name), _DOMAINS)}")
+        is_folder = isinstance(name, str) and Path(name).is_dir()
+        found = f"{name!r} is a folder, and no file with a model" if is_folder else f"no domain is called {name!r}"
+        raise UnknownNameError(f"{found}; {nearest(str(name), _DOMAINS)}")
     domain = _DOMAINS[name]
     known = {option.partition("=")[0] for option in domain.options}
     unknown = sorted(set(options) - known)

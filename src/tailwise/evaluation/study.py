@@ -169,14 +169,14 @@ class Study:
             True shows a bar; a function is called with (runs done, of how many).
         """
         folder = Path(out) / "runs"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OptionError(f"{out} is no folder that can be written to: {error.strerror}") from None
         paths = {run: folder / f"{run.key}.tailwise" for run in self.runs}
         missing = [run for run, path in paths.items() if not path.exists()]
         for run in {run._replace(seed=0): run for run in missing}.values():
             run.player()  # what cannot be is said before anything is played
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"{out} is no folder that can be written to: {error.strerror}") from None
         done = len(paths) - len(missing)
         with followed(progress, "playing", len(paths)) as tick:
             for count, _ in enumerate(_played(missing, paths, integer(processes, "processes", low=1)), done + 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -242,6 +243,17 @@ def _refuse(options: dict[str, Any], known: tuple[str, ...], what: str) -> None:
         raise OptionError(f"unknown option {unknown[0]!r}; {what} take {', '.join((*COMMON, *known))}")
 
 
+def writer_of(target: Path) -> Callable[..., object]:
+    """Return what writes tables to files of that extension, or raise ``UnknownNameError``."""
+    found = format_of_file(target.name)
+    if found is None or found.write is None:
+        endings = ", ".join(ending for item in list_formats() if item.write for ending in item.extensions)
+        raise UnknownNameError(
+            f"{target}: tables are saved as .npz, .csv or .arrow, not {target.suffix!r}; all: {endings}"
+        )
+    return found.write
+
+
 def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     """Save a table; :func:`load` gives an equal one back.
 
@@ -280,13 +292,7 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path).expanduser()
     require_table(model, "save", "only tables can be saved: tailwise convert makes them of what lists its outcomes")
-    found = format_of_file(target.name)
-    if found is None or found.write is None:
-        endings = ", ".join(ending for item in list_formats() if item.write for ending in item.extensions)
-        raise UnknownNameError(
-            f"{target}: tables are saved as .npz, .csv or .arrow, not {target.suffix!r}; all: {endings}"
-        )
-    write = found.write
+    write = writer_of(target)
     try:
         with TemporaryDirectory(prefix=".tailwise-", dir=target.parent) as folder:  # whole files or none
             draft = Path(folder) / target.name

@@ -27,6 +27,10 @@ _FIELDS = {
     "step_costs": ("<f8", 2), "terminal_costs": ("<f8", 1),
 }  # fmt: skip
 _LOSSES = {"costs": "losses", "step_costs": "step_losses", "terminal_costs": "terminal_losses"}  # field of each member
+_UNREADABLE = (
+    zipfile.BadZipFile, OSError, struct.error, ValueError, TypeError, KeyError, NotImplementedError, RuntimeError,
+    EOFError, MemoryError, SyntaxError, OverflowError,
+)  # fmt: skip
 _LEARNED = "learned_"  # what a table learned from a log keeps; see tailwise.logs.files
 _TEXTS = {"metadata": ("|u1", 1), "sha256": ("|u1", 1)}
 
@@ -128,10 +132,11 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
                     raise FormatError(f"{where}: it holds {array.dtype.str!r}; expected {kind!r} of shape {dimensions}")
     except FormatError:
         raise
-    except (zipfile.BadZipFile, OSError, struct.error, ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {str(error)[:200]}") from None
-    except (NotImplementedError, RuntimeError, EOFError, MemoryError, SyntaxError, OverflowError) as error:
-        raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {str(error)[:200]}") from None
+    except _UNREADABLE as error:
+        said = str(error)[:200]
+        if "pickle" in said:  # NumPy would advise to believe the file
+            said = "it holds Python objects, which are never loaded, or is no archive at all"
+        raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {said}") from None
     return found
 
 

@@ -1,0 +1,96 @@
+"""Misuses of every command: each ends in one message before the work begins, and never in a traceback."""
+
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from tailwise.cli.app import app
+from tailwise.errors import TailwiseError
+from tailwise.search import anytime_search
+
+LINES = """
+plan nope --beta 1
+plan mdp-4
+plan mdp-4 --beta nan
+plan mdp-4 --beta 1 --cvar 0.5
+plan mdp-4 --cvar 2
+plan mdp-4 --within 3
+plan mdp-4 --exceed 1 --within 2
+plan mdp-4 --beta 1 --planner os:path
+plan mdp-4 --beta 1 -n 1.5
+plan mdp-4 --beta 1 -t nan -p uct
+plan mdp-4 --beta 1 --until gap:x
+plan mdp-4 --beta 1 --threads 0 -p uct
+plan mdp-4 --beta 1 --state nowhere
+plan mdp-4 --beta 1 --step 99
+plan mdp-4 --beta 1 --horizon 1e30
+plan mdp-4 --beta 1 --report dir
+plan mdp-4 --beta 1 --save no/x
+plan mdp-4 --beta 1 --checkpoint dir -p uct
+plan mdp-4 --beta 1 --checkpoint bad.csv -p uct
+plan mdp-4 --beta 1 --max-memory 1
+plan mdp-4 --beta 1 --workers 3
+plan mdp-4 --beta 1 --bonus nan -p uct
+plan mdp-4 --beta 1 --step-name ""
+plan bad.csv --beta 1
+plan empty.csv --beta 1
+plan bin.npz --beta 1
+plan dir --beta 1
+plan https://x.y/z.csv --beta 1
+plan "mdp-4?x=1" --beta 1
+solve mdp-4 --beta 1 --policy x.foo
+solve mdp-4 --cvar 0.5 --step 3
+solve mdp-4 --beta 1 --criterion nope
+solve mdp-4 --beta 1 --criterion average
+solve rock-sample --cvar 0.9
+evaluate mdp-4 --beta 1 -e 0
+evaluate mdp-4 --beta 1 --resamples 3
+evaluate mdp-4 --beta 1 --returns dir
+evaluate mdp-4 --beta 1 --bonus 3
+compare mdp-4 --beta 1 -e 0
+compare mdp-4 --beta 1 -n 1,,2
+compare mdp-4 --cvar 0.5 -p erm-mcts
+compare mdp-4 --cvar 0.5 --integrate
+frontier mdp-4 --report no/x.html
+frontier mdp-4 --horizon 0
+beta nope
+run nope.toml
+run bad.csv
+run dir
+whatif mdp-4 --beta 1
+whatif mdp-4 --beta 1 --set "cost[zz]=1"
+whatif mdp-4 --beta 1 --set "p[s0,risky,s3]=2"
+whatif mdp-4 --beta 1 --set "__import__('os')=1"
+whatif mdp-4 --beta 1 --scenarios bin.npz
+whatif mdp-4 --beta 1 --vary "cost[s1]" --spread 2
+explore mdp-4 --beta 1 --port -1
+serve mdp-4 --beta 1 -n 0
+learn nope.csv --out x.npz
+learn bad.csv --out x.npz
+learn bad.csv --out no/x.npz
+learn bad.csv --out x.foo
+info bin.npz
+convert mdp-4 no/x.csv
+convert mdp-4 x.foo
+convert mdp-4 dir
+planners nope
+reproduce mdp-4 --out x --seeds 1
+theory schedule --horizon 3 --beta 1 --eta 2
+nope
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_misuse_is_one_message_before_the_work(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(anytime_search, "run_anytime", lambda *_, **__: pytest.fail("work was begun"))
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "bad.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "bin.npz").write_bytes(b"\0\1\2")
+    before = sorted(tmp_path.iterdir())
+    found = CliRunner().invoke(app, shlex.split(line))
+    assert isinstance(found.exception, TailwiseError) or found.exit_code == 2, found.output
+    assert str(found.exception)
+    assert sorted(tmp_path.iterdir()) == before
