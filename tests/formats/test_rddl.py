@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tailwise import ErmMcts, make_planner
+from tailwise import ErmMcts, PartlyObserved, domains, make_planner, solve
 from tailwise._random import generator
 from tailwise.errors import FormatError, ModelError, OptionError, StateError, UnknownNameError
 from tailwise.formats import load, summarize
@@ -126,10 +126,53 @@ def test_hidden_memory_is_found_out():
         verify(simulator)
 
 
+TIGER = """domain tiger {
+  requirements = { partially-observed, reward-deterministic };
+  pvariables {
+    begun : { state-fluent, bool, default = false };
+    ready : { state-fluent, bool, default = false };
+    left : { state-fluent, bool, default = false };
+    hears-left : { observ-fluent, bool };
+    listen : { action-fluent, bool, default = false };
+    open-left : { action-fluent, bool, default = false };
+    open-right : { action-fluent, bool, default = false };
+  };
+  cpfs {
+    begun' = true;
+    ready' = begun;
+    left' = if (~begun | open-left | open-right) then Bernoulli(0.5) else left;
+    hears-left = if (listen ^ ready') then (if (left') then Bernoulli(0.85) else Bernoulli(0.15)) else Bernoulli(0.5);
+  };
+  reward = if (~begun) then 0.0 else if (open-left) then (if (left) then -100.0 else 10.0)
+    else if (open-right) then (if (left) then 10.0 else -100.0) else -1.0;
+}
+non-fluents nothing { domain = tiger; }
+instance tiger1 {
+  domain = tiger; non-fluents = nothing; init-state { begun = false; };
+  max-nondef-actions = 1; horizon = 4; discount = 1.0;
+}
+"""
+
+
+def test_an_instance_with_observations_is_planned_by_what_is_observed(tmp_path):
+    path = tmp_path / "tiger.rddl"
+    path.write_text(TIGER, encoding="utf-8")
+    model = load(path)
+    assert isinstance(model, PartlyObserved)
+    want = -solve(domains.make("tiger", horizon=3, discount=1.0), 0.02).value
+    search = make_planner(model, 0.02, seed=0)
+    assert search.kind == "learned-beliefs"
+    assert search.plan(iterations=1000).value == pytest.approx(want, abs=0.6)  # whoever saw the state would have 30
+    search.advance(search.plan(iterations=10).action, (True,))
+    assert search.plan(iterations=10).label == "listen"
+    assert pickle.loads(pickle.dumps(model)).actions() == model.actions() == (0, 1, 2, 3)
+    with pytest.raises(ModelError, match="drawn with the step"):
+        model.observe(model.sample_start(generator(0)), 0, (), generator(0))
+
+
 @pytest.mark.parametrize("name", ["Navigation_POMDP_ippc2011/1", "Tamarisk_POMDP_ippc2014/1"])
-def test_instances_with_observations_are_refused_unless_the_state_is_said_to_be_seen(name):
-    with pytest.raises(OptionError, match=r"has observations \(a POMDP\).*say observe='state'"):
-        load(f"rddl:{name}")
+def test_instances_with_observations_are_planned_as_if_seen_only_where_that_is_said(name):
+    assert isinstance(load(f"rddl:{name}", horizon=3), PartlyObserved)
     simulator = load(f"rddl:{name}?observe=state", horizon=3)
     assert simulator.notes[0].startswith(f"as if seen: rddl:{name} has observations")
     assert pickle.loads(pickle.dumps(simulator)).notes == simulator.notes

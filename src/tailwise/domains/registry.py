@@ -15,7 +15,7 @@ from tailwise.errors import ModelError, OptionError, UnknownNameError
 if TYPE_CHECKING:
     from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 
-Builder: TypeAlias = "Callable[..., TabularMDP | Simulator | PomdpTable | PartlyObserved]"
+Builder: TypeAlias = "Callable[..., TabularMDP | Simulator | PomdpTable | PartlyObserved | PartlyObserved]"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownName
 from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
 from tailwise.formats.spec import is_file, parse_spec
-from tailwise.models import PomdpTable, Simulator, TabularMDP
+from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 from tailwise.models.contract import OWN, Own
 from tailwise.models.simulator import lists_outcomes, model_name
 from tailwise.models.tabular import require_table
@@ -139,7 +139,7 @@ def load(
     )
 
 
-def without_horizon(model: TabularMDP | Simulator | PomdpTable) -> TabularMDP | Simulator:
+def without_horizon(model: TabularMDP | Simulator | PomdpTable | PartlyObserved) -> TabularMDP | Simulator:
     """Return a model without a horizon: a table, or a simulator that lists its outcomes."""
     if isinstance(model, PomdpTable):
         raise OptionError(f"{model.name} has hidden states, which are solved up to a horizon: give one")
@@ -150,7 +150,9 @@ def without_horizon(model: TabularMDP | Simulator | PomdpTable) -> TabularMDP | 
     return model.with_options(horizon=None) if hasattr(model, "with_options") else with_common(model, {"horizon": None})
 
 
-def with_common(model: TabularMDP | Simulator | PomdpTable, common: dict[str, Any]) -> TabularMDP | Simulator:
+def with_common(
+    model: TabularMDP | Simulator | PomdpTable | PartlyObserved, common: dict[str, Any]
+) -> TabularMDP | Simulator:
     """Apply the horizon, discount and start that were given to a model that is already there."""
     if not common:
         return model  # type: ignore[return-value]  # whoever loads a file of hidden states knows
@@ -166,7 +168,7 @@ def with_common(model: TabularMDP | Simulator | PomdpTable, common: dict[str, An
             setattr(model, name, value)
         except (AttributeError, TypeError) as error:
             raise OptionError(f"{type(model).__name__} takes no other {name}: {error}") from None
-    return model
+    return model  # type: ignore[return-value]  # as above
 
 
 def table_with_common(mdp: TabularMDP, common: dict[str, Any]) -> TabularMDP:

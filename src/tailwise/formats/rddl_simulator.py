@@ -18,11 +18,13 @@ from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError, StateError
 from tailwise.formats.rddl_actions import JointAction
 from tailwise.models.contract import Sense
+from tailwise.models.partly_observed import Draw, PartlyObserved
 from tailwise.models.simulator import Simulator
 
 State = tuple[Any, ...]
 
 _CACHED_STATES = 100_000
+_EPISODES, _STEPS = 3, 20  # that tell whether all states allow the same
 
 
 class RddlSimulator(Simulator):
@@ -83,6 +85,7 @@ class RddlSimulator(Simulator):
         rddl = sampler.rddl
         carried = _carried(sampler)
         self._fluents = [*rddl.state_fluents, *carried]
+        self._shown = list(rddl.observ_fluents)
         self.start: State = self._save(sampler.init_values)
         self.notes = notes
         if carried:
@@ -151,6 +154,10 @@ class RddlSimulator(Simulator):
         StateError
             If ``state`` or ``action`` is not one of this instance.
         """
+        return self.observed_step(state, action, rng)[:3]
+
+    def observed_step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool, State]:
+        """Draw what :meth:`step` does, and the values of the observ-fluents."""
         values = self._joint_actions[self._index(action)].values
         with self._lock:
             self._restore(state)
@@ -163,13 +170,15 @@ class RddlSimulator(Simulator):
                     f"{self.name}: action {self.action_name(action)!r} in state {self.state_name(state)} "
                     f"failed: {type(error).__name__}: {str(error)[:300]}"
                 ) from error
-            following = self._save(self._sampler.subs)
+            memory = self._sampler.subs
+            following = self._save(memory)
+            shown = tuple(v for fluent in self._shown for v in np.asarray(memory[fluent]).reshape(-1).tolist())
         if not math.isfinite(reward):
             raise SimulatorError(
                 f"{self.name}: action {self.action_name(action)!r} in state {self.state_name(state)} gave "
                 f"the reward {reward}; it must be finite"
             )
-        return following, float(reward), done
+        return following, float(reward), done, shown
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
         return self._reload, ()
@@ -207,6 +216,78 @@ class RddlSimulator(Simulator):
         rddl, initial = self._sampler.rddl, self._sampler.init_values
         names = [name for fluent in self._fluents for name, _ in rddl.ground_var_with_values(fluent, initial[fluent])]
         return list(zip(names, state, strict=True))
+
+
+class HiddenRddl(PartlyObserved):
+    """An RDDL instance whose state is not seen: after each step its observ-fluents are, as a tuple of their values.
+
+    Parameters
+    ----------
+    seen : RddlSimulator
+        The instance as it were if its state were seen.
+    reload : callable
+        Gives this simulator again, for pickling.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        What the user should know.
+    """
+
+    sense: Sense = "reward"
+
+    def __init__(self, seen: RddlSimulator, reload: Callable[[], Any]) -> None:
+        self.horizon, self.discount, self.name, self.notes = seen.horizon, seen.discount, seen.name, seen.notes
+        self._seen, self._reload = seen, reload
+        self._allowed = seen.actions(seen.start)
+
+    def sample_start(self, rng: np.random.Generator) -> State:
+        """Return the instance's initial state."""
+        return self._seen.start
+
+    def actions(self) -> tuple[int, ...]:
+        """Return the numbers of the joint actions."""
+        return self._allowed
+
+    def action_name(self, action: int) -> str:
+        """Return the name of a joint action."""
+        return self._seen.action_name(action)
+
+    def draw(self, state: State, action: int, rng: np.random.Generator) -> Draw:
+        """Draw next state, reward, end and observation of a step together."""
+        following, reward, done, shown = self._seen.observed_step(state, action, rng)
+        return Draw(following, reward, done, None if done else shown)
+
+    def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool]:
+        """Draw ``(next_state, reward, done)``; see :meth:`draw`."""
+        return self.draw(state, action, rng)[:3]
+
+    def observe(self, state: State, action: int, next_state: State, rng: np.random.Generator) -> State:
+        """Raise: what is observed is drawn with the step.
+
+        Raises
+        ------
+        ModelError
+            Always.
+        """
+        raise ModelError(f"{self.name}: what is observed is drawn with the step: use draw(state, action, rng)")
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        return self._reload, ()
+
+
+def allowed_alike(simulator: RddlSimulator) -> bool:
+    """Whether the states of some random episodes all allow what the start allows."""
+    rng, first = generator(1), simulator.actions(simulator.start)
+    for _ in range(_EPISODES):
+        state = simulator.start
+        for _ in range(min(simulator.horizon, _STEPS)):
+            state, _, done = simulator.step(state, first[int(rng.integers(len(first)))], rng)
+            if done:
+                break
+            if simulator.actions(state) != first:
+                return False
+    return True
 
 
 def verify(simulator: RddlSimulator) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tailwise._lazy import import_modules
 from tailwise.errors import OptionError
-from tailwise.models import PomdpTable, Simulator, TabularMDP
+from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 
 COMMON = ("horizon", "discount", "start")
 """Options that every source takes."""
@@ -49,7 +49,7 @@ class Format:
     """
 
     name: str
-    read: Callable[..., TabularMDP | Simulator | PomdpTable]
+    read: Callable[..., TabularMDP | Simulator | PomdpTable | PartlyObserved]
     write: Callable[[TabularMDP, Path], None] | None
     extensions: tuple[str, ...]
     options: tuple[str, ...] | None
@@ -63,7 +63,7 @@ _FORMATS: dict[str, Format] = {}
 
 def register_format(
     name: str,
-    read: Callable[..., TabularMDP | Simulator | PomdpTable],
+    read: Callable[..., TabularMDP | Simulator | PomdpTable | PartlyObserved],
     *,
     extensions: Sequence[str] = (),
     write: Callable[[TabularMDP, Path], None] | None = None,

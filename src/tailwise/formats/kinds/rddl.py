@@ -20,7 +20,7 @@ from tailwise.formats.rddl_actions import ActionLimits, joint_actions
 from tailwise.formats.registry import register_format
 
 if TYPE_CHECKING:
-    from tailwise.formats.rddl_simulator import RddlSimulator
+    from tailwise.formats.rddl_simulator import HiddenRddl, RddlSimulator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +38,16 @@ class RddlOptions(ActionLimits):
             choice(self.observe, "observe", ("state",))
 
 
-def read_rddl(target: str, **options: Any) -> RddlSimulator:
+def read_rddl(target: str, **options: Any) -> RddlSimulator | HiddenRddl:
     """RDDL instance of rddlrepository, or two files (extra ``rddl``).
 
     The options are those of :class:`RddlOptions`; the instance must have finitely many actions.
 
     Returns
     -------
-    RddlSimulator
+    RddlSimulator or HiddenRddl
     """
-    from tailwise.formats.rddl_simulator import RddlSimulator, verify
+    from tailwise.formats.rddl_simulator import HiddenRddl, RddlSimulator, allowed_alike, verify
 
     asked = RddlOptions(**options)
     if asked.start is not None:
@@ -56,7 +56,8 @@ def read_rddl(target: str, **options: Any) -> RddlSimulator:
         require("pyRDDLGym", "rddl", f"the model rddl:{target}")
         domain, instance = _files(target)
         sampler = _sampler(domain, instance, target)
-        seen = (observed(asked.observe, f"rddl:{target}"),) if sampler.is_pomdp else ()
+        is_hidden = sampler.is_pomdp and asked.observe is None
+        seen = (observed(asked.observe, f"rddl:{target}"),) if sampler.is_pomdp and not is_hidden else ()
         steps = sampler.rddl.horizon if asked.horizon is None else asked.horizon
         factor = sampler.rddl.discount if asked.discount is None else asked.discount
         simulator = RddlSimulator(
@@ -69,7 +70,11 @@ def read_rddl(target: str, **options: Any) -> RddlSimulator:
             notes=seen + asked.notes(),
         )
         verify(simulator)
-    return simulator
+        if not is_hidden:
+            return simulator
+        if not allowed_alike(simulator):
+            observed(None, f"rddl:{target} allows different actions in different states, and")
+        return HiddenRddl(simulator, functools.partial(read_rddl, target, **options))
 
 
 def _files(target: str) -> tuple[str, str]:
