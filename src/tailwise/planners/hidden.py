@@ -125,7 +125,7 @@ class HiddenPlanner(PolicyMixin):
             stopped = run_anytime(
                 self._run, lambda: self._done - before, iterations=iterations, seconds=seconds,
                 until=None if until is None else lambda: until(self._report(before, begun, StopReason.UNTIL, ())),
-                progress=told, first_chunk=8,
+                progress=told, first_chunk=1,
             )  # fmt: skip
             return self._report(before, begun, stopped, notes)
 

@@ -22,11 +22,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, Ints
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, stream_words
 from tailwise._validate import integer, real
@@ -34,6 +34,7 @@ from tailwise.bindings.hidden import bind_hidden
 from tailwise.bindings.kernel_model import FULL
 from tailwise.errors import OptionError, StateError
 from tailwise.models.partly_observed import drawn
+from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import action_label, model_name, short
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM, erm
@@ -121,6 +122,9 @@ def _shares(states: list[Any], logs: list[float]) -> dict[Hashable, float]:
 
 def _drawn_place(sums: Floats, rng: np.random.Generator) -> int:
     return min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
+
+
+_Particles: TypeAlias = tuple[list[Any], list[float], list[float]]
 
 
 class HistoryMcts(HiddenPlanner):
@@ -272,13 +276,25 @@ class HistoryMcts(HiddenPlanner):
         if action not in self._actions:
             raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
         place = self._actions.index(action)
-        old, beta = self.belief, self.beta * self._powers[self._step]
+        find = self._fitting_entries if isinstance(self.model, PomdpTable) else self._fitting
+        particles, logs, plain = find(action, observation, cost)
+        if not particles:
+            particles, logs, plain = self._renewed(action, observation)
+        elif len(particles) < self._wanted // 10:
+            self._notes.append(f"step {self._step + 1}: few hidden states fit what was observed: {len(particles)}")
+        cost_seen = bool(getattr(self.model, "cost_seen", False))
+        seen = (observation, self._sign * cost) if cost_seen and cost is not None else observation
+        self._tree = self._below(place, self._binding.keys.get(seen, -1))
+        self._known = ParticleBelief(particles, logs, plain)
+
+    def _fitting(self, action: Any, observation: Any, cost: float | None) -> _Particles:
+        """Return particles after a step, with the logarithms of their weights, tilted and plain."""
+        old, beta = self.belief, self.root_beta
         particles, logs, plain = list[Any](), list[float](), list[float]()
         seen_cost = bool(getattr(self.model, "cost_seen", False))
-        tilted_sums = old.sums
         flat = np.array(old.plain) - np.array(old.log_weights)
         for _ in range(self._wanted * _ATTEMPTS):
-            k = _drawn_place(tilted_sums, self._rng)
+            k = _drawn_place(old.sums, self._rng)
             following, paid, done, seen = drawn(self.model, old.particles[k], action, self._rng)
             if done or (seen_cost and cost is not None and abs(paid - cost) > 1e-9 * max(abs(paid), abs(cost))):
                 continue
@@ -295,13 +311,34 @@ class HistoryMcts(HiddenPlanner):
             plain.append(share + float(flat[k]))
             if len(particles) >= self._wanted:
                 break
-        if not particles:
-            particles, logs, plain = self._renewed(action, observation)
-        elif len(particles) < self._wanted // 10:
-            self._notes.append(f"step {self._step + 1}: few hidden states fit what was observed: {len(particles)}")
-        seen = (observation, self._sign * cost) if seen_cost and cost is not None else observation
-        self._tree = self._below(place, self._binding.keys.get(seen, -1))
-        self._known = ParticleBelief(particles, logs, plain)
+        return particles, logs, plain
+
+    def _fitting_entries(self, action: int, observation: int, cost: float | None) -> _Particles:
+        """Return the same of a table: many draws at once."""
+        model: PomdpTable = self.model
+        table, old = model.table, self.belief
+        rows = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+        fits = (model.observed == observation) & ~table.done
+        if model.cost_seen and cost is not None:
+            paid = self._sign * cost
+            fits &= np.abs(table.losses - paid) <= 1e-9 * np.maximum(np.abs(table.losses), abs(paid))
+        states, sums, left = np.array(old.particles), old.sums, self._wanted
+        picked, taken = list[Ints](), list[Ints]()
+        for _ in range(_ATTEMPTS):
+            places = np.searchsorted(sums, self._rng.random(self._wanted) * sums[-1], side="right")
+            places = np.minimum(places, sums.size - 1)
+            wanted = states[places] * model.num_actions + action + self._rng.random(self._wanted)
+            entries = np.minimum(np.searchsorted(rows + table.data.cumulative, wanted, side="right"), rows.size - 1)
+            kept = np.flatnonzero(fits[entries])[:left]
+            picked.append(places[kept])
+            taken.append(entries[kept])
+            left -= kept.size
+            if left <= 0:
+                break
+        places, entries = np.concatenate(picked), np.concatenate(taken)
+        flat = np.array(old.plain)[places] - np.array(old.log_weights)[places]
+        logs = self.root_beta * table.losses[entries]
+        return table.next_states[entries].tolist(), logs.tolist(), flat.tolist()
 
     def _below(self, place: int, key: int) -> Histories:
         """Return the tree below what was done and observed; a new one where the search never saw it."""
