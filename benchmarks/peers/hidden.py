@@ -45,7 +45,7 @@ def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
     class Observation(pomdp_py.SimpleObservation):
         pass
 
-    actions = [Action(a) for a in range(model.num_actions)]
+    actions = [Action(str(a)) for a in range(model.num_actions)]
     drawn: dict[str, float] = {}
 
     class Transitions(pomdp_py.TransitionModel):  # type: ignore[misc]
@@ -53,7 +53,7 @@ def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
             if state.data == over:
                 drawn["reward"], drawn["seen"] = 0.0, 0
                 return state
-            following, cost, done, observed = model.draw(state.data, action.data, rng)
+            following, cost, done, observed = model.draw(state.data, int(action.name), rng)
             drawn["reward"], drawn["seen"] = sign * cost, 0 if done else observed
             return State(over if done else following)
 
@@ -83,7 +83,7 @@ def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
 
     def act() -> int:
         last[:] = [planner.plan(agent)]
-        return int(last[0].data)
+        return int(last[0].name)
 
     def see(action: int, observation: int) -> None:
         agent.update_history(last[0], Observation(observation))
