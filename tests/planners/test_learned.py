@@ -405,14 +405,19 @@ def test_what_is_unexplored_is_left_out_and_named():
 
 @pytest.mark.parametrize("beta", [-1.0, 0.0, 2.0])
 @pytest.mark.parametrize("iterations", [5, 40, 400])
-def test_the_action_recommended_is_the_least_of_its_own_rows(beta, iterations):
+def test_the_action_recommended_is_hardly_worse_than_the_least_of_its_own_rows(beta, iterations):
+    least = 0
     for seed in range(5):
         table = random_mdp(seed, states=8, actions=4, horizon=6)
         plan = LearnedModelSearch(table, beta, seed=seed).plan(iterations=iterations)
         known = [row for row in plan.rows if np.isfinite(row.erm)]  # from draws at other steps, too
-        assert plan.value == min(row.erm for row in known) == plan.row(plan.action).erm
+        values = np.array([row.erm for row in known])
+        assert plan.value == plan.row(plan.action).erm
+        assert plan.value <= values.min() + 0.5 * np.ptp(values)
+        least += plan.value == values.min()
         assert plan.label == plan.row(plan.action).label
         assert plan.probability_best == plan.row(plan.action).probability_best
+    assert least >= 3
 
 
 @pytest.mark.compiled
@@ -470,6 +475,48 @@ def test_a_right_leaf_value_makes_the_first_decision_right_with_few_steps():
             steps += plan.simulator_steps
         right += plan.action in exact.optimal_actions(0, table.start)
     assert right >= 6
+
+
+class Insured(Simulator):
+    """Pay a premium, or bear a rare loss: most draws are alike, and say nothing of what the rest is worth."""
+
+    horizon, discount, sense, start = 8, 1.0, "cost", 0
+
+    def actions(self, state):
+        return 2
+
+    def outcomes(self, state, action):
+        after = (state + 1) % 5
+        if action == 1:
+            return [(1.0, after, 1.2, False)]
+        return [(0.97, after, 0.0, False), (0.03, state, 30.0, False)]
+
+    def step(self, state, action, rng):
+        listed = self.outcomes(state, action)
+        return listed[-1 if rng.random() < 0.03 else 0][1:]
+
+
+def test_a_right_leaf_value_is_not_refuted_by_draws_that_are_all_alike():
+    table = tabulate(Insured())
+    exact = backward_induction(table, 0.0)
+    for seed in range(4):
+        search = LearnedModelSearch(table, 0.0, seed=seed, leaf_value=lambda state, h: float(exact.values[h, state]))
+        plan = search.plan(iterations=300)
+        assert not any("refute" in note for note in plan.notes)
+        assert abs(plan.row(1).erm - exact.action_values(0)[table.start, 1]) < 0.25 * exact.value
+
+
+def test_while_the_root_knows_little_most_iterations_with_a_leaf_value_are_one_step_long():
+    table = random_mdp(2, states=30, actions=4, horizon=12)
+    exact = backward_induction(table, 0.0)
+    search = LearnedModelSearch(table, 0.0, seed=0, leaf_value=lambda state, h: float(exact.values[h, state]))
+    plan = search.plan(iterations=80)
+    assert min(row.draws for row in plan.rows) < 32
+    assert plan.simulator_steps < 3 * plan.iterations
+    for _ in range(5):
+        plan = search.plan(iterations=80)
+    assert min(row.draws for row in plan.rows) >= 32
+    assert plan.simulator_steps > 5 * plan.iterations  # now it is tested against what follows
 
 
 def test_a_useless_leaf_value_is_left_out_and_named():

@@ -69,7 +69,7 @@ class Reference:
     def action_value(self, h, state, a):
         counts = self.records[self.record(h, state, a)]
         xs = [(cost + self.g * self.value_after(h + 1, target), n) for (cost, target), n in counts.items()]
-        self.errors[h, state, a] = two_errors(xs, self.beta * self.g**h)
+        self.errors[h, state, a] = two_errors(xs, self.beta * self.g**h, self.range * self.togo(h))
         return self.offset(h, state, a) + erm(xs, self.beta * self.g**h)
 
     def node_value(self, h, state):
@@ -190,6 +190,8 @@ class Reference:
                         n = len(self.actions(target))
                         self.q[h + 1, target], self.taken[h + 1, target] = [math.inf] * n, [0] * n
                         self.seen[h + 1, target] = []
+                        if self.leaf_value is not None and not self.dismissed:
+                            self.v[h + 1, target] = self.leaves[h + 1, target] = self.roll_out(h + 1, target)
         for step, state in sorted(self.q, key=lambda key: -key[0]):
             self.refresh(step, state)
             self.refresh_reach(step, state)
@@ -205,26 +207,36 @@ class Reference:
         """ERM of an action by the outcomes after which something is known; inf without."""
         return self.supported_span(h, state, a)[0]
 
-    def supported_span(self, h, state, a):
+    def supported_span(self, h, state, a, slips=False):
         """The same, and two standard errors of it."""
-        here, others = self.record(h, state, a), (state, False, a)
-        borrows = h + 1 == self.H and self.draws.get(others, 0) > self.draws.get(here, 0)
         xs = []
-        for (cost, target), n in self.records.get(others if borrows else here, {}).items():
-            after = self.end(target) if borrows and target is not None else self.best_supported(h + 1, target)
+        for (cost, target), n in self.records.get(self.lent(h, state, a), {}).items():
+            borrows = self.lent(h, state, a) != self.record(h, state, a)
+            is_end = borrows and target is not None
+            after = self.end(target) if is_end else self.best_supported(h + 1, target, slips)
             if after < math.inf:
                 xs.append((self.offset(h, state, a) + cost + self.g * after, n))
         beta = self.beta * self.g**h
-        return (erm(xs, beta), two_errors(xs, beta)) if xs else (math.inf, math.inf)
+        return (erm(xs, beta), two_errors(xs, beta, self.range * self.togo(h))) if xs else (math.inf, math.inf)
 
-    def best_supported(self, h, state):
-        """What the known outcomes support from a state on."""
+    def lent(self, h, state, a):
+        """The record to answer by: at the last step that of the others where it has more draws."""
+        here, others = self.record(h, state, a), (state, False, a)
+        return others if h + 1 == self.H and self.draws.get(others, 0) > self.draws.get(here, 0) else here
+
+    def best_supported(self, h, state, slips=False):
+        """What the known outcomes support from a state on; with ``slips`` in part what actions are on average."""
         if state is None:
             return 0.0
-        key = self.iterations, h, state
+        key = self.iterations, h, state, slips
         if key not in self.answers:
-            spans = [self.supported_span(h, state, a) for a in self.indices(state)]
-            self.answers[key] = clipped(self.leaf_of(h, state), spans)
+            spans = [self.supported_span(h, state, a, slips) for a in self.indices(state)]
+            best = self.answers[key] = clipped(self.leaf_of(h, state), spans)
+            known = [(q, self.draws[self.lent(h, state, a)]) for a, (q, _) in enumerate(spans) if q < math.inf]
+            if slips and len(known) > 1 and self.leaf_of(h, state) is None:
+                drawn = sum(n for _, n in known)
+                share = min(1.0, 0.5 * (len(known) / drawn) ** 0.25)
+                self.answers[key] = (1.0 - share) * best + share * sum(q * n for q, n in known) / drawn
         return self.answers[key]
 
     def roll_out(self, h, state):
@@ -255,6 +267,10 @@ class Reference:
         h, state, path, tail = 0, self.model.start, [], 0.0
         scouts = not is_tree and self.iterations % 8 == 7 and self.reach.get((0, state), 0.0) > 0.0
         evenly = not is_tree and self.iterations % 2 == 1 and not scouts
+        root_draws = [self.draws.get(self.record(0, state, a), 0) for a in self.indices(state)]
+        shallow = (
+            self.leaf_value is not None and not self.dismissed and self.iterations % 8 != 1 and min(root_draws) < 32
+        )
         while h < self.H:
             a = self.scout(h, state) if scouts and self.reach.get((h, state), 0.0) > 0.0 else None
             if evenly:
@@ -269,6 +285,9 @@ class Reference:
                 break
             self.enter(h, target)
             if not is_tree and self.leaf_value is not None:
+                if shallow and (h, target) in self.leaves:
+                    tail = self.v[h, target]
+                    break
                 if (h, target) in self.leaves or self.dismissed:
                     continue
                 tail = self.leaves[h, target] = self.roll_out(h, target)
@@ -329,13 +348,13 @@ def erm(xs, beta):
     return (top + math.log(math.fsum(n * math.exp(beta * x - top) for x, n in xs) / total)) / beta
 
 
-def two_errors(xs, beta):
-    """Two standard errors of an ERM (delta method); none are known of fewer than 4 draws."""
+def two_errors(xs, beta, span):
+    """Two standard errors of an ERM (delta method), one ``span`` away added; none of fewer than 16."""
     total, value = sum(n for _, n in xs), erm(xs, beta)
-    if total < 4:
+    if total < 16:
         return math.inf
     away = [(x - value if abs(beta) < 1e-9 else math.expm1(beta * (x - value)) / beta, n) for x, n in xs]
-    return 2.0 * math.sqrt(math.fsum(n * d * d for d, n in away) / (total - 1) / total)
+    return 2.0 * math.sqrt((span * span + math.fsum(n * d * d for d, n in away)) / (total - 1) / total)
 
 
 def clipped(leaf, spans):

@@ -42,7 +42,8 @@ def is_proven(plan: Any) -> bool:
 def gap(width: float) -> Condition:
     """Return the condition that no action could be better than the recommended one by more than ``width``.
 
-    Where intervals come from samples it holds only once every action of the root was drawn 16 times.
+    Where intervals come from samples it holds only once every action of the root was drawn 16 times, and never where a
+    learned model says that states do not come back: what those intervals leave out is then too much.
 
     Parameters
     ----------
@@ -65,6 +66,8 @@ def _has_evidence(plan: Plan) -> bool:
     """Whether the intervals of the rows are certain, or those of actions that were all drawn often enough."""
     if plan.lower is not None or is_proven(plan):
         return True
+    if plan.states_recur is False:
+        return False
     return all((row.visits if row.draws is None else row.draws) >= _FEWEST for row in plan.rows)
 
 

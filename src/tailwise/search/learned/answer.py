@@ -55,6 +55,7 @@ def draw_gamma(shape, stream):  # type: ignore[no-untyped-def]
 
 MOST_PAIRS = 2**24  # (step, state) pairs of an answer
 _UNSEEN = 0.5  # draws that an outcome never seen counts for, before there were any
+_SLIPS, _SLIPS_FADE = 0.5, 0.25  # share of a later decision's value that slips cost at one draw an action; its power
 _SPLIT_ONE_BY_ONE = 64  # draws; more are split by the normal approximation
 
 
@@ -136,12 +137,13 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
 
 @inlined
 def induct(  # type: ignore[no-untyped-def]
-    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, work, out
+    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, slips, work, out
 ):
     """Backward induction under ``weights``: fill ``out`` (3, A): the root's Q, what it leaves unexplored, held-out Q.
 
     The last is that of the plan that is optimal under ``weights``, valued under the weights ``held_out`` (if there are
-    any). ``work`` (6, S) is scratch: values at steps of even and of odd number, what is unexplored from there, and
+    any). After the root a state is worth a part of what its actions are on average, if a share ``slips`` is above 0.
+    ``work`` (6, S) is scratch: values at steps of even and of odd number, what is unexplored from there, and
     held-out values. Return the number of outcomes looked at.
     """
     looked = 0
@@ -155,6 +157,7 @@ def induct(  # type: ignore[no-untyped-def]
         for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
             state = np.int64(reached.states[k])
             best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
+            tried, drawn, mean = 0, 0, 0.0
             node = find_node(nodes, h, state) if rules.leaves != NONE and h > depth else 0
             leaf = nodes.leaves[node] if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
             for a in range(num_actions_of(known, rules.horizon, state, h)):
@@ -179,6 +182,9 @@ def induct(  # type: ignore[no-untyped-def]
                     if held_out.size > 0:
                         held = pair_erm(known, held_ahead, held_out, rules, scratch, pair, h)
                         out[2, a] = held + cost_offset(model, state, a, h) if held < math.inf else q
+                if slips > 0.0 and q < math.inf:
+                    tried, drawn = tried + 1, drawn + known.draws[pair]
+                    mean += (q - mean) * known.draws[pair] / drawn
                 if q < best:
                     best, chosen, taken = q, pair, a
             work[2 + here, state] = 0.0
@@ -190,6 +196,8 @@ def induct(  # type: ignore[no-untyped-def]
                 best = between(leaf, low, high)
                 if best == leaf:
                     chosen = 0
+            elif tried > 1 and h > depth:
+                best += min(1.0, slips * (tried / drawn) ** _SLIPS_FADE) * (mean - best)
             work[here, state], work[4 + here, state] = best, best
             if held_out.size > 0 and chosen != 0:
                 held = pair_erm(known, held_ahead, held_out, rules, scratch, chosen, h)
@@ -257,7 +265,8 @@ def split_weights(known, stream, weights, held_out):  # type: ignore[no-untyped-
 def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (B, 3, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
 
-    The last ``splits`` of them hold one half of the draws out. Return the number of outcomes that one looks at.
+    Under the counts a second one lets later decisions slip; under weights the last ``splits`` hold one half of the
+    draws out. Return the number of outcomes that one looks at.
     """
     known, nodes, rules, scratch = parts
     weights, work = np.empty(known.used[OUTCOMES]), np.empty((6, max(known.targets.max(), reached.states[0]) + 1))
@@ -270,7 +279,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
     for k in range(1, known.used[OUTCOMES]):
         weights[k] = known.counts[k]
     for b in range(out.shape[0]):
-        held = none
+        held, slips = none, _SLIPS if b == 1 and stream.size == 0 else 0.0
         if b >= out.shape[0] - splits:
             split_weights(known, stream, weights, held_out)
             unseen[:] = 0.0
@@ -278,7 +287,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
         elif stream.size > 0:
             draw_weights(known, stream, weights, unseen, likeness, is_last, earlier)
         looked = induct(
-            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, work, out[b]
+            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, work, out[b]
         )
     return looked
 
@@ -289,7 +298,7 @@ BOOTSTRAP = (
     "outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently; its high end is at "
     "least that of plans made on one half of what was seen and valued on the other"
 )
-_LOW, _HIGH = 0.2, 0.95  # quantiles: the best of uncertain actions looks better than it is, so that less is left below
+_LOW, _HIGH = 0.1, 0.95  # quantiles: the best of uncertain actions looks better than it is, so that less is left below
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
 SAMPLED = "the ERM of the totals as they were sampled, exploration included, as if they were independent"
 FITTED = "as wide as the sampled totals leave it, about a value fitted to features of the states"

@@ -27,12 +27,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._jit import ChosenByKind, borrowed, inlined, kernel
-from tailwise.bindings.kernel_model import DONE, GO_ON, end_cost, take_step
+from tailwise._jit import ChosenByKind, borrowed, inlined
+from tailwise.bindings.kernel_model import DONE, FULL, GO_ON, end_cost, roll_out, take_step
 from tailwise.bindings.table import draw_outcome as draw_of_table
 from tailwise.models.table import TableData
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.learned.counts import (
+    ACTION,
     CHANGES,
     CHANGES_AT_EXPANSION,
     CHANGES_AT_SWEEP,
@@ -42,7 +43,9 @@ from tailwise.search.learned.counts import (
     LOOKED,
     MAX_NODES,
     NODES,
+    RANGE,
     SHORT,
+    STATE,
     STEPS_SINCE_SWEEP,
     SWEEP_COST,
     WALKED,
@@ -53,6 +56,7 @@ from tailwise.search.learned.counts import (
     place_of,
     short_of,
 )
+from tailwise.search.learned.options import EACH
 
 
 @ChosenByKind
@@ -101,7 +105,7 @@ draw_step.register(TableData, _table_draw)
 cost_offset.register(TableData, _table_offset)
 
 BLOCK = 64
-_ERRORS, _FEWEST = 2.0, 4.0  # standard errors that a leaf value may be off; draws from which those are known
+_ERRORS, _FEWEST = 2.0, 16.0  # standard errors that a leaf value may be off; draws from which those are known
 _JUDGED = 8  # leaf values that were judged before all of them may be dismissed
 
 
@@ -190,8 +194,12 @@ def pair_erm(known, after, counts, rules, scratch, pair, h):  # type: ignore[no-
 
 @inlined
 def pair_error(known, after, counts, rules, scratch, pair, h, value):  # type: ignore[no-untyped-def]
-    """Error of :func:`pair_erm`, of which ``value`` came: standard errors (delta method); inf of too few draws."""
-    beta, outcome, total, squares = rules.betas[h], known.heads[pair], 0.0, 0.0
+    """Error of :func:`pair_erm`, of which ``value`` came: standard errors (delta method); inf of too few draws.
+
+    Draws that are all alike are no proof: one more, as far away as the totals at the root are apart, counts too.
+    """
+    beta, outcome, total = rules.betas[h], known.heads[pair], 0.0
+    squares = (scratch.numbers[RANGE] * rules.horizon_left[h]) ** 2
     while outcome != 0:
         x = known.costs[outcome] + rules.discount * value_after(
             after, rules, scratch, np.int64(known.targets[outcome]), h + 1
@@ -316,9 +324,20 @@ def refresh_novelty(known, nodes, node, h, wanted):  # type: ignore[no-untyped-d
     nodes.novelty[node] = most
 
 
-@kernel
-def add_reached(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-def]
-    """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; False: no room."""
+@inlined
+def value_leaf(model, nodes, rules, node, state, h, stream):  # type: ignore[no-untyped-def]
+    """Ask ``leaf_value`` of a node; return the status."""
+    leaf, _, status = roll_out(model, state, h, rules.horizon, rules.discount, stream)
+    if status >= 0:
+        nodes.leaves[node] = leaf
+        nodes.values[node] = node_value(nodes, node)
+    return np.int64(status)
+
+
+@inlined
+def add_reached(model, known, nodes, rules, scratch, depth, limit, stream):  # type: ignore[no-untyped-def]
+    """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; return a status."""
+    asked = rules.leaves == EACH and nodes.used[DISMISSED] == 0
     for h in range(depth, rules.horizon - 1):
         node = np.int64(nodes.heads[h])
         while node != 0:
@@ -335,11 +354,18 @@ def add_reached(known, nodes, rules, depth, limit):  # type: ignore[no-untyped-d
                         continue
                     if find_node(nodes, h + 1, target) == 0:
                         if nodes.used[NODES] > limit:
-                            return True
-                        if add_node(nodes, h + 1, target, known.first[place], known.arity[place]) == 0:
-                            return False
+                            return np.int64(GO_ON)
+                        new = add_node(nodes, h + 1, target, known.first[place], known.arity[place])
+                        if new == 0:
+                            return np.int64(FULL)
+                        status = (
+                            value_leaf(model, nodes, rules, new, target, h + 1, stream) if asked else np.int64(GO_ON)
+                        )
+                        if status < 0:
+                            scratch.work[STATE], scratch.work[ACTION] = target, -1
+                            return status
             node = np.int64(nodes.links[node])
-    return True
+    return np.int64(GO_ON)
 
 
 @inlined
@@ -369,19 +395,21 @@ def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untype
 
 
 @inlined
-def sweep_if_due(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
-    """Sweep once enough was walked since the last time: its work is then a part of the walk's; False: no room."""
+def sweep_if_due(model, known, nodes, rules, scratch, depth, stream):  # type: ignore[no-untyped-def]
+    """Sweep once enough was walked since the last time: its work is then a part of the walk's; return a status."""
     work = scratch.work
     is_late = _LATE * work[STEPS_SINCE_SWEEP] >= work[WALKED] and 2 * work[STEPS_SINCE_SWEEP] >= work[SWEEP_COST]
     if not is_late and (
         work[STEPS_SINCE_SWEEP] < _SWEEP * work[SWEEP_COST] or _GROWTH * work[STEPS_SINCE_SWEEP] < work[WALKED]
     ):
-        return True
+        return np.int64(GO_ON)
     if known.used[CHANGES] != work[CHANGES_AT_EXPANSION]:
-        if not add_reached(known, nodes, rules, depth, min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)):
-            work[SHORT] = short_of(nodes)
-            return False
+        limit = min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)
+        status = add_reached(model, known, nodes, rules, scratch, depth, limit, stream)
+        if status < 0:
+            work[SHORT] = short_of(nodes) if status == FULL else 0
+            return status
         work[CHANGES_AT_EXPANSION] = known.used[CHANGES]
     work[LOOKED] = sweep(model, known, nodes, rules, scratch, depth)
     work[STEPS_SINCE_SWEEP], work[SWEEP_COST] = 0, max(nodes.used[NODES], work[LOOKED] // 64)
-    return True
+    return np.int64(GO_ON)

@@ -298,7 +298,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return bool(self._scratch.work[counts.TREE])
 
     def _answers(self) -> tuple[Floats, Floats, Floats, str]:
-        """Return root Q and what it leaves unexplored (2, A), possible Q (B, A), held-out Q (C, A), their meaning."""
+        """Return root Q, what it leaves unexplored, what is compared (3, A); possible Q (B, A), held-out Q; meaning."""
         root = int(self._scratch.root[0])
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         if self._is_tree():
@@ -310,18 +310,19 @@ class LearnedSearch(AnytimeSearch[Plan]):
             if found is None:
                 found, meaning = values, SAMPLED
             possible = found + errors * self._report_rng().normal(size=(_REPLICATES, arity))
-            return np.stack((found, np.full(arity, math.nan))), possible, np.empty((0, arity)), meaning
+            return np.stack((found, np.full(arity, math.nan), found)), possible, np.empty((0, arity)), meaning
         reached = self._reached()
-        now = np.full((1, 3, arity), math.inf)
-        looked = self._induct(reached, now, np.empty(0, np.uint64))
+        inducted = np.full((2, 3, arity), math.inf)
+        looked = self._induct(reached, inducted, np.empty(0, np.uint64))
+        now = np.vstack((inducted[0, :2], inducted[1, :1]))
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self.bootstraps else 0
         replicates, splits = min(_REPLICATES, affordable), min(_SPLITS, affordable)
         if replicates < _FEWEST_REPLICATES:
-            return now[0, :2], np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL
+            return now, np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         self._induct(reached, drawn, own_words(self._report_rng()), splits)
-        return now[0, :2], drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP
+        return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP
 
     def _fits(self) -> bool:
         """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
@@ -396,7 +397,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return int(equal[np.argmax(taken[equal])])
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        (values, unexplored), possible, held_out, meaning = self._answers()
+        (values, unexplored, compared), possible, held_out, meaning = self._answers()
         if not np.isfinite(values).any():
             self.refuse(stopped)
         scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
@@ -414,7 +415,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         moments, intervals = scratch.moments, judged.intervals()
         found = Findings(actions, labels, taken, 0.0 + values, known, scratch.sampled, moments, intervals, sense)
         rows = make_rows(found, judged.further())
-        chosen = rows[self._recommended(values, taken, meaning == SAMPLED)]
+        chosen = rows[self._recommended(compared, taken, meaning == SAMPLED)]
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return Plan(
             action=chosen.action,

@@ -48,6 +48,7 @@ from tailwise.search.learned.backups import (
     refresh_novelty,
     sweep_if_due,
     value_after,
+    value_leaf,
     wanted_draws,
 )
 from tailwise.search.learned.counts import (
@@ -93,6 +94,7 @@ _TREE = 10.0  # times the exploration where states do not come back: of a deviat
 _FITTED = 8192  # iterations up to which, in a tree, every other one plays at random, for a fit to learn from
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
+_AT_ROOT = 32  # draws of every action of the root before a leaf value is doubted in most iterations
 _DIRECTED = 8  # one iteration in 8 looks for what was tried too seldom
 GREEDY, EVEN, DIRECTED = 0, 1, 2  # how an iteration explores
 
@@ -247,9 +249,21 @@ def way_of(nodes, rules, scratch, tree):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def stays_shallow(known, nodes, rules, scratch):  # type: ignore[no-untyped-def]
+    """Whether an iteration ends at the first state that ``leaf_value`` valued: most do while the root knows little."""
+    if rules.leaves != EACH or nodes.used[DISMISSED] != 0 or scratch.work[ITERATIONS] % _DIRECTED == 1:
+        return False
+    first, fewest = nodes.first_pair[scratch.root[0]], _AT_ROOT
+    for pair in range(first, first + nodes.arity[scratch.root[0]]):
+        fewest = min(fewest, known.draws[pair])
+    return fewest < _AT_ROOT
+
+
+@inlined
 def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # type: ignore[no-untyped-def]
     """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
     node, h = scratch.root[0], depth
+    shallow = not tree and stays_shallow(known, nodes, rules, scratch)
     while True:
         handle = np.int64(nodes.states[node])
         action = -1
@@ -286,17 +300,19 @@ def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # t
         else:
             is_leaf = not met and way != EVEN if tree else not met and rules.leaves != NONE
         if is_leaf:
-            tail, steps, status = roll_out(model, target, h, rules.horizon, rules.discount, stream)
+            if rules.leaves == EACH and not tree:
+                status = value_leaf(model, nodes, rules, node, target, h, stream)
+                tail, steps = nodes.leaves[node], 0
+            else:
+                tail, steps, status = roll_out(model, target, h, rules.horizon, rules.discount, stream)
+                nodes.values[node] = tail
             scratch.work[STEPS] += steps
             if status < 0:
                 scratch.work[STATE], scratch.work[ACTION] = target, -1
                 return np.int64(status), k + 1, 0.0
-            if rules.leaves == EACH and not tree:
-                nodes.leaves[node] = tail
-                nodes.values[node] = node_value(nodes, node)
-            else:
-                nodes.values[node] = tail
             return np.int64(GO_ON), k + 1, tail
+        if shallow and nodes.leaves[node] < math.inf:
+            return np.int64(GO_ON), k + 1, nodes.values[node]
 
 
 @inlined
@@ -418,8 +434,10 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
         work[TREE] = 1 if tree else 0
         if tree:
             note_deviation(rules, scratch, depth)
-        if not tree and not sweep_if_due(model, known, nodes, rules, scratch, depth):
-            return done, np.int64(FULL)
+        if not tree:
+            status = sweep_if_due(model, known, nodes, rules, scratch, depth, stream)
+            if status < 0:
+                return done, status
         if known.used[OUTCOMES] + rules.horizon > known.costs.size:
             work[SHORT] = SHORT_OF_OUTCOMES
             return done, np.int64(FULL)
