@@ -154,6 +154,7 @@ def drawn(model: Any, state: Any, action: Any, rng: np.random.Generator) -> Draw
 
 def comes_back(model: Any) -> bool:
     """Whether the states and observations that random episodes show are few, and soon are none new."""
+    require_hidden(model)
     rng, actions = generator(0), hidden_actions(model)
     met, new = set[Hashable](), 0
     for episode in range(_PROBED):
