@@ -182,7 +182,9 @@ def test_solve_writes_the_policy_as_a_table(tmp_path):
         run("solve", "grid-mdp", *objective, "--policy", str(table))
         assert table.read_text().startswith("step,state,action,")
     for wrong in (tmp_path / "weeks.pdf", tmp_path / "none" / "weeks.csv"):
-        with pytest.raises(OptionError, match=r"--policy must be a \.csv or \.xlsx file"):
+        with pytest.raises(
+            OptionError, match=r"--policy .*must (end with \.csv, \.xlsx, \.parquet|be a file in a folder)"
+        ):
             run("solve", "grid-mdp", "--beta", "1", "--policy", str(wrong))
     with pytest.raises(OptionError, match="over states that are seen"):
         run("solve", "tiger", "--beta", "0.1", "--policy", str(table))

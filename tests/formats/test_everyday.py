@@ -79,7 +79,7 @@ def test_missing_values_of_data_frames_are_named_by_row():
         load(frame)
     polars = pytest.importorskip("polars")
     frame = polars_frame().with_columns(reward=polars.Series([1.0, None, 0, 0, 0, 0, 0]))
-    with pytest.raises(FormatError, match="the DataFrame, row 2: reward is None"):
+    with pytest.raises(FormatError, match="the DataFrame, row 2: reward is empty"):
         load(frame)
     with pytest.raises(FormatError, match="the DataFrame, columns: the column 'idstatefrom' is missing"):
         load(pandas_frame().set_index("idstatefrom"))

@@ -322,7 +322,7 @@ def test_arrow_files_of_others(tmp_path):
     assert load(tmp_path / "model.feather", horizon=4).equals(mdp)
     for name, column, said in (
         ("idaction", [1.5, 1.0], "row 1: idaction is 1.5; expected a whole number"),
-        ("idaction", [1, None], "row 2: idaction is None"),
+        ("idaction", [1, None], "row 2: idaction is empty"),
         ("probability", [1.0, 0.5], "row 2: the probabilities of state 2, action 1 sum to 0.5"),
         ("reward", [0.0, float("nan")], "row 2: reward is nan"),
         ("reward", [True, False], "row 1: reward is True; expected a finite number"),

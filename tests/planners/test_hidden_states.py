@@ -133,7 +133,7 @@ def test_what_is_drawn_is_learned_where_it_comes_back():
 
 def test_what_does_not_come_back_is_not_learned():
     assert make_planner(domains.make("light-dark"), 0.1).kind == "histories"
-    search = make_planner(domains.make("light-dark"), 0.1, kind="learned-beliefs", max_states=50)
+    search = make_planner(domains.make("light-dark"), 0.1, kind="learned-beliefs", max_distinct=50)
     with pytest.raises(ModelError, match="more than 50 different states"):
         search.plan(iterations=100)
 

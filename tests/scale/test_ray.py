@@ -42,7 +42,8 @@ def test_a_cluster_of_ours_listens_to_this_machine_alone():
             if end.status == psutil.CONN_LISTEN
         }
     assert workers == 1
-    assert listening == {"127.0.0.1"}
+    assert "127.0.0.1" in listening
+    assert listening <= {"127.0.0.1", "::1"}
     assert ray._private.ray_constants.ENABLE_RAY_CLUSTER  # of others as before
 
 

@@ -10,26 +10,15 @@ in a KL ball it is tilted, ``p exp(t x)``, until the radius is used up (so that 
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
 from tailwise._arrays import Floats
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
-from tailwise.exact.induction import induced
-from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import outcome_totals
-from tailwise.exact.tails import Limits
 from tailwise.models import TabularMDP
 from tailwise.risk.objectives import Robust, RobustKL
-
-
-def solve_robust(mdp: TabularMDP, objective: Robust, limits: Limits) -> Policy:
-    """Return the policy of least worst mean over the balls. O(H * outcomes * log outcomes)."""
-    rows = partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
-    values, policy = induced(mdp, rows, limits.progress)
-    return Policy(objective, mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows)
 
 
 def radii_of(mdp: TabularMDP, objective: Robust) -> Floats:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tailwise._progress import Progress
 from tailwise._validate import Ends, integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
-from tailwise.exact.induction import backward_induction, nested_cvar, solve_evar, worst_case
+from tailwise.exact.induction import backward_induction, induced, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.models import Alternatives, TabularMDP
@@ -213,9 +214,12 @@ def _budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
 
 
 def _robust(mdp: TabularMDP, objective: RobustKL | RobustL1, limits: Limits) -> Policy:
-    from tailwise.exact.robust import solve_robust
+    """Return the policy of least worst mean over the balls. O(H * outcomes * log outcomes)."""
+    from tailwise.exact.robust import ball_rows, radii_of
 
-    return solve_robust(mdp, objective, limits)
+    rows = partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
+    values, policy = induced(mdp, rows, limits.progress)
+    return Policy(objective, mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows)
 
 
 def _recursive(mdp: TabularMDP, objective: Recursive, limits: Limits) -> Policy:

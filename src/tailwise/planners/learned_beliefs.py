@@ -47,7 +47,7 @@ class LearnedBeliefs(HiddenPlanner):
         Risk level at step 0.
     seed : optional
         Source of all randomness.
-    max_states : int, default 2,000
+    max_distinct : int, default 2,000
         Most different states, and most different observations.
 
     Raises
@@ -67,8 +67,8 @@ class LearnedBeliefs(HiddenPlanner):
     method = "search on a learned model over tilted beliefs"
     meaning = "nothing: no interval is known of a model that was learned"
 
-    def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_states: int = 2000) -> None:
-        self._most = integer(max_states, "max_states", low=1)
+    def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_distinct: int = 2000) -> None:
+        self._most = integer(max_distinct, "max_distinct", low=1)
         super().__init__(model, beta, seed=seed)
 
     def _begin(self) -> None:
@@ -103,7 +103,7 @@ class LearnedBeliefs(HiddenPlanner):
     def _too_many(self, what: str) -> ModelError:
         return ModelError(
             f"{model_name(self.model)} showed more than {self._most:,} different {what}; to learn it is of use where "
-            "they come back: take kind='histories', or a larger max_states"
+            "they come back: take kind='histories', or a larger max_distinct"
         )
 
     def _sample(self, *, at_random: bool) -> None:

@@ -306,7 +306,7 @@ register_planner(PlannerKind(
 register_planner(PlannerKind(
     "learned-beliefs", build="tailwise.planners.learned_beliefs:LearnedBeliefs", hidden=True,
     summary="where the state is not seen: a model learned from draws, and bounds over its beliefs",
-    options=("max_states",),
+    options=("max_distinct",),
 ))  # fmt: skip
 register_planner(PlannerKind(
     "histories", build="tailwise.planners.history_mcts:HistoryMcts", hidden=True,
