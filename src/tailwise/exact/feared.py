@@ -206,7 +206,7 @@ def feared_model(policy: Any) -> FearedModel:
     True
     """
     from tailwise.exact.fixed_policies import policy_rows
-    from tailwise.exact.robust import worst_chances
+    from tailwise.exact.robust import radii_of, worst_chances
 
     policy = getattr(policy, "policy", policy) if hasattr(policy, "rows") else policy
     objective = getattr(policy, "objective", None)
@@ -225,10 +225,11 @@ def feared_model(policy: Any) -> FearedModel:
     here[mdp.start] = 1.0
     per_row, expected, divergence, factor = np.diff(mdp.outcome_offsets), 0.0, 0.0, 1.0
     goes_on = ~mdp.done
+    radii = radii_of(mdp, objective) if isinstance(objective, Robust) else np.empty(0)
 
     def chances(h: int) -> tuple[Floats, Floats]:
         if isinstance(objective, Robust):
-            worst = worst_chances(mdp, objective, h, values[h + 1])
+            worst = worst_chances(mdp, objective, radii, h, values[h + 1])
             return worst, _divergences(mdp, worst)
         return tilted(mdp, values[h + 1], beta * mdp.discount**h)
 

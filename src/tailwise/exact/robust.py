@@ -35,10 +35,10 @@ def radii_of(mdp: TabularMDP, objective: Robust) -> Floats:
     return found
 
 
-def worst_chances(mdp: TabularMDP, objective: Robust, h: int, after: Floats) -> Floats:
+def worst_chances(mdp: TabularMDP, objective: Robust, radii: Floats, h: int, after: Floats) -> Floats:
     """Return the probabilities of all outcomes at a step that are worst in the balls, from the values after it."""
     totals, _ = outcome_totals(mdp, h, after, np.zeros(mdp.num_states))
-    return ball_chances(mdp, totals, isinstance(objective, RobustKL), radii_of(mdp, objective))
+    return ball_chances(mdp, totals, isinstance(objective, RobustKL), radii)
 
 
 def ball_rows(
