@@ -6,7 +6,9 @@ for chosen tilted beliefs (:mod:`tailwise.exact.point_based`) whenever somebody 
 All histories share what was learned, which a tree of histories does not: of a problem whose states come back it needs
 far fewer samples, at long horizons above all.
 
-Every second episode acts at random, the others take what was tried least in the (hidden) state.
+Every second episode acts at random, the others take what was tried least in the (hidden) state. The luck of what
+follows a state and an action is stratified (:class:`tailwise._random.StratifiedStream`): where a step takes one or two
+draws from the generator that it is given, frequencies come near the probabilities much sooner than by plain luck.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._random import Seed
+from tailwise._random import Seed, StratifiedStream
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError
 from tailwise.exact.alpha_vectors import branches_of
@@ -81,6 +83,7 @@ class LearnedBeliefs(HiddenPlanner):
             self._observations: dict[Hashable, int] = {}
             self._tries: list[list[int]] = []
             self._starts: dict[int, int] = {}
+            self._luck = StratifiedStream(self._rng)
             self._sampled = self._steps = 0
 
     # ------------------------------------------------------------ an iteration
@@ -108,8 +111,8 @@ class LearnedBeliefs(HiddenPlanner):
 
     def _sample(self, *, at_random: bool) -> None:
         model, rng, actions, horizon = self.model, self._rng, self._actions, int(self.model.horizon)
-        counts, observations, size = self._counts, self._observations, len(actions)
-        state = model.sample_start(rng)
+        counts, observations, size, turn_to = self._counts, self._observations, len(actions), self._luck.turn_to
+        state = model.sample_start(turn_to(-1))
         here = self._state(state)
         self._starts[here] = self._starts.get(here, 0) + 1
         self._sampled += 1
@@ -117,7 +120,7 @@ class LearnedBeliefs(HiddenPlanner):
             tries = self._tries[here]
             place = int(rng.random() * size) if at_random else tries.index(min(tries))
             tries[place] += 1
-            following, cost, done, seen = drawn(model, state, actions[place], rng)
+            following, cost, done, seen = drawn(model, state, actions[place], turn_to(here * size + place))
             self._steps += 1
             there = here if done else self._state(following)
             shown = 0 if done else observations.setdefault(seen, len(observations))
