@@ -131,6 +131,44 @@ def test_what_is_drawn_is_learned_where_it_comes_back():
     assert any("was never drawn" in note for note in search.plan(iterations=10).notes)
 
 
+class Tiger(PartlyObserved):
+    """The tiger, as somebody would write it."""
+
+    horizon, discount = 5, 0.95
+
+    def sample_start(self, rng):
+        return str(rng.choice(["left", "right"]))
+
+    def actions(self):
+        return ("listen", "left", "right")
+
+    def step(self, state, action, rng):
+        if action == "listen":
+            return state, 1.0, False
+        return ("left", "right")[rng.integers(2)], 100.0 if action == state else -10.0, False
+
+    def observe(self, state, action, next_state, rng):
+        heard = rng.random() < (0.85 if action == "listen" else 0.5)
+        return next_state if heard else {"left": "right", "right": "left"}[next_state]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_tiger_that_is_only_drawn_is_learned_closely(seed):
+    plan = make_planner(Tiger(), 0.05, seed=seed).plan(iterations=3000)
+    assert plan.label == "listen"
+    assert plan.value == pytest.approx(1.0263700211, rel=0.03)
+
+
+def test_a_trial_over_beliefs_is_cut_short_in_time_and_its_bounds_hold():
+    model = domains.make("tiger", horizon=9)
+    exact, search = solve(model, 0.05), make_planner(model, 0.05)
+    plan = search.plan(seconds=1e-9)
+    assert plan.lower <= exact.value <= plan.upper
+    assert plan.iterations == 1
+    assert plan.nodes < 10  # no more than what follows the root
+    assert search.plan(iterations=2000).value == pytest.approx(exact.value, rel=1e-7)
+
+
 def test_what_does_not_come_back_is_not_learned():
     assert make_planner(domains.make("light-dark"), 0.1).kind == "histories"
     search = make_planner(domains.make("light-dark"), 0.1, kind="learned-beliefs", max_distinct=50)

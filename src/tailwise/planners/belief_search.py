@@ -11,7 +11,8 @@ and never get worse; where they meet, the action is proven best.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,11 @@ from tailwise.exact.alpha_vectors import (
     branches_of,
     key_of,
     mean_size,
-    normalised,
-    tilted,
 )
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
+from tailwise.planners.belief_steps import BeliefSteps, Step
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
 from tailwise.risk.measures import Interval
@@ -44,13 +44,12 @@ _NODE_BYTES = 400  # beside its belief
 
 @dataclass(eq=False, slots=True)
 class _Ways:
-    """What may follow an action at a node: probabilities (in logs) and losses of each child; one without is an end."""
+    """What may follow a node: its step, the child at each place of it (None: an end), and bounds of each action."""
 
-    log_masses: Floats
-    losses: Floats
+    step: Step
     children: list[_Node | None]
-    lower: float = -math.inf
-    upper: float = math.inf
+    lowers: Floats
+    uppers: Floats
 
 
 @dataclass(eq=False, slots=True)
@@ -60,8 +59,8 @@ class _Node:
     lower: float
     upper: float
     told: float
-    visits: list[int] = field(default_factory=list)
-    ways: list[_Ways] | None = None
+    visits: list[int]
+    ways: _Ways | None = None
 
 
 class BeliefSearch(HiddenPlanner):
@@ -111,6 +110,7 @@ class BeliefSearch(HiddenPlanner):
         self._tolerance = real(tolerance, "tolerance", low=0.0)
         self._room = integer(max_nodes, "max_nodes", low=1)
         self._branches: list[Branch] = branches_of(self.pomdp)
+        self._steps = BeliefSteps(self.pomdp, self._branches)
         self._level = real(beta, "beta")
         self._told, self._blind = _leaf_bounds(self.pomdp, self._branches, self._level)
         self._policy = BeliefPolicy(
@@ -131,7 +131,7 @@ class BeliefSearch(HiddenPlanner):
     def _replant(self) -> None:
         self._nodes: dict[tuple[int, bytes], _Node] = {}
         if self._known.step < self.pomdp.horizon:
-            self._root = self._node(self._known.log_tilted, self._known.step)
+            (self._root,) = self._nodes_of(self._known.log_tilted[None, :], self._known.step)
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
         self._known = self._policy.update(self._known, action, observation, cost)
@@ -143,18 +143,21 @@ class BeliefSearch(HiddenPlanner):
             self._root = found
             self._nodes = {key: node for key, node in self._nodes.items() if key[0] >= step}
 
-    def _node(self, log_belief: Floats, step: int) -> _Node:
-        key = (step, key_of(log_belief))
-        found = self._nodes.get(key)
-        if found is None:
+    def _nodes_of(self, beliefs: Floats, step: int) -> list[_Node]:
+        """Return the nodes of tilted beliefs (N, S), with bounds where they are new."""
+        keys = [(step, key_of(belief)) for belief in beliefs]
+        new = [k for k, key in enumerate(keys) if key not in self._nodes]
+        if new:
+            fresh = beliefs[new]
+            can = np.flatnonzero((fresh > -np.inf).any(axis=0))
+            logs, told, blind = fresh[:, can], self._told[step, can], self._blind[:, step, can]
             beta = self._level * self.pomdp.discount**step
-            lower = float(belief_erm(self._told[step], log_belief, beta))
-            upper = float(belief_erm(self._blind[:, step], log_belief, beta).min())
-            found = self._nodes[key] = _Node(
-                log_belief, step, min(lower, upper), upper, float(mean_size(self._told[step], log_belief)),
-                [0] * len(self._branches),
-            )  # fmt: skip
-        return found
+            lowers, sizes = belief_erm(told, logs, beta).tolist(), mean_size(told, logs).tolist()
+            uppers = belief_erm(blind, logs[:, None, :], beta).min(axis=1).tolist()
+            for k, belief, lower, upper, size in zip(new, fresh, lowers, uppers, sizes, strict=True):
+                nothing = [0] * len(self._branches)
+                self._nodes[keys[k]] = _Node(belief, step, min(lower, upper), upper, size, nothing)
+        return [self._nodes[key] for key in keys]
 
     # ----------------------------------------------------------------- a trial
 
@@ -166,6 +169,8 @@ class BeliefSearch(HiddenPlanner):
                 return StopReason.MAX_NODES
             self._trial()
             self._done += 1
+            if time.perf_counter() > self._deadline:
+                break
         return StopReason.PROVEN if self._gap(self._root) <= 0.0 else None
 
     def _gap(self, node: _Node) -> float:
@@ -177,100 +182,87 @@ class BeliefSearch(HiddenPlanner):
         return max(min(abs(node.upper), abs(node.lower)), node.told)
 
     def _trial(self) -> None:
-        node, path = self._root, list[tuple[_Node, int]]()
+        node, path = self._root, list[_Node]()
         while True:
             if node.ways is None:
-                self._open(node)
+                if path and time.perf_counter() > self._deadline:
+                    break
+                node.ways = self._opened(node)
             self._back_up(node)
-            assert node.ways is not None
-            action = min(range(len(node.ways)), key=lambda a: (node.ways[a].lower, a))  # type: ignore[index]
-            path.append((node, action))
+            action = int(node.ways.lowers.argmin())
+            path.append(node)
             node.visits[action] += 1
-            child = self._widest(node, action)
+            child = self._widest(node, node.ways, action)
             if child is None:
                 break
             node = child
-        for one, _ in reversed(path):
+        for one in reversed(path):
             self._back_up(one)
 
-    def _widest(self, node: _Node, action: int) -> _Node | None:
+    def _widest(self, node: _Node, ways: _Ways, action: int) -> _Node | None:
         """Return the child that matters most to the gap, or None where none does."""
-        assert node.ways is not None
-        ways, discount = node.ways[action], self.pomdp.discount
+        discount, width = self.pomdp.discount, ways.step.losses.shape[1]
         beta = self._level * discount**node.step
+        children = ways.children[action * width : (action + 1) * width]
         best, found = 0.0, None
         tops = [
             beta * (loss + (0.0 if child is None else discount * child.upper)) + mass
-            for mass, loss, child in zip(ways.log_masses, ways.losses, ways.children, strict=True)
+            for mass, loss, child in zip(
+                ways.step.log_masses[action].tolist(), ways.step.losses[action].tolist(), children, strict=True
+            )
         ]
         peak = max(tops)
-        for top, child in zip(tops, ways.children, strict=True):
+        for top, child in zip(tops, children, strict=True):
             if child is not None and self._gap(child) > 0.0:
                 weight = math.exp(max(top - peak, -600.0)) * (child.upper - child.lower)
                 if weight > best:
                     best, found = weight, child
         return found
 
-    def _open(self, node: _Node) -> None:
-        step, beta = node.step, self._level * self.pomdp.discount**node.step
-        node.ways = []
-        last = step + 1 == self.pomdp.horizon
-        for branch in self._branches:
-            after = tilted(branch, node.belief[None, :], beta)
-            masses, losses, children = [], [], list[_Node | None]()
-            with np.errstate(divide="ignore"):
-                logs = node.belief[branch.states] + np.log(branch.chances)
-            values = branch.losses
-            if last:  # what the end costs is paid with the step
-                values = values + np.where(
-                    branch.signals >= 0, self.pomdp.discount * self.pomdp.table.terminal_losses[branch.targets], 0.0
-                )
-            for signal in [0] if last else [-1, *range(len(branch.seen))]:
-                mine = slice(None) if last else branch.signals == signal
-                part = logs[mine]
-                if not np.isfinite(part).any():
-                    continue
-                top = part.max()
-                masses.append(float(top + np.log(np.exp(part - top).sum())))
-                losses.append(float(belief_erm(values[mine], part, beta)))
-                goes_on = not last and signal >= 0
-                children.append(self._node(normalised(after[signal][0]), step + 1) if goes_on else None)
-            node.ways.append(_Ways(np.array(masses), np.array(losses), children))
+    def _opened(self, node: _Node) -> _Ways:
+        """Return what may follow a node, whose children are looked up, or are new."""
+        beta = self._level * self.pomdp.discount**node.step
+        step = self._steps.after(node.belief, beta, last=node.step + 1 == self.pomdp.horizon)
+        children: list[_Node | None] = [None] * step.losses.size
+        if step.places.size:
+            for place, child in zip(step.places.tolist(), self._nodes_of(step.beliefs, node.step + 1), strict=True):
+                children[place] = child
+        nothing = np.empty(0)
+        return _Ways(step._replace(places=nothing.astype(np.int64), beliefs=nothing), children, nothing, nothing)
 
     def _back_up(self, node: _Node) -> None:
-        assert node.ways is not None
-        discount = self.pomdp.discount
+        ways, discount = node.ways, self.pomdp.discount
+        assert ways is not None
         beta = self._level * discount**node.step
-        for ways in node.ways:
-            lows = np.array([0.0 if child is None else child.lower for child in ways.children])
-            highs = np.array([0.0 if child is None else child.upper for child in ways.children])
-            both = belief_erm(ways.losses + discount * np.stack([lows, highs]), ways.log_masses, beta)
-            ways.lower, ways.upper = float(both[0]), float(both[1])
-        node.lower = min(max(node.lower, min(ways.lower for ways in node.ways)), node.upper)
-        node.upper = min(node.upper, min(ways.upper for ways in node.ways))
+        ends = [
+            [0.0 if child is None else child.lower for child in ways.children],
+            [0.0 if child is None else child.upper for child in ways.children],
+        ]
+        later = np.array(ends).reshape(2, *ways.step.losses.shape)
+        ways.lowers, ways.uppers = belief_erm(ways.step.losses + discount * later, ways.step.log_masses, beta)
+        node.lower = min(max(node.lower, float(ways.lowers.min())), node.upper)
+        node.upper = min(node.upper, float(ways.uppers.min()))
 
     # ---------------------------------------------------------------- the plan
 
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
         root, signed = self._root, self.pomdp.signed
         if root.ways is None:
-            self._open(root)
+            root.ways = self._opened(root)
         self._back_up(root)
-        assert root.ways is not None
-        uppers = np.array([ways.upper for ways in root.ways])
+        lowers, uppers = root.ways.lowers.tolist(), root.ways.uppers
         best = int(best_actions(uppers[None, :], root.told)[0])
         total = max(1, sum(root.visits))
         rows = []
-        for a, ways in enumerate(root.ways):
-            ends = sorted((float(signed(ways.lower)), float(signed(ways.upper))))
+        for a, (low, high) in enumerate(zip(lowers, uppers.tolist(), strict=True)):
+            ends = sorted((float(signed(low)), float(signed(high))))
             rows.append(ActionRow(
                 self._actions[a], self.pomdp.action_name(a), root.visits[a], root.visits[a] / total,
-                float(signed(ways.upper)), *(math.nan,) * 4, Interval(*ends), lower=ends[0], upper=ends[1],
+                float(signed(high)), *(math.nan,) * 4, Interval(*ends), lower=ends[0], upper=ends[1],
             ))  # fmt: skip
-        low = min(ways.lower for ways in root.ways)
-        others = [ways.lower for a, ways in enumerate(root.ways) if a != best]
+        others = [low for a, low in enumerate(lowers) if a != best]
         slack = self._tolerance * self._size(root)
-        lower, upper = sorted((float(signed(max(low, root.lower))), float(signed(uppers[best]))))
+        lower, upper = sorted((float(signed(max(min(lowers), root.lower))), float(signed(uppers[best]))))
         more = {
             "lower": lower, "upper": upper, "proven": bool(min(others, default=math.inf) >= uppers[best] - slack),
             "objective": ERM(self.root_beta), "nodes": len(self._nodes), "simulator_steps": 0,

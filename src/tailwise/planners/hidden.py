@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Self
@@ -13,7 +14,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models.partly_observed import hidden_actions, require_hidden
 from tailwise.models.simulator import is_partly_observed, model_name
 from tailwise.search.action_rows import ActionRow
-from tailwise.search.anytime import Turn, one_thread, run_anytime
+from tailwise.search.anytime import Turn, one_thread, plan_limits, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -40,6 +41,7 @@ class HiddenPlanner(PolicyMixin):
         self._rng = generator(seed)
         self._seed, self._turn, self._step, self._done = seed_text(self._rng), Turn(), 0, 0
         self._notes: list[str] = []
+        self._deadline = math.inf  # of the plan under way, for iterations that are long
         self._actions = hidden_actions(model)
         self._begin()
 
@@ -122,6 +124,8 @@ class HiddenPlanner(PolicyMixin):
             if self._step >= self.model.horizon:
                 raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
             begun, before = time.perf_counter(), self._done
+            limit = plan_limits(iterations, seconds, until is not None)[1]
+            self._deadline = math.inf if limit is None else begun + limit
             stopped = run_anytime(
                 self._run, lambda: self._done - before, iterations=iterations, seconds=seconds,
                 until=None if until is None else lambda: until(self._report(before, begun, StopReason.UNTIL, ())),
