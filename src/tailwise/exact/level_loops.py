@@ -55,12 +55,12 @@ class Merged:
         kept = np.ones(part.states.size, np.bool_)
         kept[at] = False
         left, stops = part.where(kept), np.unique(owner[inside]) if ending else at[:0]
-        lengths = np.append(np.diff(left.offsets), np.ones(stops.size, np.int64))
+        lengths, over = np.append(np.diff(left.offsets), np.ones(stops.size, np.int64)), np.full(stops.size, OVER)
         both = Part(
             part.size, np.append(owner[left.states], stops), np.append(left.ids, np.full(stops.size, -1)),
             np.append(0, np.cumsum(lengths)), np.append(left.probabilities, np.ones(stops.size)),
             np.append(left.costs, np.zeros(stops.size)),
-            np.append(np.where(left.targets >= 0, owner[left.targets], OVER), np.full(stops.size, OVER)),
+            np.append(np.where(left.targets >= 0, owner[left.targets], OVER), over).astype(np.int32),
         )  # fmt: skip
         return cls(both.taking(np.argsort(both.states, kind="stable")), owner, held)
 

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._arrays import Bools, Floats, Ints, ranges
 from tailwise._jit import kernel
@@ -26,6 +27,7 @@ from tailwise.models import TabularMDP
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+_PLACE = np.int32
 OVER = -1  # in place of a next state: the episode is over
 _MANY = 200_000  # outcomes from which on compiling pays
 _DENSE = 100  # states up to which eigenvalues are found of dense matrices
@@ -47,8 +49,10 @@ class Part:
         The table's row; -1 where there is none.
     offsets : ndarray of int64, shape (rows + 1,)
         First outcome of each row.
-    probabilities, costs, targets : ndarray, shape (outcomes,)
+    probabilities, costs : ndarray, shape (outcomes,)
         Of each outcome.
+    targets : ndarray of int32, shape (outcomes,)
+        Next state of each outcome, or `OVER`.
     """
 
     size: int
@@ -57,12 +61,12 @@ class Part:
     offsets: Ints
     probabilities: Floats
     costs: Floats
-    targets: Ints
+    targets: NDArray[np.int32]
 
     @classmethod
     def of(cls, mdp: TabularMDP) -> Part:
         """Return the whole of a table without a horizon."""
-        targets = mdp.next_states.astype(np.int64)
+        targets = mdp.next_states.astype(_PLACE)
         targets[mdp.done] = OVER
         return cls(
             mdp.num_states, mdp.row_states, np.arange(mdp.num_rows), mdp.outcome_offsets, mdp.probabilities,
@@ -123,7 +127,7 @@ class Part:
         share = np.broadcast_to(share, self.states.shape)[self.owners]
         order = np.argsort(np.concatenate((self.owners, self.owners)), kind="stable")
         both = np.concatenate((share * self.probabilities, (1.0 - share) * self.probabilities))
-        targets = np.concatenate((self.targets, np.full(self.targets.size, OVER)))
+        targets = np.concatenate((self.targets, np.full_like(self.targets, OVER)))
         costs = np.concatenate((self.costs, self.costs))
         return Part(self.size, self.states, self.ids, 2 * self.offsets, both[order], costs[order], targets[order])
 
@@ -139,7 +143,7 @@ class Part:
         if going.all():
             parts = chances, self.targets, self.offsets
         else:
-            parts = chances[going], self.targets[going], np.append(0, np.cumsum(going))[self.offsets]
+            parts = chances[going], self.targets[going], np.append(0, np.cumsum(_counts(going, self.offsets)))
         return means, csr_array(parts, shape=(self.states.size, self.size))
 
     def mean_of(self, rows: Ints, values: Floats) -> tuple[Floats, csr_array]:
@@ -195,7 +199,8 @@ class Part:
     def rounding(self, values: Floats, discount: float = 1.0) -> float:
         """Return how far off the risk of a row may be, from rounding."""
         finite = np.abs(values[np.isfinite(values)])
-        return 3.0 * _EPS * (float(np.abs(self.costs).max(initial=0.0)) + discount * float(finite.max(initial=0.0)))
+        most = max(float(self.costs.max(initial=0.0)), -float(self.costs.min(initial=0.0)))
+        return 3.0 * _EPS * (most + discount * float(finite.max(initial=0.0)))
 
     # ------------------------------------------------------ a row of each state
 
@@ -283,13 +288,23 @@ def components(part: Part) -> tuple[int, Ints]:
     return int(count), labels.astype(np.int64)
 
 
-def graph_of(part: Part) -> csr_array:
-    """Return where the rows of a part can lead, as a sparse matrix of ones."""
+def graph_of(part: Part, *, over: bool = False) -> csr_array:
+    """Return where the rows of a part can lead, as a sparse matrix of ones; ``over``: the end is one state more."""
     from scipy.sparse import csr_array
 
-    going = part.targets >= 0
-    places = part.states[part.owners[going]], part.targets[going]
-    return csr_array((np.ones(int(going.sum())), places), shape=(part.size, part.size))
+    kept, size = part.targets >= 0, part.size + over
+    targets = np.where(kept, part.targets, _PLACE(part.size)) if over else part.targets[kept]
+    kept |= over
+    edges = np.bincount(part.states, _counts(kept, part.offsets), size)
+    firsts = np.append(0, np.cumsum(edges)).astype(np.int32 if targets.size < 2**31 else np.int64)
+    graph = csr_array((np.ones(targets.size), targets, firsts), shape=(size, size))
+    graph.sum_duplicates()  # csgraph's search for components does not end where an edge is there twice
+    return graph
+
+
+def _counts(kept: Bools, offsets: Ints) -> Ints:
+    """Return how many outcomes of each row are kept."""
+    return np.asarray(np.add.reduceat(kept, offsets[:-1], dtype=np.int64))
 
 
 def reaching(part: Part, aims: Bools, *, over: bool = False) -> Bools:
@@ -313,16 +328,13 @@ def _backward(part: Part, aims: Bools, over: bool) -> Any:
     """Return the reversed graph of a part, in which one more node leads to the aims, and to what may end."""
     from scipy.sparse import csr_array
 
-    going, origins = part.targets >= 0, part.states[part.owners]
+    graph = graph_of(part, over=over)
+    graph.resize(part.size + 1, part.size + 1)
     ends = np.flatnonzero(aims)
-    heads = np.concatenate((part.targets[going], np.full(ends.size, part.size)))
-    tails = np.concatenate((origins[going], ends))
-    if over:  # the end itself is a step away
-        near = np.zeros(part.size, np.bool_)
-        near[origins[~going]] = True
-        last = np.flatnonzero(near)
-        heads, tails = np.append(heads, np.full(last.size, part.size)), np.append(tails, last)
-    return csr_array((np.ones(heads.size), (heads, tails)), shape=(part.size + 1,) * 2)
+    if ends.size:
+        onward = np.full(ends.size, part.size)
+        graph = graph + csr_array((np.ones(ends.size), (ends, onward)), shape=graph.shape)
+    return graph.T.tocsr()
 
 
 def end_components(part: Part) -> Bools:
