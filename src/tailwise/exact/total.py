@@ -229,10 +229,10 @@ class _Search:
             finite = self._finite(part, quick, start)
             if finite is None:
                 return None
-            rows, start = finite
+            rows, start, steps = finite
         else:
-            rows, start = self._nearly(part, *self._greedy(part, start, quick))
-        rows, found = self._improved(part, rows, start)
+            (rows, start), steps = self._nearly(part, *self._greedy(part, start, quick)), None
+        rows, found = self._improved(part, rows, start, steps)
         if found.bad is not None and self.beta <= 0.0 and self._is_level(part.taking(rows), found.bad):
             rows, found = self._improved(part, quick(), start)  # improving on what ends leads to no such loop
         if found.bad is None:
@@ -287,8 +287,13 @@ class _Search:
         else:
             self._lower(part, rows, found.bad)
 
-    def _finite(self, part: Part, quick: Callable[[], Ints], start: Floats) -> tuple[Ints, Floats] | None:
-        """Return a policy of finite values for beta > 0, and those; None where some states are found to have none."""
+    def _finite(
+        self, part: Part, quick: Callable[[], Ints], start: Floats
+    ) -> tuple[Ints, Floats, Floats | None] | None:
+        """Return a policy of finite values for beta > 0, those, and the steps to the end if known.
+
+        None where some states are found to have none.
+        """
         ways: tuple[Callable[[], tuple[Ints, Floats]], ...] = (
             lambda: self._nearly(part, *self._greedy(part, start, quick)),
             lambda: self._greedy(part, start, quick),
@@ -298,7 +303,7 @@ class _Search:
             rows, values = way()
             found = evaluate_policy(part.taking(rows), values, self.beta)
             if found.bad is None:
-                return rows, found.values
+                return rows, found.values, found.steps
         loops = _grown_by_all(part, self.beta)
         if loops:
             for states in loops:
@@ -306,7 +311,7 @@ class _Search:
             return None
         rows, loops = self._quietest(part, quick())
         if not loops:
-            return rows, start
+            return rows, start, None
         mask = np.zeros(part.size, np.bool_)
         for states in loops:
             self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
@@ -351,9 +356,12 @@ class _Search:
 
     # -------------------------------------------------------- policy iteration
 
-    def _improved(self, part: Part, rows: Ints, start: Floats) -> tuple[Ints, Evaluated]:
-        """Improve a policy until no row is better; or until one is found whose total is not finite."""
-        values, steps, settled = start, None, False
+    def _improved(self, part: Part, rows: Ints, start: Floats, steps: Floats | None = None) -> tuple[Ints, Evaluated]:
+        """Improve a policy until no row is better; or until one is found whose total is not finite.
+
+        ``start`` are a first guess of its values; with ``steps``, to the end, what was found for it.
+        """
+        values, settled = start, steps is not None
         for _ in range(_ROUNDS):
             found = evaluate_policy(part.taking(rows), values, self.beta, steps)
             if found.bad is not None:
