@@ -30,6 +30,7 @@ from tailwise.models import TabularMDP
 
 _ROUNDS = 500
 _SWEEPS = 10
+_PATIENCE = 4  # steps of Newton in a row that bring the bounds no nearer: rough ones may take them apart first
 _ROUGH, _EXACT = 1e-2, 1e-9  # how well linear equations are solved
 
 
@@ -42,7 +43,7 @@ def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats
     values[deciding] = 0.0
     settled = _lead_to_nothing(part, values)
     deciding = settled.deciding
-    sweeps, close = _SWEEPS, 0.0
+    sweeps, close, patience = _SWEEPS, 0.0, _PATIENCE
     best, gap, last = values, np.inf, np.empty(0, np.int64)
     for _ in range(_ROUNDS):
         for _ in range(sweeps):
@@ -54,7 +55,9 @@ def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats
         reach = float(moved.max(initial=0.0) - moved.min(initial=0.0)) * discount / (1.0 - discount)
         close = 4.0 * settled.rounding(values, discount) / (1.0 - discount)
         if reach < 0.5 * gap:
-            best, gap, sweeps = values.copy(), reach, 0
+            best, gap, sweeps, patience = values.copy(), reach, 0, _PATIENCE
+        elif patience and reach > close and np.isfinite(reach):
+            patience -= 1
         elif reach > close and sweeps < 10_000:
             sweeps = max(1, 4 * sweeps)
             continue
