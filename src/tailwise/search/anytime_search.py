@@ -109,7 +109,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
     def advance(self, action: Any, state: Any) -> None:
         """Re-root after ``action`` was taken and ``state`` was observed.
 
-        What was found and still matters is kept, at the right risk level; the rest is freed.
+        What was found and still matters is kept, at the right risk level; the rest is freed, below a large tree bit by
+        bit as the search goes on.
 
         Raises
         ------

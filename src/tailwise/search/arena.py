@@ -15,6 +15,10 @@ a node costs 16 bytes as a leaf and 16 (1 + A) in full.
 ``statistics`` holds, one row a unit, what rules ask for beyond that (see :mod:`tailwise.bonuses`): a header's row
 belongs to the node, an action's to the action. It has no columns while no rule asks.
 
+When the root moves below a large tree nothing is copied: the nodes left behind are *dead*, linked by their states'
+place, and :func:`sweep` frees a few of them an iteration. A freed leaf is linked by ``left`` to others, a freed full
+node to others of its kind; both are taken again before the arena's end is.
+
 Invariants: a node's visits are 1 + the sum of its actions' counts; a full node has been visited at
 least twice (or is the root); a state occurs at most once below an action.
 """
@@ -35,7 +39,9 @@ COUNT, CHILD = 2, 3  # action unit, after the value
 
 # Entries of ``counters``.
 USED, NODES, FREE_LEAF, ROOT, DEPTH, MAX_NODES = 0, 1, 2, 3, 4, 5
-_NUM_COUNTERS = 6
+FREE_NODE, DEAD, OLD_ROOT, OLD_LINK, IS_LOOSE = 6, 7, 8, 9, 10
+_NUM_COUNTERS = 11
+_SWEPT = 4  # dead nodes freed in an iteration: more than it adds, mostly
 
 MOST_UNITS = MOST_VISITS = 2**31 - 1  # links and counts are 32-bit ints
 
@@ -50,7 +56,7 @@ class Arena(NamedTuple):
 
     floats: NDArray[np.float64]  # (2 * capacity,)
     ints: NDArray[np.int32]  # (4 * capacity,)
-    counters: NDArray[np.int64]  # (6,) see above
+    counters: NDArray[np.int64]  # (11,) see above
     statistics: NDArray[np.float64]  # (capacity, K), or (0, 0) where no rule asks for any
     node_start: NDArray[np.float64]  # (K,) the row of a new node
     action_start: NDArray[np.float64]  # (K,) the row of a new action
@@ -103,6 +109,27 @@ def reserve(arena, units):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def break_up(arena, unit, kept):  # type: ignore[no-untyped-def]
+    """Make leaves of a free node's units, less the first ``kept``."""
+    for part in range(unit + kept, unit + 1 + arena.ints[4 * unit + NUM_ACTIONS]):
+        arena.ints[4 * part + LEFT] = arena.counters[FREE_LEAF]
+        arena.counters[FREE_LEAF] = part
+
+
+@inlined
+def reserve_node(arena, num_actions):  # type: ignore[no-untyped-def]
+    """Take the units of a free node that has room for so many actions, or some from the end; 0 when it is full."""
+    while arena.counters[FREE_NODE] != 0:
+        unit = arena.counters[FREE_NODE]
+        arena.counters[FREE_NODE] = arena.ints[4 * unit + LEFT]
+        if arena.ints[4 * unit + NUM_ACTIONS] >= num_actions:
+            break_up(arena, unit, 1 + num_actions)
+            return unit
+        break_up(arena, unit, 0)
+    return reserve(arena, 1 + num_actions)
+
+
+@inlined
 def new_leaf(arena, state, link):  # type: ignore[no-untyped-def]
     """Make a leaf for ``state`` and hang it at the int at ``link``; 0 when the arena is full."""
     unit = arena.counters[FREE_LEAF]
@@ -127,7 +154,7 @@ def new_leaf(arena, state, link):  # type: ignore[no-untyped-def]
 @inlined
 def open_leaf(arena, leaf, num_actions, link):  # type: ignore[no-untyped-def]
     """Give a leaf its action units, which moves it; returns its new unit, 0 when the arena is full."""
-    unit = reserve(arena, 1 + num_actions)
+    unit = reserve_node(arena, num_actions)
     if unit == 0:
         return unit
     for k in range(3):
@@ -164,9 +191,8 @@ def find_child(ints, action_unit, state):  # type: ignore[no-untyped-def]
 
 @kernel
 def child_of(arena, action_unit, state):  # type: ignore[no-untyped-def]
-    """Return the unit of the child for ``state``, 0 if there is none."""
-    child, _ = find_child(arena.ints, action_unit, state)
-    return child
+    """Return the unit of the child for ``state`` or 0, and the index of the int that links to it."""
+    return find_child(arena.ints, action_unit, state)
 
 
 @inlined
@@ -215,11 +241,64 @@ def headers(arena):  # type: ignore[no-untyped-def]
     return found[:count]
 
 
+@inlined
+def bury(arena, unit):  # type: ignore[no-untyped-def]
+    """Put a node, and so all that hangs below it, among the dead; 0 is none."""
+    if unit != 0:
+        arena.ints[4 * unit] = arena.counters[DEAD]
+        arena.counters[DEAD] = unit
+
+
+@kernel
+def leave_old_root(arena):  # type: ignore[no-untyped-def]
+    """Cut the root off from the tree above it, which is dead from here on."""
+    root = arena.counters[ROOT]
+    arena.ints[arena.counters[OLD_LINK]] = 0
+    for side in (LEFT, RIGHT):
+        bury(arena, np.int64(arena.ints[4 * root + side]))
+        arena.ints[4 * root + side] = 0
+    bury(arena, arena.counters[OLD_ROOT])
+    arena.counters[OLD_ROOT] = 0
+
+
+@inlined
+def sweep_some(arena, most):  # type: ignore[no-untyped-def]
+    """Free up to ``most`` dead nodes."""
+    for _ in range(most):
+        unit = arena.counters[DEAD]
+        if unit == 0:
+            return
+        arena.counters[DEAD] = arena.ints[4 * unit]
+        arena.counters[NODES] -= 1
+        bury(arena, np.int64(arena.ints[4 * unit + LEFT]))
+        bury(arena, np.int64(arena.ints[4 * unit + RIGHT]))
+        num_actions = arena.ints[4 * unit + NUM_ACTIONS]
+        for action in range(unit + 1, unit + 1 + num_actions):
+            bury(arena, np.int64(arena.ints[4 * action + CHILD]))
+        free = FREE_LEAF if num_actions == 0 else FREE_NODE
+        arena.ints[4 * unit + LEFT] = arena.counters[free]
+        arena.counters[free] = unit
+
+
+@inlined
+def sweep(arena):  # type: ignore[no-untyped-def]
+    """Free a few dead nodes, if there are any."""
+    if arena.counters[DEAD] != 0:
+        sweep_some(arena, _SWEPT)
+
+
+@kernel
+def sweep_all(arena):  # type: ignore[no-untyped-def]
+    """Free all dead nodes."""
+    sweep_some(arena, arena.counters[NODES])
+
+
 @kernel
 def copy_subtree(source, root, target):  # type: ignore[no-untyped-def]
-    """Copy the tree below ``root`` into the empty arena ``target``, which must be large enough.
+    """Copy the tree below ``root`` into the empty arena ``target``.
 
-    Siblings of ``root`` (the other states of its chance node) stay behind. Returns the new root.
+    Siblings of ``root`` (the other states of its chance node) stay behind. Returns the new root, 0 where ``target`` is
+    too small.
     """
     pending = [(root, np.int64(0))]  # (unit in source, index of the int in target that links to it)
     new_root = np.int64(0)
@@ -227,6 +306,8 @@ def copy_subtree(source, root, target):  # type: ignore[no-untyped-def]
         unit, link = pending.pop()
         num_actions = source.ints[4 * unit + NUM_ACTIONS]
         copy = reserve(target, 1 + num_actions)
+        if copy == 0:
+            return copy
         for k in range(2 * (1 + num_actions)):
             target.floats[2 * copy + k] = source.floats[2 * unit + k]
         for k in range(source.node_start.size):

@@ -49,7 +49,8 @@ _compiled_kinds: set[tuple[type, ...]] = set()
 class TreeSearch(AnytimeSearch[Plan]):
     """A search tree over a model, rooted at a state and a step; see also :class:`tailwise.search.AnytimeSearch`.
 
-    ``advance`` keeps the subtree below the step that was taken, where there is one.
+    ``advance`` keeps the subtree below the step that was taken, where there is one. It copies a small one; a large one
+    stays where it is, and the search takes the memory of what was left behind before it asks for more.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ class TreeSearch(AnytimeSearch[Plan]):
             if child is None:
                 self._set_levels(step)
             return
-        self._take(self._tree.below(child), handle, step)
+        self._take(self._tree.below(position, handle), handle, step)
 
     def risk_levels(self, planted: int) -> NDArray[np.float64]:
         """Return the risk level of each step in a tree that was planted at step ``planted``: float64, shape (H,).
@@ -136,14 +137,29 @@ class TreeSearch(AnytimeSearch[Plan]):
         self._take(Tree(handle, num_actions, step, limits), handle, step)
 
     def _take(self, tree: Tree, handle: int, step: int) -> None:
-        """Go on with another tree; the model drops the states that are not in it."""
+        """Go on with another tree."""
+        self._handle, self._step = handle, step
+        if tree.is_loose:  # plans that look at the old one have the same memory
+            self._tree = tree
+        else:
+            self._hold(tree)
+        self._trace = kernels.new_trace(self._settings.horizon, tree.num_actions(tree.root), _FEWEST_SAMPLES)
+
+    def _hold(self, tree: Tree) -> None:
+        """Go on with a tree in memory of its own; the model drops the states that are not in it."""
         for reader in self._take_readers():
             reader.detach()
-        self._tree, self._handle, self._step = tree, handle, step
+        self._tree = tree
         if self._binding.forgets:
             tree.rename(self._binding.retain(tree.handles()))
             self._handle = tree.handle(tree.root)
-        self._trace = kernels.new_trace(self._settings.horizon, tree.num_actions(tree.root), _FEWEST_SAMPLES)
+
+    def _compact(self) -> bool:
+        """Free what an earlier move of the root left behind; return whether there was something."""
+        is_loose = self._tree.is_loose
+        if is_loose:
+            self._hold(self._tree.compacted())
+        return is_loose
 
     def _keep_samples(self, iterations: int | None) -> None:
         """Make room for the costs of so many more iterations, up to the most that is kept of each action."""
@@ -247,6 +263,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         self._keep_samples(iterations)
         for reader in self._take_readers():
             reader.settle()
+        self._tree.leave_old_root()
 
     def counters(self) -> NDArray[np.int64]:
         """Return what has been counted so far: iterations, steps, and the place of a failure."""
@@ -279,12 +296,14 @@ class TreeSearch(AnytimeSearch[Plan]):
             with self._binding.running():
                 _, status = self._call(self._search, min(left, countable))
             if status == kernels.NODE_LIMIT:
-                return StopReason.MAX_NODES
-            if status == kernel_model.FULL:
+                if not self._tree.sweep():
+                    return StopReason.MAX_NODES
+            elif status == kernel_model.FULL:
                 try:
-                    if not self._binding.make_room() and not self._tree.grow(self._binding.num_bytes):
-                        return StopReason.MAX_MEMORY
+                    has_room = self._binding.make_room() or self._tree.grow(self._binding.num_bytes)
                 except BudgetSpentError:
+                    has_room = False
+                if not has_room and not self._compact():
                     return StopReason.MAX_MEMORY
             elif status < 0:
                 handle, position = int(self._trace.totals[2]), int(self._trace.totals[3])

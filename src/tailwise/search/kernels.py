@@ -34,6 +34,7 @@ from tailwise.search.arena import (
     find_child,
     new_leaf,
     open_leaf,
+    sweep,
 )
 from tailwise.search.backups import back_up
 from tailwise.search.leaves import goes_on, value_leaf
@@ -207,6 +208,7 @@ def search_chunk(model, arena, settings, rules, trace, stream, iterations):  # t
     root = arena.counters[ROOT]
     saved = np.empty(stream.size, dtype=np.uint64)
     for done in range(iterations):
+        sweep(arena)
         steps, nodes = trace.totals[1], arena.counters[NODES]
         for k in range(stream.size):
             saved[k] = stream[k]

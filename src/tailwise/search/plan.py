@@ -64,7 +64,7 @@ class Plan(SaysItself):
     iterations, simulator_steps : int
         Done in this call.
     nodes : int
-        Decision nodes in the tree.
+        Decision nodes in the tree, and those that an ``advance`` left behind as far as they are not freed yet.
     bytes : int
         Memory held by the tree and by the states of a simulator (of Python objects: as estimated).
     seconds : float

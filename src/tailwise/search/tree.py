@@ -18,6 +18,7 @@ from tailwise.search.arena import UNIT_BYTES, Arena, Row
 
 _FIRST_UNITS = 1_024
 _UNLIMITED = 2**62
+_MOST_COPIED = 16_384  # units that a move of the root copies; a larger tree stays where it is
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,9 @@ class Tree:
         """Compile or load what moving a root takes, so that the first move is as quick as the others."""
         tree = cls(0, 1, 0, limits)
         tree.child(tree.root, 0, 0)
-        tree.below(tree.root).handles()
+        tree.compacted().handles()
+        units.leave_old_root(tree.arena)
+        tree.sweep()
 
     # ------------------------------------------------------------------- nodes
 
@@ -158,20 +161,52 @@ class Tree:
 
     def child(self, node: int, position: int, handle: int) -> int | None:
         """Node of one next state, or None if the action has not led there."""
-        return int(units.child_of(self.arena, node + 1 + position, handle)) or None
+        return int(units.child_of(self.arena, node + 1 + position, handle)[0]) or None
 
     # ----------------------------------------------------------------- changes
 
-    def below(self, node: int) -> Tree:
-        """Return the tree below a node, one step later, in memory of its own; this one stays as it is."""
-        kept = units.allocate(
-            int(self.arena.counters[units.USED]),
-            int(self.arena.counters[units.MAX_NODES]),
-            self.limits.node_start,
-            self.limits.action_start,
-        )
-        units.copy_subtree(self.arena, node, kept)
-        kept.counters[units.DEPTH] = self.step + 1
+    def below(self, position: int, handle: int) -> Tree:
+        """Return the tree below a child of the root; this one stays as it is until :meth:`leave_old_root`.
+
+        It has memory of its own, where it is small, or else the same: copying it would take long.
+        """
+        child, link = units.child_of(self.arena, self.root + 1 + position, handle)
+        kept = self._copied(int(child), self.step + 1, min(_MOST_COPIED, int(self.arena.counters[units.USED])))
+        if kept is not None:
+            return kept
+        counters = self.arena.counters.copy()
+        counters[[units.ROOT, units.DEPTH, units.OLD_LINK, units.IS_LOOSE]] = child, self.step + 1, link, 1
+        if counters[units.OLD_ROOT] == 0:
+            counters[units.OLD_ROOT] = self.root
+        return self._of(self.arena._replace(counters=counters), self.limits)
+
+    def leave_old_root(self) -> None:
+        """Let what is not below the root be freed, bit by bit; trees that shared the memory are no more."""
+        if self.arena.counters[units.OLD_ROOT]:
+            units.leave_old_root(self.arena)
+
+    def sweep(self) -> bool:
+        """Free all nodes that are not below the root; return whether there were any."""
+        has_dead = bool(self.arena.counters[units.DEAD])
+        units.sweep_all(self.arena)
+        return has_dead
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether :meth:`compacted` may be smaller."""
+        return bool(self.arena.counters[units.IS_LOOSE])
+
+    def compacted(self) -> Tree:
+        """Return the same tree in memory of its own, without what is not below its root."""
+        return self._copied(self.root, self.step, int(self.arena.counters[units.USED])) or self
+
+    def _copied(self, node: int, step: int, capacity: int) -> Tree | None:
+        """Return the tree below a node, which is at ``step``; None where it takes more units than ``capacity``."""
+        most_nodes = int(self.arena.counters[units.MAX_NODES])
+        kept = units.allocate(capacity, most_nodes, self.limits.node_start, self.limits.action_start)
+        if units.copy_subtree(self.arena, node, kept) == 0:
+            return None
+        kept.counters[units.DEPTH] = step
         used, most = int(kept.counters[units.USED]), self.limits.most_units
         return self._of(units.resized(kept, max(used, min(max(_FIRST_UNITS, used + 1), most))), self.limits)
 
@@ -206,7 +241,7 @@ class Tree:
         used, width = int(counters[units.USED]), limits.node_start.size
         if not (ints.size == 4 * used <= arena.ints.size and statistics.shape == (used if width else 0, width)):
             raise ValueError("the parts of the tree do not fit together")
-        arena.counters[:] = counters
+        arena.counters[: counters.size] = counters  # fewer in a file of before
         arena.ints[: 4 * used] = ints
         arena.statistics[:used] = statistics
         return cls._of(arena, limits)

@@ -19,7 +19,7 @@ from tailwise.errors import OptionError, StateError
 from tailwise.models.contract import Sense
 from tailwise.search.tree import Tree
 
-_MOST_BYTES = 2**28  # of a tree that is copied so that a frozen view stays as it was
+_MOST_BYTES = 2**26  # of a tree that is copied so that a frozen view stays as it was
 
 
 class TreeReader:
