@@ -14,6 +14,7 @@ import numpy as np
 
 import tailwise.search.anytime as anytime
 import tailwise.search.anytime_search as anytime_search
+import tailwise.search.learned.driver as learned
 from tailwise import ErmMcts, LearnedModelSearch, Simulator, domains, make_planner
 
 SECONDS = 0.05
@@ -94,7 +95,7 @@ def main():
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     calls = int(words[0]) if words else 300
     clock = time.perf_counter if "--wall" in sys.argv else time.thread_time
-    for module in (anytime, anytime_search):
+    for module in (anytime, anytime_search, learned):
         module.time = type("Clock", (), {"perf_counter": staticmethod(clock)})
     grid, walk = domains.make("grid-mdp"), Walk()
     kinds = {

@@ -46,6 +46,7 @@ _UNLIMITED = 2**62
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
 _AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
+_ANSWER_SHARE = 0.3  # of the time of a call, for the replicates of its answer
 _FIRST_CHUNK = 8
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
@@ -73,6 +74,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     options: LearnedOptions
     bootstraps = True  # whether plans say how sure they are
+    _outcome_seconds = 1e-7  # that a replicate took for each outcome; before the first, a guess
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
         if isinstance(model, AccruedView):
@@ -317,12 +319,21 @@ class LearnedSearch(AnytimeSearch[Plan]):
         now = np.vstack((inducted[0, :2], inducted[1, :1]))
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self.bootstraps else 0
-        replicates, splits = min(_REPLICATES, affordable), min(_SPLITS, affordable)
+        in_time = self._replicates_in_time() / (_REPLICATES + _SPLITS)
+        replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
         if replicates < _FEWEST_REPLICATES:
+            self._outcome_seconds *= 0.9  # perhaps something else slowed the last ones down
             return now, np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL
         drawn = np.full((replicates + splits, 3, arity), math.inf)
+        begun = time.perf_counter()
         self._induct(reached, drawn, own_words(self._report_rng()), splits)
+        self._outcome_seconds = (time.perf_counter() - begun) / drawn.shape[0] / int(self._known.used[counts.OUTCOMES])
         return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP
+
+    def _replicates_in_time(self) -> float:
+        """How many replicates fit into their share of the call: each draws a weight for every outcome."""
+        seconds = self._outcome_seconds * int(self._known.used[counts.OUTCOMES])
+        return _ANSWER_SHARE * self._allowed / seconds
 
     def _fits(self) -> bool:
         """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
