@@ -3,16 +3,17 @@
 import itertools
 import json
 import math
+import time
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from small_tables import random_table
-from tailwise import EVaR, ExactPlanner, TabularMDP, backward_induction, domains, frontier, solve
+from tailwise import EVaR, ExactPlanner, Simulator, TabularMDP, backward_induction, domains, frontier, solve
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
-from tailwise.evaluation import evaluate
+from tailwise.evaluation import evaluate, risk_frontier
 from tailwise.exact import return_distribution
 
 
@@ -84,6 +85,43 @@ def test_a_simulator_is_searched_closed_loop_on_common_random_numbers():
     assert found.points[1].law.costs.tolist() == returns.costs.tolist()
     low, high = found.points[1].interval
     assert low <= found.points[1].erm <= high
+
+
+class Slow(Simulator):
+    """A gamble or a sure cost, at a simulator that takes its time."""
+
+    horizon, start = 2, 0
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        time.sleep(2e-4)
+        return state + 1, 1.0 if action else 2.0 * (rng.random() < 0.5), False
+
+
+def test_a_slow_simulator_is_played_as_often_as_a_minute_allows(monkeypatch):
+    monkeypatch.setattr(risk_frontier, "_SECONDS", 0.01)
+    monkeypatch.setattr(risk_frontier, "_LEAST_EPISODES", 3)
+    found = frontier(Slow(), [0.0, 1.0], kind="erm-mcts")
+    assert found.iterations == 50
+    assert found.points[0].law.episodes == 3
+    assert "3 episodes of each beta were played in closed loop, with 50 iterations a decision" in found.in_words[-1]
+    asked = frontier(Slow(), [0.0], kind="erm-mcts", episodes=2, iterations=7)
+    assert (asked.points[0].law.episodes, asked.iterations) == (2, 7)
+    with pytest.raises(OptionError, match="iterations"):
+        frontier(Slow(), [0.0], kind="erm-mcts", iterations=0)
+
+
+def test_what_is_dominated_by_shape_is_said():
+    rows = [0, 0, 0], [0, 1, 1], [0, 0, 0], [1.0, 0.5, 0.5], [1.0, 0.0, 2.0]
+    table = TabularMDP.from_outcomes(*rows, horizon=1, action_labels=("sure", "gamble"))
+    found = frontier(table, [-1.0, 1.0])
+    assert [(point.label, point.dominated_by) for point in found.points] == [
+        ("gamble", f"sure at beta {found.points[1].beta:.4g}"), ("sure", ""),
+    ]  # fmt: skip
+    assert any(said.startswith("By shape sure at beta") for said in found.in_words)
+    assert found.columns["first action"] == ("gamble (dominated)", "sure")
 
 
 def test_one_sure_plan_is_one_point():

@@ -113,7 +113,9 @@ def test_states_with_commas_in_their_names():
     [
         ("cost[good,run]", "is 0, which no factor changes"),
         ("p[good,service,good]", "nothing else can happen"),
-        ("cost[lost]", "no state 'lost'"),
+        ("cost[lost]", r"^'cost\[lost\]': there is no state 'lost'"),
+        ("cost[lost]=3", r"^'cost\[lost\]=3' is no number of a model: say it as cost\[state,action\], "),
+        ("price[good]", r"^'price\[good\]' names no number of this model"),
     ],
 )
 def test_numbers_that_no_factor_changes(number, message):

@@ -97,3 +97,4 @@ def test_a_plan_says_what_is_dominated_by_shape():
         "sure dominates dear: no total is more likely to be kept to with dear.",
     )
     assert plan.in_words[-2:] == plan.dominance
+    assert str(plan).splitlines()[-2:] == list(plan.dominance)

@@ -281,3 +281,12 @@ def test_a_million_rows_in_three_seconds(tmp_path):
     begun = time.perf_counter()
     assert load_episodes(tmp_path / "log.csv").num_steps == n
     assert time.perf_counter() - begun < 6.0  # 2 on an idle machine
+
+
+def test_a_list_of_transitions_is_no_log(tmp_path):
+    transitions = {name: LONG[name] for name in ("state", "action", "next_state", "cost")}
+    path = write_csv(tmp_path / "list.csv", transitions | {"probability": [0.5, 0.5, 1.0, 0.2, 0.8]})
+    with pytest.raises(FormatError, match=r"how probable each is \(column probability\), not a log"):
+        load_episodes(path)
+    weights = LONG | {"prob": [0.5] * 5}  # a log may say how likely its behaviour was
+    assert load_episodes(weights).num_episodes == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -44,16 +44,19 @@ def register(app: typer.Typer) -> None:
         """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
         from tailwise.cli.models import begun_in, load_solvable
         from tailwise.evaluation import choose_beta
+        from tailwise.evaluation.beta_choice import check_statement
         from tailwise.models import tabulate
 
+        said: dict[str, Any] = {
+            "level": level, "budget": budget, "probability": probability, "disaster": disaster,
+            "indifference": None if indifference is None else _triple(indifference),
+        }  # fmt: skip
+        check_statement(**said)  # before a large model is loaded
         mdp = None
         if model is not None:
             whole = given.Model(model, log=log, horizon=horizon, discount=discount)
             mdp = tabulate(begun_in(load_solvable(whole), state), progress=True)
-        choice = choose_beta(
-            mdp, level=level, budget=budget, probability=probability, disaster=disaster,
-            indifference=None if indifference is None else _triple(indifference), progress=True,
-        )  # fmt: skip
+        choice = choose_beta(mdp, **said, progress=True)
         if json:
             print_json(choice)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,6 +73,8 @@ def register(app: typer.Typer) -> None:
         if not names:
             raise OptionError(f"--planners names no planner: {planners!r}")
         sizes = _sizes(iterations)
+        _refuse_twice("--planners", names)
+        _refuse_twice("--iterations", sizes)
         check_before_work(tuple(names), judging, episodes, threads)
         problem = model.load()
         if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
@@ -157,6 +160,13 @@ def _players(problem: Any, objective: Objective, names: list[str], bonus: float 
         built: Any = build_planner(problem, objective, name, bonus=bonus if takes_bonus else None)
         players[f"auto ({built.kind})" if name == "auto" else name] = getattr(built, "fixed_policy", built)
     return players
+
+
+def _refuse_twice(option: str, wanted: Sequence[object]) -> None:
+    """Refuse what is named more than once: the same games would be played again, with the same result."""
+    for k, one in enumerate(wanted):
+        if one in wanted[:k]:
+            raise OptionError(f"{option} names {one} twice; name each once")
 
 
 def _sizes(text: str) -> list[int]:

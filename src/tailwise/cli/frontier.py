@@ -29,7 +29,16 @@ def register(app: typer.Typer) -> None:
             typer.Option(metavar="TOTAL", help="Also show the probability that the total is worse than this."),
         ] = None,
         planner: given.Planner = "auto",
-        episodes: given.Episodes = 200,
+        episodes: Annotated[
+            int | None,
+            typer.Option(
+                "--episodes",
+                "-e",
+                parser=given.whole,
+                metavar="NUMBER",
+                help="Simulators: episodes of each beta; 200, or fewer where they would take over a minute.",
+            ),
+        ] = None,
         iterations: given.Iterations = None,
         seed: given.Seed = 0,
         threads: given.Threads = 1,
@@ -41,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
         output.check()
         problem = with_horizon(model.load(), model)
-        limits: dict[str, Any] = {"kind": planner, "episodes": episodes, "iterations": iterations or 1000}
+        limits: dict[str, Any] = {"kind": planner, "episodes": episodes, "iterations": iterations}
         found = lay_out(
             problem, betas if betas == "auto" else _numbers(betas), budget=exceed, **limits, seed=seed,
             threads=threads, progress=True,
@@ -50,7 +59,10 @@ def register(app: typer.Typer) -> None:
         def report() -> Document:
             from tailwise.report import frontier_report
 
-            used = {"betas": betas, "exceed": exceed, **({} if found.exact else {**limits, "seed": seed})}
+            used = {"betas": betas, "exceed": exceed}
+            if not found.exact:
+                sample: Any = found.points[0].law
+                used |= {"planner": planner, "episodes": sample.episodes, "iterations": found.iterations, "seed": seed}
             return frontier_report(found, model=problem, settings=used)
 
         output.save(report)

@@ -152,7 +152,7 @@ def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
         say(plan.reason, "dim")
     for said in plan.how_sure:
         say(said, "yellow" if plan.is_bounded and not plan.proven else "dim")
-    for said in (*plan.fears(_MOST_SAID), *_promised(problem, plan)):
+    for said in (*plan.dominance, *plan.fears(_MOST_SAID), *_promised(problem, plan)):
         say(said, "dim")
 
 

@@ -107,6 +107,35 @@ def choose_beta(
     >>> round(choice.beta, 5), choice.bound
     (0.08358, 45.0)
     """
+    share = check_statement(
+        level=level, budget=budget, probability=probability, indifference=indifference, disaster=disaster
+    )
+    if model is not None:
+        require_table(model, "choose_beta")
+    with followed(progress, "solving for each beta", None) as tick:
+        told: Progress = None if tick is None else lambda done, _: tick(done)
+        if level is not None:
+            choice = _from_level(_needed(model, "level"), level, told)
+        elif budget is not None:
+            choice = _from_budget(_needed(model, "budget"), float(budget), share or math.nan, told)
+        elif indifference is not None:
+            choice = _from_indifference(indifference)
+        else:
+            choice = _from_disaster(float(disaster or math.nan), share)
+        if model is None:
+            return choice
+        return BetaChoice(choice.beta, choice.formula, choice.sentence, _effect(model, choice.beta), choice.bound)
+
+
+def check_statement(
+    *,
+    level: float | None,
+    budget: float | None,
+    probability: float | None,
+    indifference: tuple[float, float, float] | None,
+    disaster: float | None,
+) -> float | None:
+    """Raise the error of a statement that is wrong whatever the model is; return the probability."""
     given = {"level": level, "budget": budget, "indifference": indifference, "disaster": disaster}
     made = [name for name, value in given.items() if value is not None]
     if len(made) != 1:
@@ -115,23 +144,17 @@ def choose_beta(
     if probability is not None and made[0] not in ("budget", "disaster"):
         raise OptionError(f"probability= goes with budget= or disaster=, not with {made[0]}=")
     share = None if probability is None else real(probability, "probability", low=0.0, high=1.0, ends="()")
-    if model is not None:
-        require_table(model, "choose_beta")
-    with followed(progress, "solving for each beta", None) as tick:
-        told: Progress = None if tick is None else lambda done, _: tick(done)
-        if level is not None:
-            choice = _from_level(_needed(model, "level"), level, told)
-        elif budget is not None:
-            if share is None:
-                raise OptionError("budget= needs probability=: how often the total may be worse than it")
-            choice = _from_budget(_needed(model, "budget"), real(budget, "budget"), share, told)
-        elif indifference is not None:
-            choice = _from_indifference(indifference)
-        else:
-            choice = _from_disaster(real(disaster, "disaster", low=0.0, ends="(]"), share)
-        if model is None:
-            return choice
-        return BetaChoice(choice.beta, choice.formula, choice.sentence, _effect(model, choice.beta), choice.bound)
+    if level is not None:
+        check_level(level)
+    elif budget is not None:
+        real(budget, "budget")
+        if share is None:
+            raise OptionError("budget= needs probability=: how often the total may be worse than it")
+    elif indifference is not None:
+        _from_indifference(indifference)
+    else:
+        real(disaster, "disaster", low=0.0, ends="(]")
+    return share
 
 
 def _needed(model: TabularMDP | None, name: str) -> TabularMDP:

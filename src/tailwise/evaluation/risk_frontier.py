@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed
 from tailwise._results import MISSING, Shown, number, plain, span
-from tailwise._validate import real, thread_count
+from tailwise._validate import integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
@@ -43,6 +44,9 @@ from tailwise.risk.distribution import Measures, ReturnDistribution
 LEVELS = (0.9, 0.95, 0.99)
 _CHANGE = "differs first from the line above"
 _FIRST_SOLVES, _MOST_SOLVES = 9, 1000  # of a frontier without a horizon
+_MOST_ATOMS = 1_000_000  # of laws whose shapes are compared, times their number
+_SECONDS, _TRIAL_SECONDS = 60.0, 0.3  # of a frontier that is sampled, and of a look at how fast that goes
+_MOST_EPISODES, _LEAST_EPISODES, _MOST_ITERATIONS, _LEAST_ITERATIONS = 200, 20, 1000, 50
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
 
 
@@ -72,6 +76,9 @@ class FrontierPoint:
         Mean given up per unit of 95 % CVaR saved, against the point before; NaN for the first, or where none is saved.
     dominated : bool
         Whether another point is no worse in mean and in 95 % CVaR, and better in one.
+    dominated_by : str
+        The first action of a point whose whole distribution is better for everyone averse to risk, with its beta; ""
+        where there is none, or the distributions are too large to be compared.
     interval : tuple of (float, float) or None
         90 % interval of ``erm`` where it was sampled.
     change : str
@@ -93,6 +100,7 @@ class FrontierPoint:
     exceedance: float | None
     price: float = math.nan
     dominated: bool = False
+    dominated_by: str = ""
     interval: tuple[float, float] | None = None
     change: str = ""
 
@@ -113,6 +121,8 @@ class Frontier(Shown):
         Whether laws and intervals of beta are exact; False for a simulator.
     certified : bool
         Whether no policy can have been missed between the betas that were solved.
+    iterations : int or None
+        Of each decision, where they were searched.
     """
 
     points: tuple[FrontierPoint, ...]
@@ -120,6 +130,7 @@ class Frontier(Shown):
     budget: float | None
     exact: bool
     certified: bool
+    iterations: int | None = None
 
     @property
     def switches(self) -> tuple[float, ...]:
@@ -133,7 +144,7 @@ class Frontier(Shown):
         columns: dict[str, list[str]] = {}
         for point in self.points:
             cells = {
-                "first action": point.label + (" (dominated)" if point.dominated else ""),
+                "first action": point.label + (" (dominated)" if point.dominated or point.dominated_by else ""),
                 "beta": span(point.low, point.high, 7), "mean": number(point.mean), "std": number(point.std),
                 "ERM": number(point.erm),
                 **{f"CVaR {100 * level:g} %": number(tail) for level, tail in zip(LEVELS, point.cvar, strict=True)},
@@ -156,10 +167,21 @@ class Frontier(Shown):
             "price: mean given up per unit of 95 % CVaR saved, against the line above. ERM is at the interval's lower "
             "end."
         )
+        said += [
+            f"By shape {point.dominated_by} dominates {point.label} at beta {point.beta:.4g}: nobody averse to risk "
+            "prefers the latter."
+            for point in self.points
+            if point.dominated_by
+        ]
         if not self.exact:
+            sample = self.points[0].law
+            played = (
+                f"{sample.episodes:,} episodes of each beta were" if isinstance(sample, Returns) else "each beta was"
+            )
+            searched = "" if self.iterations is None else f", with {self.iterations:,} iterations a decision"
             said.append(
-                "Sampled: each beta was played in closed loop, on common random numbers; all numbers are uncertain "
-                "(see to_dict for 90 % intervals of the ERM)."
+                f"Sampled: {played} played in closed loop{searched}, on common random numbers; all numbers are "
+                "uncertain (see to_dict for 90 % intervals of the ERM). More episodes and iterations make them surer."
             )
         elif not self.certified:
             said.append(
@@ -186,8 +208,8 @@ def frontier(
     budget: float | None = None,
     tolerance: float = 1e-8,
     kind: str = "auto",
-    episodes: int = 200,
-    iterations: int = 1000,
+    episodes: int | None = None,
+    iterations: int | None = None,
     seed: Seed = 0,
     threads: int = 1,
     progress: Progress = None,
@@ -208,8 +230,11 @@ def frontier(
         How exactly the betas of change are found, relative.
     kind : str, default "auto"
         On simulators, a name of :func:`tailwise.planners.list_planners`.
-    episodes, iterations, seed
-        On simulators, as for :func:`tailwise.evaluate`. Every beta meets the same random numbers.
+    episodes, iterations : int, optional
+        On simulators, as for :func:`tailwise.evaluate`; 200 and 1000 if not given, or fewer (at least 20 and 50) where
+        those would take much more than a minute.
+    seed
+        As for :func:`tailwise.evaluate`. Every beta meets the same random numbers.
     threads : int, default 1
         Threads of each exact solve, or of the episodes of a compiled simulator; they do not change the result. Models
         in plain Python keep to one, and the ``notes`` of each point's sample say so.
@@ -245,11 +270,12 @@ def frontier(
                 return Frontier(_compared(found, model.sense), model.sense, limit, True, False)
             found, certified = _exact_points(model, wanted, tolerance, limit, thread_count(threads), tick)
         return Frontier(_compared(found, model.sense), model.sense, limit, True, certified)
-    options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
     number = 1 + len(_SCALES) + 1 if wanted is None else len(wanted)
+    episodes, iterations = _affordable(model, kind, number, episodes, iterations)
+    options = {"episodes": episodes, "iterations": iterations, "seed": seed, "threads": threads}
     with followed(progress, "playing each beta", number * episodes) as tick:
         found = _sampled_points(model, wanted, kind, limit, options, tick)
-    return Frontier(_compared(found, model.sense), model.sense, limit, False, False)
+    return Frontier(_compared(found, model.sense), model.sense, limit, False, False, iterations)
 
 
 def _checked(betas: Sequence[float]) -> list[float]:
@@ -395,6 +421,30 @@ def _same(point: FrontierPoint, law: ReturnDistribution, label: str) -> bool:
     )
 
 
+def _affordable(model: Any, kind: str, betas: int, episodes: int | None, iterations: int | None) -> tuple[int, int]:
+    """Return numbers of episodes and iterations: those that were given, or so many that all take about a minute."""
+    most = [_MOST_EPISODES, _MOST_ITERATIONS]
+    given = [
+        None if number is None else integer(number, name, low=1)
+        for number, name in ((episodes, "episodes"), (iterations, "iterations"))
+    ]
+    planner: Any = make_planner(model, 0.0, kind=kind, seed=0)
+    if None not in given or hasattr(planner, "fixed_policy"):
+        return (given[0] or most[0], given[1] or most[1])
+    planner.plan(iterations=1)  # what is compiled does not count
+    begun = time.perf_counter()
+    trial = planner.plan(iterations=_MOST_ITERATIONS, seconds=_TRIAL_SECONDS)
+    pace = max(1, getattr(trial, "iterations", 1)) / max(time.perf_counter() - begun, 1e-9)
+    decisions = betas * int(planner.model.horizon) / 2  # later ones look less far
+    share = _SECONDS * pace / decisions / ((given[0] or most[0]) * (given[1] or most[1]))
+    share = min(1.0, share ** (1.0 / given.count(None)))
+    found = [
+        number or max(least, int(share * usual))
+        for number, least, usual in zip(given, (_LEAST_EPISODES, _LEAST_ITERATIONS), most, strict=True)
+    ]
+    return found[0], found[1]
+
+
 def _sampled_points(
     model: Any,
     betas: list[float] | None,
@@ -457,5 +507,13 @@ def _compared(points: list[FrontierPoint], sense: Sense) -> tuple[FrontierPoint,
         )
         saved = costs[k - 1][1] - tail if k else 0.0
         price = (mean - costs[k - 1][0]) / saved if saved > slack else math.nan
-        compared.append(replace(points[k], price=price, dominated=dominated))
+        compared.append(replace(points[k], price=price, dominated=dominated, dominated_by=_better_by_shape(points, k)))
     return tuple(compared)
+
+
+def _better_by_shape(points: list[FrontierPoint], k: int) -> str:
+    """Return which point dominates the k-th one, whatever the aversion to risk."""
+    if len(points) * sum(point.law.weighted()[0].size for point in points) > _MOST_ATOMS:
+        return ""
+    found = next((one for one in points if one is not points[k] and one.law.dominates(points[k].law)), None)
+    return "" if found is None else f"{found.label} at beta {found.beta:.4g}"

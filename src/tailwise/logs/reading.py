@@ -40,6 +40,7 @@ _GUESSES = {
     "done": "done dones terminal terminals terminated terminations isterminal end final finished",
     "cut": "timeout timeouts truncated truncations truncation",
 }
+_CHANCES = ("probability", "prob", "transitionprobability", "chance")
 _WIDE = re.compile(r"(state|s|observation|obs|action|a|cost|c|reward|r|done)[ _.\-]?([0-9]{1,6})")
 _WIDE_MEANING = {"s": "state", "observation": "state", "obs": "state", "a": "action", "c": "cost", "r": "reward"}
 _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -259,15 +260,14 @@ def _meanings(names: list[str], given: Mapping[str, Any]) -> tuple[dict[str, lis
     for what, words in _GUESSES.items():
         if what in found or (what in ("cost", "reward") and ("cost" in found or "reward" in found)):
             continue
-        plain = {
-            re.sub(r"[^a-z0-9]", "", name.lower().replace("'", "prime")): name for name in names if name not in taken
-        }
+        plain = {_plain(name): name for name in names if name not in taken}
         name = next((plain[word] for word in words.split() if word in plain), None)
         if name is not None:
             found[what] = [name]
             taken.add(name)
             if name != what:
                 guessed.append(f"{name} as {what}")
+    _refuse_transitions(names, found)
     for what in ("state", "action"):
         if what not in found:
             raise FormatError(
@@ -280,6 +280,21 @@ def _meanings(names: list[str], given: Mapping[str, Any]) -> tuple[dict[str, lis
             f"no column of costs or rewards; say cost=COLUMN or reward=COLUMN; it has {', '.join(names)}")
         )  # fmt: skip
     return found, guessed
+
+
+def _plain(name: str) -> str:
+    """Return a column's name as it is compared with those that are known."""
+    return re.sub(r"[^a-z0-9]", "", name.lower().replace("'", "prime"))
+
+
+def _refuse_transitions(names: list[str], found: Mapping[str, list[str]]) -> None:
+    """Refuse a list of transitions, which says how probable each is and not in which episode it happened."""
+    chance = next((name for name in names if _plain(name) in _CHANCES), None)
+    if chance is not None and "next_state" in found and not {"episode", "step"} & set(found):
+        raise FormatError(
+            f"these are transitions and how probable each is (column {chance}), not a log of what happened: load them "
+            "as a model, as 'tailwise plan FILE' does; if it is a log, say episode=COLUMN or step=COLUMN"
+        )
 
 
 def _long(table: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], Any, list[str]]:

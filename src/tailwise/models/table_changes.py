@@ -16,18 +16,24 @@ from tailwise.models.tabular import TabularMDP
 
 _CHANGE = re.compile(r"\s*(?P<what>[a-z_]+)\s*(\[(?P<where>.*)\])?\s*(?P<how>[*+-]?=)\s*(?P<number>\S+)\s*")
 _FORM = "say it as cost[state,action]=60000, cost[state,action,next]+=5, p[state,action,next]*=1.5 or end[state]=9"
+_NUMBER = "say it as cost[state,action], cost[state,action,next], p[state,action,next] or end[state]"
 _ANY = ("*", "...")
 
 
-def changed(table: TabularMDP, change: str) -> TabularMDP:
-    """Return a table with one change made; see :func:`tailwise.what_if` for what can be said."""
-    match = _CHANGE.fullmatch(change)
+def changed(table: TabularMDP, change: str, said: str = "") -> TabularMDP:
+    """Return a table with one change made; see :func:`tailwise.what_if` for what can be said.
+
+    Errors quote ``said``, if the user said that.
+    """
+    match, change = _CHANGE.fullmatch(change), said or change
     try:
         number = float(match["number"]) if match else math.nan
     except ValueError:
         number = math.nan
     if match is None or not math.isfinite(number):
-        raise OptionError(f"{change!r} is no change: {_FORM}")
+        raise OptionError(
+            f"{said!r} is no number of a model: {_NUMBER}" if said else f"{change!r} is no change: {_FORM}"
+        )
     what, where = match["what"], match["where"]
 
     new = _operation(match["how"], number)
@@ -35,7 +41,8 @@ def changed(table: TabularMDP, change: str) -> TabularMDP:
         value = new(getattr(table, what))
         return table.with_options(**{what: int(value) if what == "horizon" and value == int(value) else value})
     if what not in ("p", "end", table.sense) or where is None:
-        raise OptionError(f"{change!r} names no number of this model, which has {table.sense}s: {_FORM}")
+        form = _NUMBER if said else _FORM
+        raise OptionError(f"{change!r} names no number of this model, which has {table.sense}s: {form}")
     if what == "end":
         states = _places(table, where, change)[0]
         losses = table.terminal_losses.copy()
@@ -59,7 +66,7 @@ def largest_factor(table: TabularMDP, name: str) -> float:
     OptionError
         If it cannot be read, matches nothing, or is 0, or a probability of 1, so that factors do nothing.
     """
-    if changed(table, f"{name}*=.5").equals(table):
+    if changed(table, f"{name}*=.5", name).equals(table):
         raise OptionError(f"{name} is 0, which no factor changes: say what it might be, as {name}=1")
     match = re.fullmatch(r"\s*p\s*\[(.*)\]\s*", name)
     if match is None:

@@ -21,7 +21,7 @@ from tailwise.search.action_rows import ActionRow, Numbers
 if TYPE_CHECKING:
     from tailwise.search.views import TreeReader
 
-_MOST_ROWS = 16  # of a text; tables have all
+_MOST_ROWS, _MOST_LINES = 16, 25  # of a text; tables have all
 _MOST_ATOMS = 100_000  # of laws whose shapes are compared
 _NUMBERS = (
     *("mean", "std", "minimum", "maximum", "lower", "upper", "visits", "draws", "probability_best", "unexplored"),
@@ -423,6 +423,7 @@ class SaysItself(Shown, Tabled, Numbers):
         if most < len(self.rows):
             lines.append(f"  and {len(self.rows) - most:,} more")
         lines += [self.work, *self.how_sure[:1], *(f"note: {note}" for note in self.notes[:4])]
+        lines += self.dominance[: max(0, _MOST_LINES - len(lines))]
         return "\n".join(lines)
 
 
