@@ -569,3 +569,16 @@ def test_features_may_be_given_and_must_be_a_function():
     assert not blind.states_recur
     with pytest.raises(OptionError, match="features must be"):
         LearnedModelSearch(Tank(), 0.0, features=3)
+
+
+def test_an_answer_takes_its_share_of_the_time():
+    search = LearnedModelSearch(domains.make("mdp-4", horizon=2), 0.5, seed=0)
+    found = []
+    for seconds in (1.0, 1e-12):  # that a replicate takes for an outcome
+        search._outcome_seconds = seconds
+        found.append(search.plan(iterations=20, seconds=60.0))
+    assert "longer than the search" in found[0].interval_meaning
+    assert "Bayesian bootstrap" in found[1].interval_meaning
+    assert 0.0 < search._outcome_seconds < 1.0  # as measured
+    search._outcome_seconds = 1.0
+    assert "Bayesian bootstrap" in search.plan(iterations=20).interval_meaning
