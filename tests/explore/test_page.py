@@ -188,6 +188,31 @@ def test_an_answer_leaves_what_is_half_typed_alone(page):
     assert page.find("#state").get_property("value") == "(4,1"
 
 
+def test_a_slider_turns_the_decision(browser):
+    with served(domains.make("mdp-4"), beta=0.5, iterations=50) as server:
+        browser.open(server.address)
+        browser.wait(READY)
+        type_into(browser, "number", "cost[s1]")
+        browser.wait("return document.querySelector('#turn')?.textContent.includes('stays the best')")
+        browser.run("document.querySelector('#factor').focus()")
+        browser.press("END")  # twice as much: it turns at 1.909
+        browser.wait("return document.querySelector('#turn')?.textContent.includes('risky is better than safe')")
+        assert browser.find("#varied tr.marked th").text.endswith("risky")
+        type_into(browser, "number", "cost[nowhere]")
+        browser.wait("return document.querySelector('#alert').textContent.includes('nowhere')")
+        assert browser.find("#number").get_property("value") == "cost[s1]"
+        assert browser.errors() == []
+
+
+def test_what_is_searched_has_no_slider(browser):
+    with served(Line(), kind="tree", iterations=50) as server:
+        browser.open(server.address)
+        browser.wait(READY)
+        assert "this one is searched" in browser.find("main").text
+        assert not browser.find("#number").is_displayed()
+        assert browser.errors() == []
+
+
 def test_wrong_input_is_answered_on_the_page(page):
     type_into(page, "state", "nowhere")
     page.wait("return document.querySelector('#alert').textContent.includes('nowhere')")
@@ -199,11 +224,14 @@ def test_both_schemes_and_a_narrow_screen(page, server):
     drawn = "return !!document.querySelector('.js-plotly-plot text')"
     page.wait(drawn)
     light = page.run(ink)
+    server.session.vary(number=server.session.numbers[0], factor=1.5)
     page.open(server.address, width=400, dark=True)
     page.wait(READY)
     page.wait(drawn)
+    page.wait("return !!document.querySelector('#varied tbody')")
     assert page.overflow() <= 0
     assert page.clashes() == []
+    server.session.vary(number="")
     assert page.run(ink) != light
     assert page.errors() == []
 

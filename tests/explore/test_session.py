@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from explore.line import Line
-from tailwise import backward_induction, domains, frontier
+from tailwise import backward_induction, domains, frontier, sensitivity, what_if
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.explore import Session, layout
+from tailwise.explore.varying import Varied, numbers_of, vary
 from tailwise.explore.worker import Worker
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
@@ -196,3 +197,44 @@ def test_sliders_cover_what_they_say():
     assert betas[-1] == 100.0
     for position in range(10, 61):
         assert layout.iterations_position(layout.iterations_at(position)) == position
+
+
+def test_a_number_is_varied_beside_the_decision():
+    mdp = domains.make("mdp-4")
+    session = Session(mdp, beta=0.5, iterations=50)
+    assert "cost[s1,risky]" in session.numbers
+    turn = sensitivity(mdp, 0.5, ["cost[s1]"]).influences[0].above.factor
+    for factor, label in ((turn * (1 - 1e-6), "safe"), (turn * (1 + 1e-6), "risky")):
+        session.vary(number="cost[s1]", factor=factor)
+        found = settled(session).answers
+        assert (found.base.label, found.changed.label) == ("safe", label)
+        expected = what_if(mdp, 0.5, [f"cost[s1]*={factor!r}"]).scenarios[1]
+        assert found.changed.value == expected.value
+    session.change(beta=0.0)
+    assert settled(session).answers.changed.beta == 0.0
+    session.vary(number="")
+    assert settled(session).answers is None
+
+
+def test_every_number_that_is_suggested_can_be_varied():
+    for name in ("mdp-4", "grid-mdp"):
+        mdp = domains.make(name)
+        for number in numbers_of(mdp)[::7]:
+            vary(mdp, Varied(number, 0.5))
+
+
+def test_a_probability_is_varied_until_it_is_1():
+    session = Session(domains.make("mdp-4"), iterations=50)
+    number = next(one for one in session.numbers if one.startswith("p["))
+    session.vary(number=number, factor=2.0)
+    assert settled(session).answers.varied.factor <= 2.0
+
+
+def test_what_cannot_be_varied_changes_nothing():
+    session = Session(domains.make("mdp-4"), iterations=50)
+    for asked in ({"number": "cost[nowhere]"}, {"number": "cost"}, {"number": "cost[s1]", "factor": 3.0}):
+        with pytest.raises(OptionError):
+            session.vary(**asked)
+        assert session.view().varied == Varied()
+    with pytest.raises(OptionError, match="solved exactly"):
+        Session(Line(), iterations=20, kind="tree").vary(number="cost[s1]")

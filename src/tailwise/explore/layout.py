@@ -75,6 +75,7 @@ Children: TypeAlias = "str | list[Component]"
 BETA_STEPS = 20  # of the slider, in each power of ten
 LEAST_BETA, MOST_BETA = -6, 2  # powers of ten; its first position is 0
 ITERATION_STEPS = 10
+FACTOR_STEPS = 20  # of the slider, for each doubling
 ASSETS = Path(__file__).parent / "assets"
 _MOST_STATES = 1000  # suggested
 
@@ -99,6 +100,16 @@ def iterations_at(position: float) -> int:
 def iterations_position(iterations: int) -> int:
     """Return the position of the slider that is nearest to a number of iterations."""
     return min(max(ITERATION_STEPS, round(ITERATION_STEPS * math.log10(iterations))), 6 * ITERATION_STEPS)
+
+
+def factor_position(factor: float) -> int:
+    """Return the position of the slider that is nearest to a factor; its middle is 1."""
+    return round(FACTOR_STEPS * math.log2(factor))
+
+
+def factor_at(position: float) -> float:
+    """Return the factor of a position of the slider, to three digits."""
+    return float(f"{2.0 ** (position / FACTOR_STEPS):.3g}")
 
 
 def page(session: Session) -> Component:
@@ -171,12 +182,70 @@ def page(session: Session) -> Component:
             html.Section(id="episode", className="card"),
             html.Section(id="curves", className="pair"),
             html.Section(id="frontier", className="card"),
+            _what_if(session),
             dcc.Interval(id="clock", interval=400),
             dcc.Store(id="asked", data=0),
             dcc.Store(id="pressed"),
             dcc.Store(id="seen", data=-1),
         ]
     )
+
+
+def _what_if(session: Session) -> Component:
+    """Return the controls that vary a number; they stay on the page, out of sight where they are of no use."""
+    from dash import dcc, html
+
+    varied = session.view().varied
+    fields = html.Div(
+        [
+            _field(
+                "Cost or probability" if session.model.sense == "cost" else "Reward or probability", "number",
+                dcc.Input(
+                    id="number", type="text", debounce=True, list="numbers", autoComplete="off", value=varied.number,
+                    placeholder=session.numbers[0] if session.numbers else "",
+                ),
+                html.Datalist([html.Option(value=number) for number in session.numbers], id="numbers"),
+            ),
+            _field(
+                "Half as much to twice as much", "factor",
+                dcc.Input(
+                    id="factor", type="range", min=-FACTOR_STEPS, max=FACTOR_STEPS, step=1, debounce=0.15,
+                    value=factor_position(varied.factor),
+                ),
+            ),
+        ],
+        className="fields", hidden=not session.is_solved,
+    )  # fmt: skip
+    said = html.P("Only a model that is solved exactly can be asked; this one is searched.", hidden=session.is_solved)
+    return html.Section(
+        [html.H2("What if a number were another?"), said, fields, html.Div(id="varied")], className="card"
+    )
+
+
+def varied(session: Session, view: View) -> Children:
+    """Return the actions of the first state with the model as it is, and with a number multiplied."""
+    from dash import html
+
+    found, number_varied = view.answers, view.varied.number
+    if not number_varied:
+        return [html.P("Choose a number of the model, and move the slider.")] if session.is_solved else []
+    if found is None:
+        return [html.P("Solving the model ...", className="note")]
+    base, new = found.base, found.changed
+    times = f"{found.varied.number} times {found.varied.factor:.3g}"
+    if base.action in new.optimal_actions:
+        text = f"{times}: {base.label} stays the best action in state {session.state_text(view.settings.state)}."
+    else:
+        text = f"{times}: {new.label} is better than {base.label} in state {session.state_text(view.settings.state)}."
+    if found.varied.factor < view.varied.factor:
+        text += " More is not possible: its probability is 1 then."
+    was = {row.action: row.value for row in base.rows}
+    rows = [
+        ([row.label, *map(number, (was[row.action], row.value, row.value - was[row.action]))], row.action == new.action)
+        for row in new.rows
+    ]
+    columns = ["action", "as it is", "as varied", "difference"]
+    return [html.P(text, id="turn"), _table("Actions as the number is varied", columns, rows)]
 
 
 def status(view: View) -> Children:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import flask
     from dash import Dash
 
-_FIELDS = ("beta", "beta-slider", "iterations", "iterations-slider", "planner", "state")
+_FIELDS = ("beta", "beta-slider", "iterations", "iterations-slider", "planner", "state", "number", "factor")
 _BUTTONS = ("more", "cancel", "restart")
 _QUIET = 3  # ticks of the clock between two drawings while the work goes on, which needs the processor itself
 
@@ -51,10 +51,12 @@ def connect(app: Any, session: Session) -> None:
             answer(session, value if ctx.triggered_id == "pressed" else ctx.triggered_id, value)
         except TailwiseError as found:
             error = str(found)
-        now = session.view().settings
+        view = session.view()
+        now, varied = view.settings, view.varied
         shown = [
             now.beta, layout.beta_position(now.beta), now.iterations,
             layout.iterations_position(now.iterations), now.planner, session.state_text(now.state),
+            varied.number, layout.factor_position(varied.factor),
         ]  # fmt: skip
         # A field that is as it was is left alone: something new may be half typed there by now.
         fields = [no_update if str(old) == str(new) else new for old, new in zip(values, shown, strict=False)]
@@ -65,7 +67,7 @@ def connect(app: Any, session: Session) -> None:
         Output("cancel", "disabled"),
         Output("clock", "max_intervals"),
         Output("alert", "children", allow_duplicate=True),
-        [Output(name, "children") for name in ("decision", "curves", "frontier", "episode")],
+        [Output(name, "children") for name in ("decision", "curves", "frontier", "episode", "varied")],
         Output("seen", "data"),
         Input("clock", "n_intervals"),
         Input("asked", "data"),
@@ -81,10 +83,10 @@ def connect(app: Any, session: Session) -> None:
         state = [layout.status(view), not busy, -1 if busy else 0, view.status.error or no_update]
         is_quiet = busy and ctx.triggered_id == "clock" and (time or 0) % _QUIET
         if view.version == seen or is_quiet:
-            return [*state, *([no_update] * 4), no_update]
+            return [*state, *([no_update] * 5), no_update]
         parts = [
             layout.decision(session, view), layout.curves(view),
-            layout.frontier(session, view), layout.episode(session, view),
+            layout.frontier(session, view), layout.episode(session, view), layout.varied(session, view),
         ]  # fmt: skip
         return [*state, *parts, view.version]
 
@@ -109,6 +111,8 @@ def answer(session: Session, pressed: Any, value: Any) -> None:
             "iterations-slider": lambda: session.change(iterations=layout.iterations_at(float(value))),
             "planner": lambda: session.change(planner=value),
             "state": lambda: session.change(state=value),
+            "number": lambda: session.vary(number=str(value or "")),
+            "factor": lambda: session.vary(factor=layout.factor_at(float(value))),
             "more": session.search_on,
             "cancel": session.cancel,
             "restart": session.restart,

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from tailwise._validate import integer, real
-from tailwise.errors import StateError
+from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import Frontier, frontier
 from tailwise.evaluation.closed_loop import SimulatorEnvironment, TableEnvironment
 from tailwise.exact import truncate
+from tailwise.explore.varying import Answers, Varied, answers, numbers_of, vary
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
@@ -85,6 +86,8 @@ class View:
     place: int
     total: float | None
     frontier: Frontier | None
+    varied: Varied
+    answers: Answers | None
     status: Status
 
     @property
@@ -138,10 +141,14 @@ class Session:
         self.is_table = isinstance(model, TabularMDP)
         kinds = (one.name for one in list_planners() if one.works_on(model) and one.pursues(ERM(beta)))
         self.planners = tuple(dict.fromkeys(("auto", *kinds, kind)))
-        self._is_solved = self.is_table and choose_kind(model, 0.0)[0].name == "exact"
+        self.is_solved = self.is_table and choose_kind(model, 0.0)[0].name == "exact"
+        self.numbers = numbers_of(model) if self.is_solved else ()
         self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
         self._lock = threading.RLock()
-        self._worker, self._beside = Worker(), Worker()
+        self._worker, self._beside, self._varying = Worker(), Worker(), Worker()
+        self._varied = Varied()
+        self._answers: Answers | None = None
+        self._answered: Any = None  # what they are for
         self._under_way: Any = None  # what the frontier is being laid out for
         self._version, self._episode, self._planner = 0, -1, None
         self._recorder = Recorder()
@@ -158,7 +165,7 @@ class Session:
         with self._lock:
             return View(
                 self._version, self._settings, tuple(self._moments), self._place, self._total,
-                self._frontiers.get(self._frontier_key()), self._status(),
+                self._frontiers.get(self._frontier_key()), self._varied, self._answers, self._status(),
             )  # fmt: skip
 
     def change(
@@ -192,6 +199,25 @@ class Session:
                 self._keep_moments(self._place)
                 self._think()
 
+    def vary(self, *, number: str | None = None, factor: float | None = None) -> None:
+        """Ask what if a number of the model were multiplied; no number, and nothing is asked.
+
+        Raises
+        ------
+        OptionError
+            If there is no such number, or the factor is not between 0.5 and 2; nothing is changed then.
+        """
+        with self._lock:
+            now = self._varied
+            asked = Varied(now.number if number is None else number.strip(), now.factor if factor is None else factor)
+            if asked.number and not self.is_solved:
+                raise OptionError("what if is asked of models that are solved exactly; this one is searched")
+            if asked.number:
+                vary(self.model, asked)
+            self._varied = asked
+            self._start_varying()
+            self._tell()
+
     def search_on(self) -> None:
         """Search for as many iterations again."""
         with self._lock:
@@ -201,6 +227,7 @@ class Session:
         """End what is under way; what was found stays."""
         self._worker.cancel()
         self._beside.cancel()
+        self._varying.cancel()
         self._tell()
 
     def restart(self) -> None:
@@ -243,7 +270,7 @@ class Session:
 
     def wait(self, seconds: float | None = None) -> bool | None:
         """Wait until nothing is under way; with a limit, return whether that is so."""
-        ended = [worker.wait(seconds) for worker in (self._worker, self._beside)]
+        ended = [worker.wait(seconds) for worker in (self._worker, self._beside, self._varying)]
         return None if seconds is None else all(ended)
 
     def find_state(self, text: str) -> State:
@@ -287,7 +314,7 @@ class Session:
         """What is under way: the search, or else what goes on beside it."""
         search, beside = self._worker.status, self._beside.status
         shown = search if search.label else beside
-        return replace(shown, error=search.error or beside.error)
+        return replace(shown, error=search.error or beside.error or self._varying.status.error)
 
     def _tell(self) -> None:
         self._version += 1
@@ -301,8 +328,9 @@ class Session:
         self._planner = None
 
         self._worker.start("searching", lambda ticket: self._search(ticket, h, settings, planner))
-        if self._is_solved:
+        if self.is_solved:
             self._start_frontier()
+            self._start_varying()
         self._tell()
 
     def _step(self, ticket: Ticket, h: int, action: Any) -> None:
@@ -330,7 +358,7 @@ class Session:
     def _search(self, ticket: Ticket, h: int, settings: Settings, planner: Any) -> None:
         moment = self._moments[h]
         if planner is None:
-            if self._is_solved:
+            if self.is_solved:
                 solver = ExactPlanner(self.model, settings.beta, seed=0)
                 solver.reset(moment.state, h)
                 self._store(ticket, h, exact=solver.decision())
@@ -365,6 +393,26 @@ class Session:
 
     def _is_current(self, ticket: Ticket, h: int) -> bool:
         return self._worker.holds(ticket) and h < len(self._moments)
+
+    def _start_varying(self) -> None:
+        """Solve the model with the number that is varied, from the first state, beside everything else."""
+        asked, now = self._varied, self._settings
+        key = (asked, now.beta, now.state)
+        if key == self._answered:
+            return
+        self._answered, self._answers = key, None
+
+        def work(ticket: Ticket) -> None:
+            found = answers(self.model.with_options(start=now.state), now.beta, asked)
+            with self._lock:
+                if self._varying.holds(ticket):
+                    self._answers = found
+                    self._tell()
+
+        if asked.number:
+            self._varying.start("what if", work)
+        else:
+            self._varying.cancel()
 
     def _frontier_key(self) -> Any:
         now = self._settings
