@@ -269,6 +269,24 @@ def test_widening_takes_outcomes_again_for_no_step():
     assert widened.simulator_steps < plain.simulator_steps
 
 
+def test_too_little_seen_means_no_interval_and_nothing_that_could_end_a_search():
+    table = random_mdp(2, states=100, actions=4, horizon=8)
+    search = LearnedModelSearch(table, 0.2, seed=0)
+    plan = search.plan(iterations=20)
+    assert plan.states_recur
+    assert plan.too_early
+    assert all(row.interval == (-math.inf, math.inf) and row.probability_best is None for row in plan.rows)
+    assert any("too little was seen" in note and "iterations" in note for note in plan.notes)
+    assert "Too little was seen to say how sure that is" in plan.how_sure[0]
+    assert not until.gap(1e6)(plan)
+    holds = until.stable(1)
+    assert not any(holds(dataclasses.replace(plan, iterations=done)) for done in (20, 30))
+    later = search.plan(iterations=3000)
+    assert not later.too_early
+    assert later.probability_best is not None
+    assert math.isfinite(later.possible_loss)
+
+
 @pytest.mark.parametrize("option", ["rollout_policy", "leaf_value"])
 def test_functions_that_value_a_new_state(option):
     table = domains.make("mdp-4")

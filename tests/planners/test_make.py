@@ -310,6 +310,9 @@ def test_stable_counts_iterations_since_the_last_change():
     doubtful = Fake("c", 300)
     doubtful.probability_best = 0.7
     assert not holds(doubtful)
+    early = Fake("c", 400)
+    early.too_early = True
+    assert not holds(early)
 
 
 def test_gap_asks_for_draws_of_every_action():

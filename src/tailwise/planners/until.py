@@ -43,7 +43,8 @@ def gap(width: float) -> Condition:
     """Return the condition that no action could be better than the recommended one by more than ``width``.
 
     Where intervals come from samples it holds only once every action of the root was drawn 16 times, and never where a
-    learned model says that states do not come back: what those intervals leave out is then too much.
+    learned model says that states do not come back, or that too little was seen: what those intervals leave out is then
+    too much.
 
     Parameters
     ----------
@@ -74,7 +75,8 @@ def _has_evidence(plan: Plan) -> bool:
 def stable(iterations: int) -> Condition:
     """Return the condition that the recommended action has been the same for so many iterations.
 
-    A plan that says how probably its action is best must say .8 at least, too.
+    A plan that says how probably its action is best must say .8 at least, too; one that was made too early to say it
+    (``plan.too_early``) does not do.
 
     Parameters
     ----------
@@ -98,6 +100,8 @@ def stable(iterations: int) -> Condition:
         if since < 0 or plan.action != action or plan.iterations < since:
             action, since = plan.action, plan.iterations
         sure = getattr(plan, "probability_best", None)
+        if getattr(plan, "too_early", False):
+            return False
         return plan.iterations - since >= wanted and (sure is None or sure >= _SURE)
 
     return holds

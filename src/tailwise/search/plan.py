@@ -96,6 +96,9 @@ class Plan(SaysItself):
     states_recur : bool, optional
         Of a learned model, whether states come back often enough for what there is to try in them, so that outcomes
         were pooled over steps; if not, a tree was searched.
+    too_early : bool
+        Whether too little was seen to say how sure the plan is, so that there are no intervals and no probability of
+        being best; ``notes`` says what would help.
     accrued : float
         Discounted cost (or reward) paid before the root, for an objective to which it matters.
     pursued : str, optional

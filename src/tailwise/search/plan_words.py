@@ -162,6 +162,7 @@ class SaysItself(Shown, Tabled, Numbers):
     proven: bool = False
     optimal_actions: tuple[Any, ...] = ()
     states_recur: bool | None = None
+    too_early: bool = False
     accrued: float = 0.0
     pursued: str | None = None
     threshold: float | None = None
@@ -386,6 +387,8 @@ class SaysItself(Shown, Tabled, Numbers):
             limits = span(self.lower, self.upper)
             return (f"{self.label} {proof}: the optimal {self.measure} is in {limits} with certainty.",)
         row, meaning = self.chosen, f"The intervals are for {self.interval_meaning}."
+        if self.too_early:
+            return (f"{row.label} looks best so far. Too little was seen to say how sure that is.",)
         if row.probability_best is not None:
             change = "raise" if self.sense == "cost" else "lower"
             said = (

@@ -42,6 +42,12 @@ from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, added_losses, learned_table
 from tailwise.search.plan import Plan, StopReason
 
+TOO_EARLY = "none is given: too little was seen for one that holds"
+_MORE = (
+    "too little was seen to say how sure this is: half of it leads, with probability {:.2g}, to a state in which it "
+    "shows nothing; go on to about {:,} iterations"
+)
+_BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
 _UNLIMITED = 2**62
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
@@ -299,8 +305,12 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
         return bool(self._scratch.work[counts.TREE])
 
-    def _answers(self) -> tuple[Floats, Floats, Floats, str]:
-        """Return root Q, what it leaves unexplored, what is compared (3, A); possible Q (B, A), held-out Q; meaning."""
+    def _answers(self) -> tuple[Floats, Floats, Floats, str, float]:
+        """Return what a plan rests on.
+
+        Root Q, what it leaves unexplored, and what is compared (3, A); possible Q (B, A); held-out Q (C, A); what the
+        intervals mean; how probably one half of the draws leads to a state in which it shows nothing.
+        """
         root = int(self._scratch.root[0])
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         if self._is_tree():
@@ -312,7 +322,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             if found is None:
                 found, meaning = values, SAMPLED
             possible = found + errors * self._report_rng().normal(size=(_REPLICATES, arity))
-            return np.stack((found, np.full(arity, math.nan), found)), possible, np.empty((0, arity)), meaning
+            return np.stack((found, np.full(arity, math.nan), found)), possible, np.empty((0, arity)), meaning, 0.0
         reached = self._reached()
         inducted = np.full((2, 3, arity), math.inf)
         looked = self._induct(reached, inducted, np.empty(0, np.uint64))
@@ -323,12 +333,16 @@ class LearnedSearch(AnytimeSearch[Plan]):
         replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
         if replicates < _FEWEST_REPLICATES:
             self._outcome_seconds *= 0.9  # perhaps something else slowed the last ones down
-            return now, np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL
+            return now, np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL, 0.0
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         begun = time.perf_counter()
         self._induct(reached, drawn, own_words(self._report_rng()), splits)
         self._outcome_seconds = (time.perf_counter() - begun) / drawn.shape[0] / int(self._known.used[counts.OUTCOMES])
-        return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP
+        best = self._recommended(now[2], self._nodes.taken[at : at + arity], False)
+        blind = float(drawn[replicates:, 1, best].mean())
+        if blind > _BLIND:
+            return now, np.empty((0, arity)), np.empty((0, arity)), TOO_EARLY, blind
+        return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP, blind
 
     def _replicates_in_time(self) -> float:
         """How many replicates fit into their share of the call: each draws a weight for every outcome."""
@@ -392,9 +406,12 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 self._ends.append(math.inf)
         return np.array(self._ends)
 
-    def _notes(self, lost: float) -> tuple[str, ...]:
-        unexplored = (UNEXPLORED.format(lost),) if lost > 0.0 else ()
-        return (*unexplored, WRONG_LEAVES) if self._nodes.used[counts.DISMISSED] else unexplored
+    def _notes(self, lost: float, blind: float) -> tuple[str, ...]:
+        notes: tuple[str, ...] = (UNEXPLORED.format(lost),) if lost > 0.0 else ()
+        if blind > _BLIND:  # one half of twice as many draws is what there is now
+            factor = 2 if lost <= _BLIND else 4
+            notes += (_MORE.format(blind, factor * int(self._scratch.work[counts.ITERATIONS])),)
+        return (*notes, WRONG_LEAVES) if self._nodes.used[counts.DISMISSED] else notes
 
     def _report_rng(self) -> np.random.Generator:
         """Return a stream of its own, so that reporting never changes what follows; another one for every seed."""
@@ -408,7 +425,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return int(equal[np.argmax(taken[equal])])
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        (values, unexplored, compared), possible, held_out, meaning = self._answers()
+        (values, unexplored, compared), possible, held_out, meaning, blind = self._answers()
         if not np.isfinite(values).any():
             self.refuse(stopped)
         scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
@@ -444,10 +461,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
-            notes=self._notes(chosen.unexplored or 0.0),
+            notes=self._notes(chosen.unexplored or 0.0, blind),
             method="learned-model search",
             totals=latest,
             interval_meaning=meaning,
             states_recur=not tree,
+            too_early=meaning == TOO_EARLY,
             reason="" if not tree else _AS_TREE if meaning == SAMPLED else _AS_FIT,
         )
