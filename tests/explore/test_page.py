@@ -207,7 +207,7 @@ def test_a_slider_turns_the_decision(browser):
 def test_what_is_searched_has_no_slider(browser):
     with served(Line(), kind="tree", iterations=50) as server:
         browser.open(server.address)
-        browser.wait(READY)
+        browser.wait("return !!document.querySelector('#number')")
         assert "this one is searched" in browser.find("main").text
         assert not browser.find("#number").is_displayed()
         assert browser.errors() == []
