@@ -329,25 +329,22 @@ class LearnedSearch(AnytimeSearch[Plan]):
         now = np.vstack((inducted[0, :2], inducted[1, :1]))
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self.bootstraps else 0
-        in_time = self._replicates_in_time() / (_REPLICATES + _SPLITS)
+        size = looked + int(self._known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
+        in_time = _ANSWER_SHARE * self._allowed / (self._outcome_seconds * size) / (_REPLICATES + _SPLITS)
         replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
         if replicates < _FEWEST_REPLICATES:
-            self._outcome_seconds *= 0.9  # perhaps something else slowed the last ones down
+            self._outcome_seconds *= 0.998  # perhaps something else slowed the last ones down
             return now, np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL, 0.0
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         begun = time.perf_counter()
         self._induct(reached, drawn, own_words(self._report_rng()), splits)
-        self._outcome_seconds = (time.perf_counter() - begun) / drawn.shape[0] / int(self._known.used[counts.OUTCOMES])
+        took = (time.perf_counter() - begun) / drawn.shape[0] / size
+        self._outcome_seconds = max(0.995 * self._outcome_seconds, took)
         best = self._recommended(now[2], self._nodes.taken[at : at + arity], False)
         blind = float(drawn[replicates:, 1, best].mean())
         if blind > _BLIND:
             return now, np.empty((0, arity)), np.empty((0, arity)), TOO_EARLY, blind
         return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP, blind
-
-    def _replicates_in_time(self) -> float:
-        """How many replicates fit into their share of the call: each draws a weight for every outcome."""
-        seconds = self._outcome_seconds * int(self._known.used[counts.OUTCOMES])
-        return _ANSWER_SHARE * self._allowed / seconds
 
     def _fits(self) -> bool:
         """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
