@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from small_tables import random_table
 from tailwise import EVaR, ExactPlanner, Simulator, TabularMDP, backward_induction, domains, frontier, solve
 from tailwise.cli.app import app
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, UnknownNameError
 from tailwise.evaluation import evaluate, risk_frontier
 from tailwise.exact import return_distribution
 
@@ -139,6 +139,10 @@ def test_nonsense_is_explained():
         frontier(mdp, [])
     with pytest.raises(OptionError, match="'auto' or increasing"):
         frontier(mdp, "all")
+    with pytest.raises(OptionError, match="episodes must be at least 1"):
+        frontier(mdp, episodes=0)
+    with pytest.raises(UnknownNameError, match="nobody"):
+        frontier(mdp, kind="nobody")
 
 
 @pytest.mark.compiled

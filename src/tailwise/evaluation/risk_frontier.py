@@ -37,7 +37,7 @@ from tailwise.exact.induction import worst_case
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Sense
-from tailwise.planners import make_planner
+from tailwise.planners import find_planner, make_planner
 from tailwise.risk import WorstCase
 from tailwise.risk.distribution import Measures, ReturnDistribution
 
@@ -263,6 +263,11 @@ def frontier(
     if wanted is None and not (isinstance(betas, str) and betas == "auto"):
         raise OptionError(f"betas must be 'auto' or increasing numbers, not {betas!r}")
     limit = None if budget is None else real(budget, "budget")
+    for size, name in ((episodes, "episodes"), (iterations, "iterations")):  # wrong on a table too, which needs neither
+        if size is not None:
+            integer(size, name, low=1)
+    if kind != "auto":
+        find_planner(kind)
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:
             if model.horizon is None:
