@@ -32,11 +32,17 @@ def data_folder():
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """A headless Chromium (see :class:`browser.Browser`); without one the test is skipped and says so."""
+def chromium(tmp_path_factory):
     driver = browsers.start(tmp_path_factory.mktemp("chromium"))
-    yield browsers.Browser(driver)
+    yield driver
     driver.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    """A headless Chromium (see :class:`browser.Browser`); without one the test is skipped and says so."""
+    yield browsers.Browser(chromium)
+    chromium.get("about:blank")  # a page that asks its server for news would do so until all tests are done
 
 
 def random_mdp(seed, *, states=4, actions=3, horizon=4, discount=0.9, per_step=False, scale=1.0, done=False):
