@@ -1,4 +1,4 @@
-"""``tailwise evaluate``, ``compare`` and ``reproduce``: output for programs and people, and errors."""
+"""``tailwise evaluate``, ``compare`` and ``reproduce``: output for programs and people; errors, of ``beta`` too."""
 
 import csv
 import itertools
@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tailwise.cli import compare, evaluate, reproduce
+from tailwise.cli import beta, compare, evaluate, reproduce
 from tailwise.errors import ModelError, OptionError, RunError, UnknownNameError
 from tailwise.exact import backward_induction
 from tailwise.planners import make_planner
@@ -16,7 +16,7 @@ from tailwise.planners import make_planner
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
 app = typer.Typer()
-for command in (evaluate, compare, reproduce):
+for command in (beta, evaluate, compare, reproduce):
     command.register(app)
 runner = CliRunner()
 
@@ -126,9 +126,9 @@ def test_compare_for_people_fits_the_page():
         (("compare", "mdp-5", "--beta", "1", "--resamples", "9"), OptionError, "resamples must be at least 100"),
         (("compare", "mdp-5", "--beta", "1", "-n", "10,0"), OptionError, "iterations must be at least 1"),
         (("compare", "mdp-4", "--beta", "1", "--planners", ","), OptionError, "names no planner"),
-        (("compare", "mdp-4", "-p", "exact,tree,exact"), OptionError, "--planners names exact twice"),
-        (("compare", "mdp-4", "-n", "100,1e2"), OptionError, "--iterations names 100 twice"),
-        (("beta", "no-such-model", "--level", "2"), OptionError, "level"),
+        (("compare", "mdp-4", "--beta", "1", "-p", "exact,tree,exact"), OptionError, "--planners names exact twice"),
+        (("compare", "mdp-4", "--beta", "1", "-n", "100,1e2"), OptionError, "--iterations names 100 twice"),
+        (("beta", "no-such-model", "--level", "2"), OptionError, "level must be"),
         (("compare", "mdp-4", "--beta", "1", "-n", "ten"), OptionError, "whole numbers separated by commas"),
         (("reproduce", "mdp-5", "--out", "x"), OptionError, "problem must be one of"),
         (("reproduce", "--out", "x", "--threads", "0"), OptionError, "threads must be from 1 to 1024"),

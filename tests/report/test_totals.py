@@ -94,4 +94,5 @@ def test_a_sampled_frontier_says_so():
     battery = domains.make("battery", horizon=4)
     found = frontier(battery, [0.0, 0.1], episodes=20, iterations=20, kind="exact", seed=0)
     text = frontier_report(found, model=battery).markdown()
-    assert "played in closed loop, on common random numbers" in text
+    assert "20 episodes of each beta were played in closed loop, with 20 iterations a decision, on common" in text
+    assert "dominates" not in text  # of samples it is no more than luck

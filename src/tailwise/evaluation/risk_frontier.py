@@ -78,7 +78,7 @@ class FrontierPoint:
         Whether another point is no worse in mean and in 95 % CVaR, and better in one.
     dominated_by : str
         The first action of a point whose whole distribution is better for everyone averse to risk, with its beta; ""
-        where there is none, or the distributions are too large to be compared.
+        where there is none, or the distributions are samples, or too large to be compared.
     interval : tuple of (float, float) or None
         90 % interval of ``erm`` where it was sampled.
     change : str
@@ -518,6 +518,8 @@ def _compared(points: list[FrontierPoint], sense: Sense) -> tuple[FrontierPoint,
 
 def _better_by_shape(points: list[FrontierPoint], k: int) -> str:
     """Return which point dominates the k-th one, whatever the aversion to risk."""
+    if isinstance(points[k].law, Returns):  # of samples it may be no more than luck
+        return ""
     if len(points) * sum(point.law.weighted()[0].size for point in points) > _MOST_ATOMS:
         return ""
     found = next((one for one in points if one is not points[k] and one.law.dominates(points[k].law)), None)

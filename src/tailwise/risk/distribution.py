@@ -86,7 +86,7 @@ class Measures:
         laws = [(self.signed(part.weighted()[0]), part.weighted()[1]) for part in (self, other)]
         grid = np.unique(np.concatenate([costs for costs, _ in laws]))
         (beyond, excess), (others, other_excess) = (_tails(costs, weights, grid) for costs, weights in laws)
-        slack = 1e-12 * max(1.0, float(np.abs(grid).max()))
+        slack = 1e-12 * float(np.abs(grid).max())
         if np.allclose(beyond, others, rtol=0.0, atol=1e-12) or (excess > other_excess + slack).any():
             return 0
         return 2 if (beyond > others + 1e-12).any() else 1
