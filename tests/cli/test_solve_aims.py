@@ -100,7 +100,7 @@ def test_threads_change_nothing():
 
 @pytest.mark.compiled
 def test_objectives_by_sampling():
-    limits = ["--iterations", "1500", "-e", "300"]
+    limits = ["--iterations", "500", "-e", "100"]
     text = " ".join(run("solve", "american-put", "--exceed", "3", *limits).output.split())
     assert "take exercise" in text.lower()
     assert "fresh episodes" in text

@@ -30,7 +30,7 @@ def test_scenarios_and_turns_as_json(tmp_path):
 
 @pytest.mark.compiled
 def test_for_people():
-    text = run("--cvar", "0.9", "--set", "cost[s1]*=4", "--vary", "cost[s1]")
+    text = run("--cvar", "0.9", "--horizon", "6", "--set", "cost[s1]*=4", "--vary", "cost[s1]")
     assert "as it is" in text
     assert "turns" in text
 
