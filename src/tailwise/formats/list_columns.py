@@ -183,7 +183,7 @@ class _Cells:
         value = self._raw[name][entry]
         value = value.item() if isinstance(value, np.generic) else value
         shown = repr(value if not isinstance(value, str) or len(value) <= 40 else value[:40] + "...")
-        shown = "empty" if value is None or value == "" else shown
+        shown = "empty" if shown in ("None", "''") else shown
         raise FormatError(f"{self._place(entry)}: {name} is {shown}; expected {expected}")
 
     def ids(self, name: str, kind: str) -> Ints | list[str]:
@@ -212,7 +212,8 @@ class _Cells:
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             is_name = isinstance(found[0] if found else value, str)
-            if value == "" or isinstance(value, bool) or not isinstance(value, str if is_name else int):
+            is_empty = isinstance(value, str) and not value  # "==" of a missing value is neither true nor false
+            if is_empty or isinstance(value, bool) or not isinstance(value, str if is_name else int):
                 expected = "a name, as in the first entry" if is_name else "a whole number (or say ids=names)"
                 self.fail(name, entry, expected)
             if isinstance(value, int) and not abs(value) < _LARGEST_ID:

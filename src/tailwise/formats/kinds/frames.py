@@ -118,9 +118,9 @@ def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -
     try:
         table = read()
         table.validate(full=True)
+        index = [name for name in table.column_names if name.startswith("__index_level_")]  # what pandas adds
     except (arrow.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"{path}, row 1: not a readable {what} file: {str(error)[:200]}") from None
-    index = [name for name in table.column_names if name.startswith("__index_level_")]  # what pandas adds
     table = table.drop_columns(index) if index else table
     stored = (table.schema.metadata or {}).get(_KEY)
     metadata = None

@@ -37,7 +37,7 @@ _TEXTS = {"metadata": ("|u1", 1), "sha256": ("|u1", 1)}
 
 def write_npz(mdp: TabularMDP, path: Path) -> None:
     """Write a table with all that it has; reading it back gives an equal table."""
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, Any] = {
         name: np.ascontiguousarray(getattr(mdp, _LOSSES.get(name, name)), dtype=kind)
         for name, (kind, _) in _FIELDS.items()
     }
@@ -45,7 +45,7 @@ def write_npz(mdp: TabularMDP, path: Path) -> None:
     arrays["metadata"] = np.frombuffer(metadata_of(mdp).encode(), dtype=np.uint8)
     arrays["sha256"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, **arrays)  # allow_pickle= would be one more array, before NumPy 2.1
 
 
 def read_npz(
