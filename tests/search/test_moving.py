@@ -148,3 +148,16 @@ def test_copies_and_files_between_a_move_and_a_plan(monkeypatch, tmp_path):
         other.plan(iterations=200)
         assert other.root.to_dict() == search.root.to_dict()
         np.testing.assert_array_equal(other._tree.arena.counters, search._tree.arena.counters)
+
+
+def test_only_the_tree_below_the_root_is_listed_after_a_move(monkeypatch):
+    found = []
+    for search in searches(monkeypatch, models()["python"]):
+        for action in search.root.actions:
+            for child in action.children:
+                moved = copy.deepcopy(search)
+                moved.advance(action.action, child.state)
+                found.append((action.action, child.state, sorted(moved._tree.handles().tolist())))
+    half = len(found) // 2
+    assert half > 2
+    assert found[:half] == found[half:]

@@ -232,7 +232,7 @@ def headers(arena):  # type: ignore[no-untyped-def]
         found[count] = unit
         count += 1
         for side in (LEFT, RIGHT):
-            if arena.ints[4 * unit + side] != 0:
+            if unit != arena.counters[ROOT] and arena.ints[4 * unit + side] != 0:  # the root may have been moved here
                 pending.append(np.int64(arena.ints[4 * unit + side]))
         for a in range(arena.ints[4 * unit + NUM_ACTIONS]):
             child = arena.ints[4 * (unit + 1 + a) + CHILD]
