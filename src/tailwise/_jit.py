@@ -1,56 +1,58 @@
 """The decorators of compiled kernels.
 
-Kernels are cached on disk and release the GIL. ``fastmath`` stays off: it turns
-logarithms of minus infinity into NaN. ``error_model="numpy"`` makes a division by
-zero give inf or NaN, as in NumPy, and spares a branch per division.
+Nothing here imports numba: that takes a third of a second, and :mod:`tailwise._compiler` does it at the first call.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
+import os
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-
-from numba import config, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
-from numba.np import linalg
+from typing import Any, TypeAlias, TypeVar
 
 from tailwise._function_key import code_digest
-
-if TYPE_CHECKING:
-    from llvmlite import ir
 
 T = TypeVar("T")
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
+DISABLE_JIT = os.environ.get("NUMBA_DISABLE_JIT", "").strip() not in ("", "0")  # numba's own, without its import
 
 
-def _trust_that_scipy_is_installed() -> None:
-    """Spare numba its import of scipy.linalg, half a second to learn that SciPy is there: tailwise depends on it."""
-    ask = getattr(linalg, "ensure_blas", None)
-    if ask is None or config.DISABLE_JIT:
-        return
-    linalg.ensure_blas = lambda: None
-    try:
-        importlib.import_module("numba.np.arraymath")
-    finally:
-        linalg.ensure_blas = ask
+class _Deferred:
+    """A function that numba compiles at its first call: a command that calls no kernel does not import numba.
 
+    To kernels that call it, and wherever it is asked for anything but a call, it is numba's own.
+    """
 
-_trust_that_scipy_is_installed()
+    def __init__(self, function: Kernel, options: dict[str, Any]) -> None:
+        self.py_func = function
+        self._options = options
+        functools.update_wrapper(self, function)
+
+    @functools.cached_property
+    def _compiled(self) -> Kernel:
+        from tailwise._compiler import compiled
+
+        return compiled(self.py_func, **self._options)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._compiled(*args)
+
+    @property
+    def _numba_type_(self) -> Any:  # what numba asks a global of a kernel
+        return getattr(self._compiled, "_numba_type_", None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
 
 
 def kernel(function: Kernel) -> Kernel:
     """Compile ``function`` at its first call, with the options that every kernel shares."""
-    try:
-        compiled: Kernel = njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
-        compiled = njit(nogil=True, error_model="numpy")(function)
-    return compiled
+    return function if DISABLE_JIT else _Deferred(function, {"cache": True})
 
 
 def inlined(function: Kernel) -> Kernel:
@@ -59,8 +61,7 @@ def inlined(function: Kernel) -> Kernel:
     They are not cached on disk: whoever calls them is. (A cache file of their own would name the types of other
     people's rules, which cannot be read back where their module is missing.) So do not call them from Python.
     """
-    compiled: Kernel = njit(nogil=True, error_model="numpy", forceinline=True)(function)
-    return compiled
+    return function if DISABLE_JIT else _Deferred(function, {"forceinline": True})
 
 
 @functools.cache
@@ -102,13 +103,10 @@ class ChosenByKind:
         self._bodies: dict[type, Kernel] = {}
         self._default = default
         functools.update_wrapper(self, default)
-        bodies = self._bodies
+        if not DISABLE_JIT:
+            from tailwise._compiler import choose_by_kind
 
-        def choose(kind: Any, *rest: Any) -> Kernel:
-            return bodies.get(kind.instance_class, default)
-
-        options = {"nogil": True, "error_model": "numpy", "forceinline": True}
-        overload(self, jit_options=options, strict=False)(choose)
+            choose_by_kind(self, self.body)
 
     def register(self, kind: type, body: Kernel) -> None:
         """Use ``body`` where the first argument is a ``kind`` (a NamedTuple class)."""
@@ -130,7 +128,7 @@ def kernel_for(function: Kernel, *kinds: type) -> Kernel:
     numba's cache knows neither an edit in another file nor that a kind's module may be missing in another process. So
     the name of the cache file holds a fingerprint of all the code that goes into the kernel.
     """
-    if config.DISABLE_JIT:
+    if DISABLE_JIT:
         return function
     named = [(kind.__module__, kind.__qualname__, getattr(kind, "__annotations__", None)) for kind in kinds]
 
@@ -145,37 +143,22 @@ def kernel_for(function: Kernel, *kinds: type) -> Kernel:
     return kernel(copy)
 
 
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """The native ``value`` of numba type ``kind`` with the owners of all its arrays set to null."""
-    if isinstance(kind, types.Array):
-        array = context.make_array(kind)(context, builder, value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        return array._getvalue()
-    if isinstance(kind, types.BaseTuple):
-        items = cgutils.unpack_tuple(builder, value, len(kind))
-        parts = [_without_owner(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]
-        return context.make_tuple(builder, kind, parts)
-    return value
+class _Borrowed:
+    """Borrow an array, or a (named) tuple that holds arrays, from the caller of a kernel.
 
+    numba counts references to every array that a helper receives, atomically: 5 ns each, more
+    than a simulated step costs. Arguments outlive the call, so a kernel borrows them once,
+    at its top, and what it passes on is no longer counted. A borrowed array must not be returned.
+    """
 
-if config.DISABLE_JIT:
-
-    def borrowed(value: T) -> T:
-        """Return ``value``; see the compiled form."""
+    def __call__(self, value: T) -> T:
         return value
 
-else:
+    @property
+    def _numba_type_(self) -> Any:
+        from tailwise._compiler import type_of_borrowed
 
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
-        """Borrow an array, or a (named) tuple that holds arrays, from the caller of a kernel.
+        return type_of_borrowed()
 
-        numba counts references to every array that a helper receives, atomically: 5 ns each, more
-        than a simulated step costs. Arguments outlive the call, so a kernel borrows them once,
-        at its top, and what it passes on is no longer counted. A borrowed array must not be returned.
-        """
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> ir.Value:
-            return _without_owner(context, builder, signature.args[0], args[0])
-
-        return value(value), codegen
+borrowed = _Borrowed()

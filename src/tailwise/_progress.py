@@ -58,13 +58,14 @@ def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str],
         yield _change
         return
     from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True, force_terminal=show or None)
     if not (console.is_terminal if show is None else show):
         yield lambda _: None
         return
+    from rich.progress import Progress as Bars
+    from rich.progress import TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description} ...", markup=False), TimeElapsedColumn())
     with Bars(*columns, console=console, transient=True, redirect_stdout=False) as bars:
         task = bars.add_task(text, total=None)

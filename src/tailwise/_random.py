@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
 from tailwise._arrays import apart
-from tailwise._jit import Kernel, inlined, kernel
+from tailwise._jit import DISABLE_JIT, Kernel, inlined, kernel
 from tailwise.errors import OptionError, VersionError
 
 Seed: TypeAlias = "int | np.random.SeedSequence | np.random.Generator | None"
@@ -213,7 +212,7 @@ def _draw_interpreted(words: NDArray[np.uint64]) -> float:
     return (drawn >> 11) * _UNIT
 
 
-next_double: Kernel = _draw_interpreted if config.DISABLE_JIT else inlined(_draw)
+next_double: Kernel = _draw_interpreted if DISABLE_JIT else inlined(_draw)
 """Draw a double in [0, 1) from SFC64's words (uint64), as ``Generator.random`` does."""
 
 

@@ -6,8 +6,8 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numba import config
 
+from tailwise._jit import DISABLE_JIT
 from tailwise.bindings.kernel_model import BudgetSpentError, ModelInterface, position_of
 from tailwise.bindings.options import SimulationOptions, Widening
 from tailwise.bindings.table import TableInterface
@@ -54,7 +54,7 @@ def _bind_accrued(model: AccruedView, rng: np.random.Generator, options: Simulat
 
 @bind.register
 def _bind_compiled(model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
-    if config.DISABLE_JIT:
+    if DISABLE_JIT:
         return _bind_python(model, rng, options)
     from tailwise.bindings.compiled import CompiledInterface
 

@@ -11,10 +11,9 @@ import math
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
-from tailwise._jit import inlined
+from tailwise._jit import DISABLE_JIT, inlined
 from tailwise.bindings.callback_model import Callback, call_number, compile_function
 from tailwise.bindings.intern import (
     FULL_STORE,
@@ -156,11 +155,11 @@ class AccruedInterface(WordStates):
         return self._callback is None
 
     def _make_custom(self, utility: Any) -> Any:
-        compiled = None if config.DISABLE_JIT else compile_function(utility)
+        compiled = None if DISABLE_JIT else compile_function(utility)
         if compiled is not None:
             return int(compiled.address)
         self._callback = Callback(utility)
-        return self._callback if config.DISABLE_JIT else self._callback.address
+        return self._callback if DISABLE_JIT else self._callback.address
 
     def handle(self, state: Any) -> int:
         """Return the handle of a (state, accrued) pair; the accrued part is in the table's own sense."""

@@ -21,13 +21,14 @@ from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import cfunc, config, float64, njit, types
+from numba import cfunc, float64, types
 from numba.core.errors import NumbaWarning
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from tailwise._compiler import njit
 from tailwise._function_key import NoKeyError, function_key
-from tailwise._jit import inlined
+from tailwise._jit import DISABLE_JIT, inlined
 from tailwise._random import next_double
 from tailwise.bindings.intern import InternStore, intern, recalled_store, store_memory
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, ModelInterface, register_kernel_model
@@ -46,7 +47,7 @@ from tailwise.bindings.options import (
 )
 from tailwise.models.simulator import state_label
 
-if config.DISABLE_JIT:  # the "address" of a function is the function itself
+if DISABLE_JIT:  # the "address" of a function is the function itself
 
     def call_number(function: Any, value: float) -> float:
         """Call a function of a number; see the compiled form."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
+from tailwise._compiler import njit
 from tailwise._function_key import NoKeyError, function_key, names
 from tailwise._random import generator, stream_words
 from tailwise.bindings import adapters as faults

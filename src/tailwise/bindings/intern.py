@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from tailwise._jit import Kernel, inlined, kernel
+from tailwise._jit import DISABLE_JIT, Kernel, inlined, kernel
 from tailwise.bindings.kernel_model import ModelInterface
 
 FULL_STORE = -1
@@ -54,7 +54,7 @@ def _mix_interpreted(mixed: int, word: int) -> np.uint64:
     return np.uint64(mixed ^ (mixed >> 32))
 
 
-mix: Kernel = _mix_interpreted if config.DISABLE_JIT else inlined(_mix)  # one more word into a hash
+mix: Kernel = _mix_interpreted if DISABLE_JIT else inlined(_mix)  # one more word into a hash
 
 
 @inlined
@@ -150,7 +150,7 @@ def word_float(word: int) -> float:
     return float(np.int64(word).view(np.float64))
 
 
-if config.DISABLE_JIT:
+if DISABLE_JIT:
     float_bits, bits_float = float_word, word_float
 else:
 

@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
+from tailwise._jit import DISABLE_JIT
 from tailwise.bindings import callback_model as shared
 from tailwise.bindings.callback_model import COST, NEXT, STATUS, STEPS, SimulatorInterface
 from tailwise.bindings.intern import new_store
@@ -86,7 +86,7 @@ class PythonInterface(SimulatorInterface):
     def _reachable(self, function: Callable[[int, int, int], None]) -> Any:
         """What the kernel calls: the address of a C callback, or the callback itself where nothing is compiled."""
         callback = self._guarded(function)
-        if config.DISABLE_JIT:
+        if DISABLE_JIT:
             return callback
         native = _SIGNATURE(callback)
         self._callbacks.append(native)  # it must live as long as its address is used

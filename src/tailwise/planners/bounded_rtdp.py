@@ -31,9 +31,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import config
 
 from tailwise._arrays import Floats, Ints
+from tailwise._jit import DISABLE_JIT
 from tailwise._random import Seed, generator, own_words, seed_text
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
@@ -69,7 +69,7 @@ _MOST_NODES = 2**31  # they are found by 32-bit ints
 _SLICE = 10_000  # nodes that are backed up between two looks at the clock: some hundredths of a second
 _KEPT = ("low", "high", "limits", "path", "counters", "root_low", "root_high", "root_visits")  # of the search's arrays
 
-_is_compiled = bool(config.DISABLE_JIT)  # the kernels' types are the same for every model
+_is_compiled = bool(DISABLE_JIT)  # the kernels' types are the same for every model
 
 
 class BoundedRtdp(AnytimeSearch[Plan]):

@@ -149,7 +149,7 @@ def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> 
         kind = find_planner(name)
         if kind.pursues(wanted):
             return kind, reason
-    able = [kind for kind in list_planners() if kind.pursues(wanted) and kind.works_on(model)]
+    able = _kinds_for(model, wanted)
     for kind in able:
         if kind.models == "any":
             return kind, f"{model_name(model)} is sampled for the {wanted.words}"
@@ -194,32 +194,41 @@ def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[
     """Raise what a kind does not take, with the kinds that do."""
     if not kind.pursues(objective):
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
-    able = [one for one in list_planners() if one.pursues(objective) and one.works_on(model)]
     if is_partly_observed(model) and not kind.hidden:
         raise ModelError(
             f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use "
-            f"{', '.join(one.name for one in able)}"
+            f"{_able(model, objective)}"
         )
     if kind.hidden and not is_partly_observed(model):
         raise ModelError(
             f"{kind.name} is for models whose state is not seen; {model_name(model)} shows it: use "
-            f"{', '.join(one.name for one in able)}"
+            f"{_able(model, objective)}"
         )
     if not kind.works_on(model):
         lists = "starts(), outcomes() and observations()" if kind.hidden else "outcomes(state, action)"
         raise ModelError(
             f"{kind.name} needs a model that lists its outcomes: a table, or a simulator with {lists}; this "
-            f"{type(model).__name__} does not: use {', '.join(one.name for one in able)}"
+            f"{type(model).__name__} does not: use {_able(model, objective)}"
         )
     for name, value in options.items():
         if _takes(kind, name, value):
             continue
-        takers = [one.name for one in able if one.options is not None and _takes(one, name, value)]
+        able = [one for one in _kinds_for(model, objective) if one.options is not None]
+        takers = [one.name for one in able if _takes(one, name, value)]
         way = "leave it out"
         if takers:
             way = f"name a planner that does, as kind={takers[0]!r} or --planner {takers[0]} ({', '.join(takers)})"
         chosen = f" (chosen, since {reason})" if reason else ""
         raise OptionError(f"{kind.name}{chosen} does not take the option {name}={value!r}: {way}")
+
+
+def _kinds_for(model: Any, objective: Objective) -> list[PlannerKind]:
+    return [kind for kind in list_planners() if kind.pursues(objective) and kind.works_on(model)]
+
+
+def _able(model: Any, objective: Objective) -> str:
+    """Name the kinds that pursue an objective on a model."""
+    return ", ".join(kind.name for kind in _kinds_for(model, objective))
 
 
 def _takes(kind: PlannerKind, option: str, value: Any) -> bool:

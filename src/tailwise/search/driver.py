@@ -17,10 +17,9 @@ from collections.abc import Hashable
 from typing import Any, Self
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
-from tailwise._jit import kernel_for
+from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
@@ -273,7 +272,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         """Compile or load the kernel for this kind of model and rules, before the clock starts."""
         kinds = (type(self._binding.data), *map(type, self._rules))
         search = kernel_for(kernels.search_chunk, *kinds)
-        if kinds not in _compiled_kinds and not config.DISABLE_JIT:
+        if kinds not in _compiled_kinds and not DISABLE_JIT:
             with compile_notice():
                 self._call(search, 0)
                 Tree.compile(self._limits)

@@ -21,8 +21,10 @@ import math
 from typing import Any
 
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.extending import intrinsic
+
+from tailwise._jit import DISABLE_JIT
 
 LANES = 8
 
@@ -80,7 +82,7 @@ def _emit(builder: ir.IRBuilder, scaled: ir.Value, share: ir.Value) -> ir.Value:
     return times_plus(j_real, real(_LN2), log_mantissa)
 
 
-if config.DISABLE_JIT:
+if DISABLE_JIT:
 
     def log_means(scaled: Any, shares: Any, out: Any, first: int) -> None:
         """Fill ``out[first : first + 8]``; see the compiled form."""

@@ -17,10 +17,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
-from tailwise._jit import Kernel, inlined, kernel
+from tailwise._jit import DISABLE_JIT, Kernel, inlined, kernel
 from tailwise.bindings.intern import float_bits, mix
 from tailwise.search.learned.options import LearnedRules
 
@@ -171,7 +170,7 @@ def _slot_of_interpreted(state: int, step: int, mask: int) -> int:
     return (((int(state) * int(_MULTIPLIER) + int(step) * int(_STEP_MULTIPLIER)) & _MASK) >> 32) & mask
 
 
-slot_of: Kernel = _slot_of_interpreted if config.DISABLE_JIT else inlined(_slot_of)
+slot_of: Kernel = _slot_of_interpreted if DISABLE_JIT else inlined(_slot_of)
 
 
 @inlined

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import config
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
-from tailwise._jit import kernel_for
+from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator, own_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
@@ -244,7 +243,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels for this kind of model, before the clock starts."""
         kind = type(self._binding.data)
-        if kind in _compiled_kinds or config.DISABLE_JIT:
+        if kind in _compiled_kinds or DISABLE_JIT:
             return
         with compile_notice():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
