@@ -12,6 +12,8 @@ SOURCES := $(shell find src -name '*.py')
 CACHE_KEY := $(shell cat $(SOURCES) | cksum | cut -d' ' -f1)
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(CACHE_KEY)
 PYTEST := $(BIN)/python -m pytest
+# The tests of a file need the same kernels: in two processes each would compile them. Large files are early by their names.
+BOTH_CORES := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help plan test test-interpreted test-bounds test-slow test-oldest lint format types layers docs docs-serve docs-publish bench study study-large \
 	peers paper build release-check check clean
@@ -23,23 +25,24 @@ plan: $(VENV)/package.stamp ## a risk-averse decision: where to go first in grid
 	@$(BIN)/tailwise plan grid-mdp --beta 0.1 --seed 0
 
 test: $(VENV)/dev.stamp $(VENV)/package.stamp ## the whole test suite, on the installed package
-	$(PYTEST) -n 2 -q -m "not slow"
-	$(PYTEST) -n 2 -q --doctest-modules src/tailwise --import-mode=importlib -p no:cacheprovider
+	$(PYTEST) $(BOTH_CORES) -q -m "not slow"
+	$(PYTEST) $(BOTH_CORES) -q --doctest-modules src/tailwise --import-mode=importlib -p no:cacheprovider
 
 test-interpreted: $(VENV)/dev.stamp $(VENV)/package.stamp ## the fast part without compilation, with coverage
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -n 2 -q -m "not slow and not compiled" --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(BOTH_CORES) -q -m "not slow and not compiled" --cov --cov-report=
 	@mkdir -p .cache
 	@$(BIN)/python -m coverage report --skip-covered --sort=cover > .cache/coverage.txt; floor=$$?; tail -40 .cache/coverage.txt; exit $$floor
 
+# Interpreted, NumPy checks every index: left to check are the tests that run compiled only.
 test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds checks
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) -n 2 -q -m "not slow" tests/risk tests/search tests/planners tests/bandits
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) $(BOTH_CORES) -q -m "compiled and not slow" tests/search tests/planners tests/bandits
 
 test-slow: $(VENV)/dev.stamp $(VENV)/package.stamp ## long studies
 	$(PYTEST) -q -m slow
 
 test-oldest: $(OLDEST)/package.stamp ## the fast part on the oldest supported versions (PYTHON=python3.11, the oldest Python)
-	NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-oldest $(OLDEST)/bin/python -m pytest -n 2 -q -m "not slow" $(OLDEST_COMPILED)
-	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest -n 2 -q -m "not slow and not compiled" $(OLDEST_INTERPRETED)
+	NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-oldest $(OLDEST)/bin/python -m pytest $(BOTH_CORES) -q -m "not slow" $(OLDEST_COMPILED)
+	NUMBA_DISABLE_JIT=1 $(OLDEST)/bin/python -m pytest $(BOTH_CORES) -q -m "not slow and not compiled" $(OLDEST_INTERPRETED)
 
 lint: $(VENV)/dev.stamp ## style, spelling, and the files that describe the package
 	$(BIN)/ruff check $(CHECKED)

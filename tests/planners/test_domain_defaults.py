@@ -1,6 +1,6 @@
 """What ``tailwise plan`` takes by itself finds the optimal first action of the built-in simulators.
 
-The planner proves its action on models that list their outcomes, so that 20 of 20 are expected; 19 are asked for.
+These models list their outcomes, and so the planner proves its action: no seed can make it another.
 """
 
 import pytest
@@ -22,5 +22,6 @@ def test_domain_defaults_find_the_optimal_first_action(name, beta):
     listed = model.actions(model.start)
     names = list(range(listed)) if isinstance(listed, int) else list(listed)
     optimal = {names[k] for k in best}
-    found = [make_planner(model, beta, seed=seed).plan(iterations=DEFAULT_ITERATIONS).action for seed in range(20)]
-    assert sum(action in optimal for action in found) >= 19
+    plan = make_planner(model, beta, seed=0).plan(iterations=DEFAULT_ITERATIONS)
+    assert plan.proven
+    assert plan.action in optimal
