@@ -65,6 +65,27 @@ def test_scenarios_stand_side_by_side(objective):
     assert "dear and frail" in str(found)
 
 
+@pytest.mark.compiled
+def test_totals_that_cannot_be_listed_are_compared_on_a_grid(monkeypatch):
+    """The values of a grid are near the exact ones, by more than the gap never; the decisions and turns the same."""
+    mdp = machine()
+    exact = what_if(mdp, CVaR(0.9), ["cost[failed]*=3"]), sensitivity(mdp, CVaR(0.9), ["cost[failed]"])
+    monkeypatch.setattr("tailwise.exact.totals.MAX_OUTCOMES", 1)
+    monkeypatch.setattr("tailwise.exact.totals.WORK", 200_000)
+    rough = what_if(mdp, CVaR(0.9), ["cost[failed]*=3"]), sensitivity(mdp, CVaR(0.9), ["cost[failed]"])
+    for one, other in zip(exact[0].scenarios, rough[0].scenarios, strict=True):
+        assert (one.gap, one.label) == (0.0, other.label)
+        assert other.gap > 0.0
+        assert one.value == pytest.approx(other.value, rel=0.05, abs=1.01 * other.gap)
+    (one,), (other,) = exact[1].influences, rough[1].influences
+    assert (one.below is None, one.above is None) == (other.below is None, other.above is None)
+    for a, b in ((one.below, other.below), (one.above, other.above)):
+        assert a is None or (a.label == b.label and a.factor == pytest.approx(b.factor, rel=0.1))
+    assert "totals on a grid" in str(rough[0])
+    assert "totals on a grid" in str(rough[1])
+    assert "grid" not in str(exact[0]) + str(exact[1])
+
+
 def test_where_the_decision_turns_is_where_both_actions_are_worth_the_same():
     """With one step before the end: run costs chance * cost, service 20."""
     mdp = TabularMDP.from_outcomes(

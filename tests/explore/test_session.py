@@ -216,6 +216,17 @@ def test_a_number_is_varied_beside_the_decision():
     assert settled(session).answers is None
 
 
+def test_the_model_as_it_is_is_solved_once_for_a_beta_and_a_state():
+    session = Session(domains.make("mdp-4"), beta=0.5, iterations=50)
+    bases = []
+    for moved in ({"factor": 1.5}, {"factor": 1.7}, {"number": "cost[s3]"}):
+        session.vary(**{"number": "cost[s1]"} | moved)
+        bases.append(settled(session).answers.base)
+    assert bases[0] is bases[1] is bases[2]
+    session.change(beta=0.0)
+    assert settled(session).answers.base.beta == 0.0
+
+
 def test_every_number_that_is_suggested_can_be_varied():
     for name in ("mdp-4", "grid-mdp"):
         mdp = domains.make(name)

@@ -149,6 +149,7 @@ class Session:
         self._varied = Varied()
         self._answers: Answers | None = None
         self._answered: Any = None  # what they are for
+        self._bases: dict[Any, Plan] = {}  # the last decision of the model as it is, by beta and state
         self._under_way: Any = None  # what the frontier is being laid out for
         self._version, self._episode, self._planner = 0, -1, None
         self._recorder = Recorder()
@@ -403,8 +404,10 @@ class Session:
         self._answered, self._answers = key, None
 
         def work(ticket: Ticket) -> None:
-            found = answers(self.model.with_options(start=now.state), now.beta, asked)
+            own = (now.beta, now.state)
+            found = answers(self.model.with_options(start=now.state), now.beta, asked, self._bases.get(own))
             with self._lock:
+                self._bases = {own: found.base}
                 if self._varying.holds(ticket):
                     self._answers = found
                     self._tell()

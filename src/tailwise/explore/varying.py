@@ -50,11 +50,14 @@ def vary(table: TabularMDP, asked: Varied) -> tuple[TabularMDP, Varied]:
     return changed(table, f"{asked.number}*={possible!r}"), Varied(asked.number, possible)
 
 
-def answers(table: TabularMDP, beta: float, asked: Varied) -> Answers:
-    """Solve a table as it is and as it would be."""
+def answers(table: TabularMDP, beta: float, asked: Varied, base: Plan | None = None) -> Answers:
+    """Solve a table as it is, where ``base`` is not known from before, and as it would be."""
     other, varied = vary(table, asked)
-    base, new = (solve(one, ERM(beta)).plan(distributions=False) for one in (table, other))
-    return Answers(varied, base, new)
+    return Answers(varied, _decided(table, beta) if base is None else base, _decided(other, beta))
+
+
+def _decided(table: TabularMDP, beta: float) -> Plan:
+    return solve(table, ERM(beta)).plan(distributions=False)
 
 
 def numbers_of(table: TabularMDP) -> tuple[str, ...]:
