@@ -230,6 +230,66 @@ def random_table(rng: np.random.Generator) -> Simulator:
     return Listed(0, horizon, lambda s: actions, lambda s, a: rows[s, a], discount=0.95)
 
 
+def corrosion(rng: np.random.Generator) -> Simulator:
+    """Choose the pressure of a pipe that corrodes and may burst, or reline it."""
+    grades, pressures = size(rng, 6, 60), size(rng, 3, 9)
+    rare, burst = rng.uniform(1e-4, 5e-3), rng.uniform(15.0, 80.0)
+    gain, reline, eats = rng.uniform(0.3, 1.0), rng.uniform(3.0, 10.0), rng.uniform(0.1, 0.5)
+
+    def outcomes(grade: Any, action: int) -> Outcomes:
+        if action == pressures:
+            return [(1.0, grade // 3, reline, False)]
+        bursts = min(0.5, rare * (1 + action) * (1 + grade))
+        worn = min(1.0, eats * (0.5 + action / pressures))
+        return merged(
+            [
+                (bursts, 0, burst + reline, False),
+                ((1 - bursts) * worn, min(grades - 1, grade + 1), -gain * action, False),
+                ((1 - bursts) * (1 - worn), grade, -gain * action, False),
+            ]
+        )
+
+    return Listed(grades // 4, int(rng.integers(8, 50)), lambda s: pressures + 1, outcomes, discount=0.98)
+
+
+def investing(rng: np.random.Generator) -> Simulator:
+    """Invest a part of one's wealth, which is worth less the more there is of it."""
+    rungs, parts = size(rng, 20, 150), size(rng, 3, 8)
+    chances, drift = rng.dirichlet(np.ones(3) * 4), rng.integers(0, 2)
+    need = rng.uniform(0.3, 1.0)
+
+    def outcomes(rung: Any, action: int) -> Outcomes:
+        found = []
+        for move, p in zip((-1, 0, 1), chances, strict=True):
+            new = rung + move * action + int(drift * (action > 0) * (move > 0))
+            found.append((float(p), min(rungs - 1, max(0, new)), 0.0, False))
+        return merged(found)
+
+    terminal = lambda rung: need * (rungs - 1 - rung) ** 1.3 / rungs**0.3  # noqa: E731
+    return Listed(rungs // 2, int(rng.integers(6, 30)), lambda s: parts, outcomes, terminal=terminal)
+
+
+def crews(rng: np.random.Generator) -> Simulator:
+    """Put crews of different sizes on work that is due at the end, with rework now and then."""
+    work, sizes = size(rng, 6, 80), int(rng.integers(3, 6))
+    wage, late, rework = rng.uniform(0.2, 1.5), rng.uniform(2.0, 10.0), rng.uniform(0.01, 0.1)
+    pace = rng.uniform(0.3, 0.8)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        left, tired = state
+        paid, found = wage * action**1.2, []
+        for done, p in enumerate(binomial(action, pace * (0.6 if tired else 1.0))):
+            new = max(0, left - done)
+            found.append(((1 - rework) * p, (new, int(action >= 3)), paid, new == 0))
+            found.append((rework * p, (min(work, new + 3), int(action >= 3)), paid, False))
+        return merged(found)
+
+    terminal = lambda state: late * state[0] ** 1.2 / 2.0  # noqa: E731
+    return Listed(
+        (work, 0), max(5, int(work / pace * rng.uniform(0.3, 0.9))), lambda s: sizes, outcomes, terminal=terminal
+    )
+
+
 def reservoir(rng: np.random.Generator) -> Simulator:
     """Release water against droughts and floods."""
     room, releases = size(rng, 10, 200), size(rng, 3, 12)
@@ -447,7 +507,8 @@ def contract(rng: np.random.Generator) -> Simulator:
 Family = Callable[[np.random.Generator], Simulator]
 CHOOSING: dict[str, Family] = {
     "queue": queue, "lead times": lead_times, "replacement": replacement, "stopping": stopping,
-    "windy route": windy_route, "pricing": pricing, "random table": random_table, "storage*": storage, "dose*": dose,
+    "windy route": windy_route, "pricing": pricing, "random table": random_table, "corrosion": corrosion,
+    "investing": investing, "crews": crews, "storage*": storage, "dose*": dose,
 }  # fmt: skip
 REPORTING: dict[str, Family] = {
     "reservoir": reservoir, "epidemic": epidemic, "knapsack": knapsack, "project": project, "gambling": gambling,

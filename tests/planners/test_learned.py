@@ -263,7 +263,8 @@ def test_widening_takes_outcomes_again_for_no_step():
     plain = LearnedModelSearch(Drift(), 0.3, seed=0).plan(iterations=400)
     assert not plain.states_recur
     assert "fitted" in plain.interval_meaning  # a float is a feature
-    assert all(0 < row.interval.high - row.interval.low < 10 for row in plain.rows)
+    assert all(row.interval == (-math.inf, math.inf) and row.probability_best is None for row in plain.rows)
+    assert "cannot be said" in plain.how_sure[0]
     widened = LearnedModelSearch(Drift(), 0.3, seed=0, widening=Widening(k=1.0, alpha=0.5)).plan(iterations=400)
     assert sum(row.draws for row in widened.rows) < 60  # two records of at most 1 + sqrt(400) draws
     assert widened.simulator_steps < plain.simulator_steps
@@ -285,6 +286,25 @@ def test_too_little_seen_means_no_interval_and_nothing_that_could_end_a_search()
     assert not later.too_early
     assert later.probability_best is not None
     assert math.isfinite(later.possible_loss)
+
+
+def corridor(length):
+    """Back or forward in a corridor, at 1 a step, to an end that costs nothing."""
+    moves, places = np.zeros((2, length, length)), np.arange(length)
+    moves[0, places, np.maximum(0, places - 1)] = moves[1, places, np.minimum(length - 1, places + 1)] = 1.0
+    moves[0, -1] = moves[1, -1]
+    return TabularMDP.from_arrays(moves, np.where(places == length - 1, 0.0, 1.0), horizon=2 * length, order="ASS")
+
+
+def test_where_one_could_come_to_what_was_never_tried_nothing_is_promised():
+    search = LearnedModelSearch(corridor(12), 0.1, seed=0)
+    early = search.plan(iterations=5)
+    assert early.too_early
+    assert any("never tried" in note for note in early.notes)
+    assert all(row.interval == (-math.inf, math.inf) for row in early.rows)
+    late = search.plan(iterations=2000)
+    assert not late.too_early
+    assert late.row(late.action).interval.low <= late.value <= late.row(late.action).interval.high
 
 
 @pytest.mark.parametrize("option", ["rollout_policy", "leaf_value"])

@@ -398,9 +398,11 @@ class SaysItself(Shown, Tabled, Numbers):
                 f"to {number(row.unseen_erm)}."
             )
             return said, meaning
-        if self.states_recur is not None:
-            luck = "somewhat too good" if self.states_recur else "far too good, since hardly a state came back"
-            return (f"The values are those of the model that was learned, and {luck}. No intervals are given.",)
+        if self.states_recur is False:
+            return (f"{row.label} looks best so far. Hardly a state came back: how sure that is cannot be said.",)
+        if self.states_recur:
+            luck = "The values are those of the model that was learned, and somewhat too good."
+            return (f"{luck} No intervals are given.",)
         if self.certainty_equivalent is not None or self.measure == "expected utility":
             return ("The values are means of sampled utilities.",)
         return self._overlap(row), meaning

@@ -122,6 +122,31 @@ def reach(known, horizon, root, depth):  # type: ignore[no-untyped-def]
     return states[:used].copy(), offsets
 
 
+@kernel
+def untried(known, horizon, depth, reached):  # type: ignore[no-untyped-def]
+    """Greatest probability with which known outcomes lead from the root to an action, or to a state, never tried."""
+    chances = np.zeros((2, max(known.targets.max(), reached.states.max()) + 1))
+    for h in range(horizon - 1, depth - 1, -1):
+        here, after = h % 2, 1 - h % 2
+        for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
+            state = np.int64(reached.states[k])
+            num_actions = num_actions_of(known, horizon, state, h)
+            best = 0.0 if num_actions > 0 else 1.0
+            for a in range(num_actions):
+                pair = pair_of(known, horizon, state, a, h)
+                if pair == 0:
+                    best = 1.0
+                    break
+                outcome, chance = np.int64(known.heads[pair]), 0.0
+                while outcome != 0:
+                    if known.targets[outcome] >= 0 and h + 1 < horizon:
+                        chance += known.counts[outcome] * chances[after, known.targets[outcome]]
+                    outcome = np.int64(known.links[outcome])
+                best = max(best, chance / known.draws[pair])
+            chances[here, state] = best
+    return chances[depth % 2, reached.states[0]]
+
+
 @inlined
 def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type: ignore[no-untyped-def]
     """Probability of coming from ``pair`` to a state in which nothing was tried; 1 if nothing has weight."""
@@ -265,8 +290,8 @@ def split_weights(known, stream, weights, held_out):  # type: ignore[no-untyped-
 def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (B, 3, A) by B inductions: under the counts (no ``stream``), or under weights drawn from them.
 
-    Under the counts a second one lets later decisions slip; under weights the last ``splits`` hold one half of the
-    draws out. Return the number of outcomes that one looks at.
+    Under the counts a second one lets later decisions slip; under weights every other one has outcomes that were not
+    seen, and the last ``splits`` hold one half of the draws out. Return the number of outcomes that one looks at.
     """
     known, nodes, rules, scratch = parts
     weights, work = np.empty(known.used[OUTCOMES]), np.empty((6, max(known.targets.max(), reached.states[0]) + 1))
@@ -286,6 +311,8 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
             held = held_out
         elif stream.size > 0:
             draw_weights(known, stream, weights, unseen, likeness, is_last, earlier)
+            if b % 2 == 1:
+                unseen[:] = 0.0
         looked = induct(
             model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, work, out[b]
         )
@@ -294,14 +321,14 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
 
 TIE = 1e-9  # of a value: estimates that close count as equal
 BOOTSTRAP = (
-    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, with half a draw of an "
-    "outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently; its high end is at "
-    "least that of plans made on one half of what was seen and valued on the other"
+    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, with and without half a draw "
+    "of an outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently; its high end "
+    "is at least that of plans made on one half of what was seen and valued on the other"
 )
-_LOW, _HIGH = 0.1, 0.95  # quantiles: the best of uncertain actions looks better than it is, so that less is left below
+_LOW, _HIGH = 0.05, 0.95  # quantiles
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
-SAMPLED = "the ERM of the totals as they were sampled, exploration included, as if they were independent"
-FITTED = "as wide as the sampled totals leave it, about a value fitted to features of the states"
+SAMPLED = "none is given: the totals are as they were sampled, exploration included"
+FITTED = "none is given: the values are fitted to features of the states"
 WRONG_LEAVES = "the draws refute what leaf_value says more often than not, and it is left out"
 UNEXPLORED = (
     "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
@@ -337,9 +364,9 @@ class Judged(NamedTuple):
     values: NDArray[np.float64]  # (A,) inf where nothing is known
     draws: NDArray[np.int64]  # (A,)
     unexplored: NDArray[np.float64]  # (A,)
-    possible: NDArray[np.float64]  # (B, A) values that the samples leave possible; none where none were worked out
+    possible: NDArray[np.float64]  # (B, A) values that the samples leave possible, every other with an outcome that
+    #   was not seen; none where none were worked out
     held_out: NDArray[np.float64]  # (C, A) values of plans made on half of the draws, by the others
-    sure: NDArray[np.bool_]  # (A,) where there are intervals
     worst: float  # the greatest total seen
     beta: float
     sign: float  # -1 for a model with rewards
@@ -348,13 +375,10 @@ class Judged(NamedTuple):
         """Return the 90 % interval of each value."""
         low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
         if self.possible.size:
-            ends = [_LOW if self.held_out.size else 1.0 - _HIGH, _HIGH]
-            low[self.sure], high[self.sure] = np.quantile(self.possible[:, self.sure], ends, axis=0)
-        if self.held_out.size:
-            held = np.where(
-                np.isfinite(self.held_out), self.held_out, self.values
-            )  # an action with no draw in one half
-            high[self.sure] = np.maximum(high[self.sure], np.quantile(held[:, self.sure], _HIGH, axis=0))
+            with_unseen, seen_alone, sure = self.possible[::2], self.possible[1::2], np.isfinite(self.values)
+            held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
+            low[sure] = np.minimum(*(np.quantile(q[:, sure], _LOW, axis=0) for q in (seen_alone, with_unseen)))
+            high[sure] = np.maximum(*(np.quantile(q[:, sure], _HIGH, axis=0) for q in (held, with_unseen)))
         return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ from tailwise.search.learned.answer import (
     sampling_errors,
 )
 from tailwise.search.learned.backups import BLOCK, Ahead
-from tailwise.search.learned.options import LearnedOptions, compile_rules
+from tailwise.search.learned.options import NONE, LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, added_losses, learned_table
 from tailwise.search.plan import Plan, StopReason
 
@@ -47,6 +47,11 @@ _MORE = (
     "shows nothing; go on to about {:,} iterations"
 )
 _BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
+_REACHABLE = (
+    "too little was seen to say how sure this is: with probability {:.2g} one could come to an action that was never "
+    "tried; go on with more iterations"
+)
+_UNTRIED = 0.5  # that probability, above which what was never tried may be the best
 _UNLIMITED = 2**62
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
@@ -304,14 +309,16 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
         return bool(self._scratch.work[counts.TREE])
 
-    def _answers(self) -> tuple[Floats, Floats, Floats, str, float]:
+    def _answers(self) -> tuple[Floats, Floats, Floats, str, float, float]:
         """Return what a plan rests on.
 
         Root Q, what it leaves unexplored, and what is compared (3, A); possible Q (B, A); held-out Q (C, A); what the
-        intervals mean; how probably one half of the draws leads to a state in which it shows nothing.
+        intervals mean; how probably one half of the draws leads to a state in which it shows nothing; how probably one
+        could come to an action that was never tried.
         """
         root = int(self._scratch.root[0])
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
+        nothing = np.empty((0, arity)), np.empty((0, arity))
         if self._is_tree():
             values = self._nodes.q[at : at + arity].copy()
             beta, taken = float(self._rules.betas[self._step]), self._nodes.taken[at : at + arity]
@@ -320,12 +327,16 @@ class LearnedSearch(AnytimeSearch[Plan]):
             found, meaning = self._fitted(values, taken, errors), FITTED
             if found is None:
                 found, meaning = values, SAMPLED
-            possible = found + errors * self._report_rng().normal(size=(_REPLICATES, arity))
-            return np.stack((found, np.full(arity, math.nan), found)), possible, np.empty((0, arity)), meaning, 0.0
+            return np.stack((found, np.full(arity, math.nan), found)), *nothing, meaning, 0.0, 0.0
         reached = self._reached()
+        untried = 0.0
+        if self.bootstraps and self._rules.leaves == NONE:
+            untried = float(answer.untried(self._known, self._horizon, self._step, reached))
         inducted = np.full((2, 3, arity), math.inf)
         looked = self._induct(reached, inducted, np.empty(0, np.uint64))
         now = np.vstack((inducted[0, :2], inducted[1, :1]))
+        if untried > _UNTRIED:
+            return now, *nothing, TOO_EARLY, 0.0, untried
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self.bootstraps else 0
         size = looked + int(self._known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
@@ -333,7 +344,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
         if replicates < _FEWEST_REPLICATES:
             self._outcome_seconds *= 0.998  # perhaps something else slowed the last ones down
-            return now, np.empty((0, arity)), np.empty((0, arity)), NO_INTERVAL, 0.0
+            return now, *nothing, NO_INTERVAL, 0.0, untried
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         begun = time.perf_counter()
         self._induct(reached, drawn, own_words(self._report_rng()), splits)
@@ -342,8 +353,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         best = self._recommended(now[2], self._nodes.taken[at : at + arity], False)
         blind = float(drawn[replicates:, 1, best].mean())
         if blind > _BLIND:
-            return now, np.empty((0, arity)), np.empty((0, arity)), TOO_EARLY, blind
-        return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP, blind
+            return now, *nothing, TOO_EARLY, blind, untried
+        return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP, blind, untried
 
     def _fits(self) -> bool:
         """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
@@ -402,8 +413,10 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 self._ends.append(math.inf)
         return np.array(self._ends)
 
-    def _notes(self, lost: float, blind: float) -> tuple[str, ...]:
+    def _notes(self, lost: float, blind: float, untried: float) -> tuple[str, ...]:
         notes: tuple[str, ...] = (UNEXPLORED.format(lost),) if lost > 0.0 else ()
+        if untried > _UNTRIED:
+            notes += (_REACHABLE.format(untried),)
         if blind > _BLIND:  # one half of twice as many draws is what there is now
             factor = 2 if lost <= _BLIND else 4
             notes += (_MORE.format(blind, factor * int(self._scratch.work[counts.ITERATIONS])),)
@@ -421,7 +434,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return int(equal[np.argmax(taken[equal])])
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        (values, unexplored, compared), possible, held_out, meaning, blind = self._answers()
+        (values, unexplored, compared), possible, held_out, meaning, blind, untried = self._answers()
         if not np.isfinite(values).any():
             self.refuse(stopped)
         scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
@@ -434,7 +447,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         labels, known = [self._binding.action_name(action, self._handle) for action in actions], np.isfinite(values)
         judged = Judged(
             values, self._known.draws[pair : pair + values.size], unexplored, possible, held_out,
-            known & ((scratch.sampled >= 2) | (not tree)), float(self._nodes.highs[root]), beta, sign,
+            float(self._nodes.highs[root]), beta, sign,
         )  # fmt: skip
         moments, intervals = scratch.moments, judged.intervals()
         found = Findings(actions, labels, taken, 0.0 + values, known, scratch.sampled, moments, intervals, sense)
@@ -457,7 +470,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
-            notes=self._notes(chosen.unexplored or 0.0, blind),
+            notes=self._notes(chosen.unexplored or 0.0, blind, untried),
             method="learned-model search",
             totals=latest,
             interval_meaning=meaning,
