@@ -58,7 +58,7 @@ class TreeSearch(AnytimeSearch[Plan]):
     options : SearchOptions
         How to search.
     seed : None, int, SeedSequence or Generator
-        Source of all randomness. Same seed, same version: same result, bit for bit.
+        Source of all randomness. Same seed, same versions of tailwise and numba: same result, bit for bit.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     options : LearnedOptions
         How to search.
     seed : None, int, SeedSequence or Generator
-        Source of all randomness. Same seed, same version: same result, bit for bit.
+        Source of all randomness. Same seed, same versions of tailwise and numba: same result, bit for bit.
     """
 
     options: LearnedOptions
