@@ -57,6 +57,7 @@ def by_hand(mdp, worst, radius):
     return float(mdp.signed(values[mdp.start]))
 
 
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")  # SLSQP of SciPy 1.15
 @pytest.mark.parametrize("sense", ["costs", "rewards"])
 @pytest.mark.parametrize("radius", [0.05, 0.7])
 @pytest.mark.parametrize(("kind", "worst", "close"), [(RobustL1, worst_l1, 1e-9), (RobustKL, worst_kl, 1e-6)])
