@@ -121,6 +121,23 @@ def test_what_the_function_raises_ends_the_work(name, grid):
         WORK[name](grid, stop)
 
 
+def test_long_work_without_a_terminal_says_once_how_long_it_will_take(monkeypatch):
+    clock = iter([0.0, 0.5, 2.0, 3.0])
+    monkeypatch.setattr("tailwise._progress.time.perf_counter", lambda: next(clock))
+    with redirect_stderr(io.StringIO()) as file, followed(True, "playing", 1e6) as tick:
+        for done in (100, 1000, 2000):
+            tick(done)
+            with followed(True, "inner", 5.0) as inner:
+                assert inner is None
+    assert file.getvalue() == "tailwise: playing: 1,000 of 1,000,000 after 2 s, about 33 min left\n"
+
+
+def test_a_function_that_cannot_be_told_is_an_error_before_the_work(grid):
+    for wrong in (lambda: None, lambda done: None, 3):
+        with pytest.raises(OptionError, match="progress must be"):
+            evaluate(grid, make_planner(grid, 0.1), episodes=3, progress=wrong)
+
+
 def test_standard_output_is_not_that_of_an_activity(terminal, capsys):
     with redirect_stderr(terminal), activity("reading"):
         print("a result")

@@ -1,17 +1,21 @@
 """How far long work is: what ``progress=`` means wherever tailwise takes it.
 
-``True`` shows a bar with rate and time left on standard error, and nothing where that is no terminal. A function is
-called with (done, total), total being None where it is not known, in the thread that does the work; what it raises
-ends the work. ``None`` and ``False`` show nothing. Of nested work the outermost is shown. Planners, whose work has two
-limits, call the function with (iterations done, seconds used) instead.
+``True`` shows a bar with rate and time left on standard error; where that is no terminal, a line says after a second
+about how long it will take, if that is long. A function is called with (done, total), total being None where it is not
+known, in the thread that does the work; what it raises ends the work. ``None`` and ``False`` show nothing. Of nested
+work the outermost is shown. Planners, whose work has two limits, call the function with (iterations done, seconds used)
+instead.
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from tailwise._validate import function_of
 from tailwise.errors import OptionError
 
 Progress: TypeAlias = bool | Callable[[float, float | None], None] | None
@@ -22,7 +26,7 @@ PlanProgress: TypeAlias = bool | Callable[[int, float], None] | None
 def followed(progress: Progress, label: str, total: float | None) -> Iterator[Callable[[float], None] | None]:
     """Yield what the work calls with how much of ``total`` is done, or None where nobody follows it."""
     if callable(progress):
-        tell = progress
+        tell = function_of(progress, "progress", "done", "total")
         yield lambda done: tell(done, total)
         return
     with _bar(progress, label, total) as move:
@@ -35,7 +39,7 @@ def followed_plan(
 ) -> Iterator[Callable[[int, float], None] | None]:
     """Yield what a planner calls with (iterations done, seconds used), or None where nobody follows it."""
     if callable(progress):
-        yield progress
+        yield function_of(progress, "progress", "iterations", "seconds")
         return
     by_time = iterations is None and seconds is not None
     with _bar(progress, "searching", seconds if by_time else iterations, has_rate=not by_time) as move:
@@ -76,6 +80,28 @@ def activity(text: str, *, show: bool | None = None) -> Iterator[Callable[[str],
             _change = None
 
 
+_FORECAST_AFTER, _LONG = 1.0, 15.0  # seconds
+
+
+def _forecast(label: str, total: float) -> Callable[[float], None]:
+    """Return what is called with how much is done, and says once about how long the rest takes."""
+    begun, is_said = time.perf_counter(), False
+
+    def moved(done: float) -> None:
+        nonlocal is_said
+        used = time.perf_counter() - begun
+        if is_said or done <= 0 or used < _FORECAST_AFTER:
+            return
+        is_said, left = True, used * (total - done) / done
+        if left >= _LONG:
+            name, size = next((unit for unit in _UNITS if left >= 2 * unit[1]), ("s", 1.0))
+            rest = f"{done:,.0f} of {total:,.0f} after {used:.0f} s, about {left / size:,.0f} {name} left"
+            print(f"tailwise: {label}: {rest}", file=sys.stderr, flush=True)
+
+    return moved
+
+
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("min", 60.0))
 _is_shown = False
 _change: Callable[[str], None] | None = None  # of the activity that is shown
 
@@ -98,7 +124,11 @@ def _bar(
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        _is_shown = total is not None
+        try:
+            yield None if total is None else _forecast(label, total)
+        finally:
+            _is_shown = False
         return
 
     class Rate(ProgressColumn):

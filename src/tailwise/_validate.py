@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from tailwise.errors import OptionError
 
+T = TypeVar("T")
 Ends = Literal["[]", "(]", "[)", "()"]  # of a range: which of its ends belong to it
 
 
@@ -60,6 +63,40 @@ def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``allowed``, or raise ``OptionError``."""
     if not isinstance(value, str) or value not in allowed:
         raise OptionError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    return value
+
+
+def file_path(path: Any) -> Path:
+    """Return the path of a file, ``~`` being the home, or raise ``OptionError``."""
+    try:
+        return Path(path).expanduser()
+    except TypeError:
+        raise OptionError(f"a file is named by a text or a Path, not {path!r} of type {type(path).__name__}") from None
+
+
+def listing(values: Any, name: str, of: str) -> list[Any]:
+    """Return what can be gone through, but a single text, as a list, or raise ``OptionError``."""
+    try:
+        if not isinstance(values, (str, bytes)):
+            return list(values)
+    except TypeError:
+        pass
+    raise OptionError(f"{name} must be a list of {of}, not {values!r}")
+
+
+def function_of(value: T, name: str, *arguments: str) -> T:
+    """Return a function that can be called with so many arguments, or raise ``OptionError``."""
+    given = f"{name} must be a function of ({', '.join(arguments)}), not {value!r}"
+    if not callable(value):
+        raise OptionError(given)
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # of some functions in C
+        return value
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise OptionError(f"{given}: {error}") from None
     return value
 
 

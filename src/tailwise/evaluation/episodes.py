@@ -45,7 +45,8 @@ from tailwise.planners.protocol import Planner, is_shareable
 from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
-_MOST_STEPS = 100_000
+_MOST_STEPS, _MOST_EPISODES = 100_000, 10**9
+_MOST_DECISIONS = 2**28  # that are kept: 2 GB
 
 
 def evaluate(
@@ -128,7 +129,7 @@ def evaluate(
         require_model(model, endless=True)
     if model.horizon is not None and max_steps is not None:
         raise OptionError(f"max_steps is for models without a horizon; this one ends at step {model.horizon}")
-    count = integer(episodes, "episodes", low=1)
+    count = integer(episodes, "episodes", low=1, high=_MOST_EPISODES)
     workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
@@ -186,7 +187,7 @@ class Episodes:
                 "a model in plain Python",
             )
             is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
-            if is_table:
+            if is_table and len(episodes) * model.horizon <= _MOST_DECISIONS:
                 decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
         elif limits != (None, None):
             raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
