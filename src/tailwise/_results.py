@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise._files import write_whole
+from tailwise._validate import file_path
 from tailwise.errors import FormatError, OptionError, require
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ def write_table(columns: Columns, path: str | Path, suffix: str = "") -> Path:
     MissingExtraError
         If what writes it is not installed.
     """
-    target = Path(path)
+    target = file_path(path)
+    own = target.suffix.lower()
+    if suffix in (".xlsx", ".parquet") and own in _TABLES and own != suffix:
+        raise OptionError(f"{target} would hold {suffix}: name it so, or use to_{own[1:]}()")
     made = _TABLES[table_suffix(suffix or target)]({name: _cells(column) for name, column in columns.items()})
     try:
         write_whole(target, [made])

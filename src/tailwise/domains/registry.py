@@ -102,7 +102,7 @@ def make(name: str, **options: Any) -> Any:
     20
     """
     import_modules("tailwise.domains")
-    if name not in _DOMAINS:
+    if not isinstance(name, str) or name not in _DOMAINS:
         is_folder = isinstance(name, str) and Path(name).is_dir()
         found = f"{name!r} is a folder, and no file with a model" if is_folder else f"no domain is called {name!r}"
         raise UnknownNameError(f"{found}; {nearest(str(name), _DOMAINS)}")

@@ -155,7 +155,10 @@ class Returns(Shown, Tabled, Measures):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        costs = np.array(self.costs, dtype=np.float64).reshape(-1)  # a copy: the caller's array stays writable
+        try:
+            costs = np.array(self.costs, dtype=np.float64).reshape(-1)  # a copy: the caller's array stays writable
+        except (TypeError, ValueError) as error:
+            raise OptionError(f"the totals of a sample must be numbers: {error}") from None
         costs.setflags(write=False)
         object.__setattr__(self, "costs", costs)
 

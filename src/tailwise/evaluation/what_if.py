@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailwise._progress import Progress, followed
 from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, report_layer
-from tailwise._validate import real
+from tailwise._validate import listing, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact import solve
 from tailwise.exact.grid_totals import GridTotals
@@ -259,10 +259,14 @@ def what_if(
     ['safe', 'risky']
     """
     wanted, table = as_objective(objective), tabulate(model)
-    if isinstance(scenarios, str):
-        raise OptionError("scenarios must be a list of changes, or changes by name, not one text")
-    named = scenarios if isinstance(scenarios, Mapping) else {change: change for change in scenarios}
-    lists = {name: [changes] if isinstance(changes, str) else list(changes) for name, changes in named.items()}
+    if isinstance(scenarios, Mapping):
+        named = dict(scenarios)
+    else:
+        named = {str(change): change for change in listing(scenarios, "scenarios", "changes, or changes by name")}
+    lists = {
+        name: [changes] if isinstance(changes, str) else listing(changes, f"scenario {name}", "changes")
+        for name, changes in named.items()
+    }
     tables = {name: _all_changed(table, name, changes) for name, changes in lists.items()}  # errors before the work
     solver = _Solver.of(table, wanted)
     base = solver.solved("as it is", table)
@@ -317,7 +321,7 @@ def sensitivity(
     >>> round(found.above.factor, 3), found.above.label
     (1.909, 'risky')
     """
-    wanted, table, names = as_objective(objective), tabulate(model), list(numbers)
+    wanted, table, names = as_objective(objective), tabulate(model), listing(numbers, "numbers", "texts")
     share = real(spread, "spread", low=0.0, high=1.0, ends="()")
     most = [largest_factor(table, name) for name in names]
     solver = _Solver.of(table, wanted)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, ranges
 from tailwise._results import Columns, step_word
-from tailwise._validate import real
+from tailwise._validate import function_of, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import GridTotals
 from tailwise.models import Alternatives, TabularMDP
@@ -33,7 +33,9 @@ class FunctionPolicy:
 
 def as_policy(policy: object) -> object:
     """Return a plain function as a policy with ``act``; anything else as it is."""
-    return FunctionPolicy(policy) if callable(policy) and not hasattr(policy, "act") else policy
+    if not callable(policy) or hasattr(policy, "act"):
+        return policy
+    return FunctionPolicy(function_of(policy, "a policy", "state", "step"))
 
 
 def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:

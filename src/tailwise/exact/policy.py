@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
 from tailwise._results import Columns, Shown, Tabled, amount, amounts, number, plain
+from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.feared import FearedModel, feared_model
-from tailwise.exact.fixed_policies import policy_columns
+from tailwise.exact.fixed_policies import action_id, policy_columns
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.parts import Part
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
@@ -144,7 +145,8 @@ class Policy(Shown, Tabled):
         """
         index = self.index(state, step)
         if self.graph is not None:
-            return self._named(self.graph.action(self.chosen, index, step, float(self.mdp.signed(accrued))), state)
+            paid = float(self.mdp.signed(real(accrued, "accrued")))
+            return self._named(self.graph.action(self.chosen, index, step, paid), state)
         return self._named(int(self._policy[self._place(step), index]), state)
 
     def _place(self, step: int) -> int:
@@ -255,7 +257,7 @@ class Policy(Shown, Tabled):
             raise OptionError(f"the {self.objective.words} is of a plant that runs for ever, which has no total")
         if action is None:
             return self._own_law
-        first = self.mdp.action_labels.index(action) if action in self.mdp.action_labels else int(action)
+        first = action_id(self.mdp, action, self.mdp.start, 0)
         if self.graph is None:
             policy = self._policy.copy()
             if self.mdp.horizon is None:

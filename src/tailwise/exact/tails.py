@@ -204,12 +204,20 @@ def _least_exceedance(graph: Graph, limit: float, slack: float) -> Found:
     return Found(value, gap_of(value, bound), choices, limit)
 
 
+def utility_of(objective: ExpectedUtility, total: float) -> Any:
+    """Return what the utility says of a total, or raise ``OptionError`` with what it raised."""
+    try:
+        return objective.utility(total)
+    except Exception as error:
+        raise OptionError(f"the utility of a total of {total:.9g} raised {type(error).__name__}: {error}") from error
+
+
 def solve_utility(mdp: TabularMDP, objective: ExpectedUtility, limits: Limits) -> Policy:
     """Return the policy of the best mean utility of the total; its totals must be few enough to list."""
     sign = float(mdp.signed(1.0))
 
     def losses(totals: Floats) -> Floats:
-        worth = [objective.utility(float(total)) for total in (sign * totals).tolist()]
+        worth = [utility_of(objective, float(total)) for total in (sign * totals).tolist()]
         return sign * np.array(worth, np.float64).reshape(-1)
 
     with told(limits.progress, "solving for the utility", None) as tick:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tailwise._files import put_in_place
+from tailwise._validate import file_path
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
 from tailwise.formats.list_options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
@@ -292,7 +293,7 @@ def save(model: TabularMDP, path: str | os.PathLike[str]) -> Path:
     ...     tailwise.load(path).equals(mdp)
     True
     """
-    target = Path(path).expanduser()
+    target = file_path(path)
     require_table(model, "save", "only tables can be saved: tailwise convert makes them of what lists its outcomes")
     write = writer_of(target)
     try:

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from tailwise._progress import Progress
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import real, thread_count
+from tailwise._validate import listing, real, thread_count
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.truncation import truncate
 from tailwise.models import TabularMDP
@@ -302,7 +302,7 @@ def plan_many(
     >>> [(plan.state, plan.label) for plan in plans][0]
     (0, 'up')
     """
-    roots = list(states)
+    roots = listing(states, "states", "roots")
     workers = thread_count(threads)
     notes = () if is_shareable(model) else one_thread(workers, "a model in plain Python keeps to one")
     workers = 1 if notes else workers

@@ -152,6 +152,8 @@ def find_planner(name: str) -> PlannerKind:
     UnknownNameError
         If there is no such name, or nothing can be imported from there; the message names the nearest names.
     """
+    if not isinstance(name, str):
+        raise UnknownNameError(f"a kind of planner is named by a text, as 'auto' or 'exact', not {name!r}")
     if name in _KINDS:
         return _KINDS[name]
     for point in _others():

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tailwise._results import plain
+from tailwise._validate import file_path
 from tailwise.errors import RunError, require
 
 
@@ -71,7 +72,7 @@ def label(text: Any, most: int = 60) -> str:
 
 def write(path: str | Path, text: str) -> Path:
     """Write a page and return its path; ``RunError`` where that cannot be done."""
-    target = Path(path)
+    target = file_path(path)
     try:
         target.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, own_words, seed_text, stream_words
-from tailwise._validate import integer, thread_count
+from tailwise._validate import file_path, function_of, integer, thread_count
 from tailwise.bindings import ModelInterface, SimulationOptions, bind, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
@@ -195,6 +195,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """
         follow = followed_plan(progress, iterations, seconds)
         plan_limits(iterations, seconds, until is not None or self._ends_by_itself)
+        if until is not None:
+            function_of(until, "until", "plan")
         if iterations is None and self._ends_by_itself and seconds is None and until is None:
             iterations = _UNLIMITED
         alone = self._single_thread_reason()
@@ -316,7 +318,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         OptionError
             If an option cannot be kept in a file and is no function.
         """
-        target = Path(path).expanduser()
+        target = file_path(path)
         with self._turn:
             save_search(self, target)
         return target

@@ -66,7 +66,7 @@ def allocate(capacity: int, max_nodes: int, node_start: Row, action_start: Row) 
     """Return an empty arena of ``capacity`` units, whose statistics start from the given rows."""
     buffer = np.empty(2 * capacity, dtype=np.float64)
     (counters,) = apart(np.int64, _NUM_COUNTERS)
-    counters[USED], counters[MAX_NODES] = 1, max_nodes
+    counters[USED], counters[MAX_NODES] = 1, min(max_nodes, 2**62)
     width = node_start.size
     statistics = np.empty((capacity if width else 0, width))
     return Arena(buffer, buffer.view(np.int32), counters, statistics, node_start, action_start)

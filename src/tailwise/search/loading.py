@@ -9,6 +9,7 @@ from typing import Any
 
 from tailwise._files import Record, checked, read_record
 from tailwise._function_key import function_name
+from tailwise._validate import file_path
 from tailwise._values import find_class, unpack
 from tailwise._version import __version__
 from tailwise.errors import FormatError, ModelError, OptionError
@@ -59,7 +60,7 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
     >>> again.plan(iterations=500).rows == search.plan(iterations=500).rows
     True
     """
-    source = Path(path).expanduser()
+    source = file_path(path)
     record = read_record(source, KIND, VERSION)
     require_model(model)
     found = fingerprint(model).hex()

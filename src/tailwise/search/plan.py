@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, read_record, write_record
 from tailwise._results import plain, report_layer
+from tailwise._validate import file_path
 from tailwise._values import find_class, pack, unpack
-from tailwise.errors import FormatError, OptionError
+from tailwise.errors import FormatError, OptionError, RunError, StateError
 from tailwise.models.contract import CUT_SHORT
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
@@ -152,7 +153,10 @@ class Plan(SaysItself):
         RunError
             If the file cannot be written.
         """
-        return Path(report_layer("decision").decision_report(self).save(path))
+        target = file_path(path)
+        if target.is_dir() or not target.parent.is_dir():  # before the work
+            raise RunError(f"the report cannot be written to {target}: it must be a file in a folder that exists")
+        return Path(report_layer("decision").decision_report(self).save(target))
 
     @property
     def promise(self) -> Any:
@@ -283,17 +287,17 @@ class Plan(SaysItself):
         ...     load_plan(path) == plan
         True
         """
-        target, arrays = Path(path).expanduser(), list[Any]()
+        target, arrays = file_path(path), list[Any]()
         content = pack(copy.copy(self), arrays, instead=_portable)  # a copy has left its tree behind
         write_record(target, "plan", _VERSION, Record(content, arrays))
         return target
 
     def row(self, action: Any) -> ActionRow:
-        """Return the row of ``action`` (as the model names it, or by label)."""
+        """Return the row of ``action`` (as the model names it, or by label), or raise ``StateError``."""
         for row in self.rows:
             if row.action == action or row.label == action:
                 return row
-        raise LookupError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
+        raise StateError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
     def samples(self, action: Any) -> NDArray[np.float64]:
         """Return totals of what may follow ``action``: float64, shape (k,), in no particular order; empty if unknown.
@@ -357,7 +361,7 @@ def load_plan(path: str | Path) -> Plan:
     --------
     See :meth:`Plan.save`.
     """
-    target = Path(path).expanduser()
+    target = file_path(path)
     record = read_record(target, "plan", _VERSION)
     plan: Plan = checked(target, "plan", lambda: unpack(record.content, record.arrays, _find_own))
     if isinstance(plan, Plan):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, clear_drafts, read_record, record_parts, write_record
 from tailwise._function_key import function_name
-from tailwise._validate import real
+from tailwise._validate import file_path, real
 from tailwise._values import CannotPackError, class_name, pack, unpack
 from tailwise._version import __version__
 from tailwise.errors import OptionError
@@ -95,7 +95,7 @@ class Checkpoint:
     """
 
     def __init__(self, search: Any, path: str | Path, every: float) -> None:
-        self._search, self._path = search, Path(path).expanduser()
+        self._search, self._path = search, file_path(path)
         self._every = real(every, "every", low=0.0, hint="it is in seconds")
         self._model = fingerprint(search.problem).hex()
         self._call: dict[str, Any] = {}

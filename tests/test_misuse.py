@@ -1,0 +1,109 @@
+"""Wrong calls of the Python API: one error of this library each, before the work, that says what was expected."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tailwise import (
+    CVaR,
+    ErmMcts,
+    ExpectedUtility,
+    Returns,
+    Simulator,
+    domains,
+    evaluate,
+    load_search,
+    make_planner,
+    plan_many,
+    save,
+    sensitivity,
+    solve,
+    what_if,
+)
+from tailwise.errors import OptionError, RunError, StateError, TailwiseError, UnknownNameError
+
+GRID = domains.make("grid-mdp")
+
+
+class Coin(Simulator):
+    horizon, discount, start = 3, 1.0, 0
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        return state, float(rng.random()), False
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return solve(GRID, 0.1).plan()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: make_planner(GRID, 0.1, kind=None), UnknownNameError, "named by a text"),
+        (lambda: make_planner(GRID, 0.1, kind=3), UnknownNameError, "named by a text"),
+        (lambda: domains.make(["mdp-4"]), UnknownNameError, "no domain is called"),
+        (lambda: solve(GRID, ExpectedUtility(lambda total: 1 / 0)), OptionError, "raised ZeroDivisionError"),
+        (lambda: solve(GRID, ExpectedUtility(lambda a, b: a)), OptionError, "raised TypeError"),
+        (lambda: make_planner(Coin(), 0.1).plan(until=3), OptionError, "until must be a function of"),
+        (lambda: make_planner(Coin(), 0.1).plan(until=lambda: True), OptionError, "until must be a function of"),
+        (lambda: make_planner(Coin(), 0.1).plan(iterations=9, checkpoint=3), OptionError, "a text or a Path"),
+        (lambda: plan_many(GRID, 0.1, 3), OptionError, "states must be a list"),
+        (lambda: plan_many(GRID, 0.1, None), OptionError, "states must be a list"),
+        (lambda: evaluate(GRID, lambda state: 0, episodes=3), OptionError, r"a function of \(state, step\)"),
+        (lambda: evaluate(GRID, solve(GRID, 0.1), episodes=10**30), OptionError, "episodes must be from 1 to"),
+        (lambda: Returns("many"), OptionError, "must be numbers"),
+        (lambda: what_if(GRID, 0.1, None), OptionError, "scenarios must be a list"),
+        (lambda: what_if(GRID, 0.1, "cost[0]*=2"), OptionError, "scenarios must be a list"),
+        (lambda: what_if(GRID, 0.1, {"dear": 3}), OptionError, "scenario dear must be a list"),
+        (lambda: what_if(GRID, 0.1, [3]), OptionError, "scenario 3 must be a list"),
+        (lambda: sensitivity(GRID, 0.1, None), OptionError, "numbers must be a list"),
+        (lambda: sensitivity(GRID, 0.1, "cost[0]"), OptionError, "numbers must be a list"),
+        (lambda: save(GRID, 3), TailwiseError, "a text or a Path"),
+        (lambda: load_search(None, GRID), OptionError, "a text or a Path"),
+        (lambda: solve(GRID, CVaR(0.9)).act(GRID.start, 0, accrued=math.nan), OptionError, "accrued must be"),
+        (lambda: solve(GRID, CVaR(0.9)).act(GRID.start, 0, accrued="x"), OptionError, "accrued must be"),
+        (lambda: solve(GRID, 0.1).distribution("jump"), StateError, "no action's id or label"),
+    ],
+)
+def test_a_wrong_call_is_one_error(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda plan, folder: plan.row("jump"), StateError, "there are up, down, left, right"),
+        (lambda plan, folder: plan.to_csv(3), OptionError, "a text or a Path"),
+        (lambda plan, folder: plan.to_excel(folder / "plan.csv"), OptionError, r"use to_csv\(\)"),
+        (lambda plan, folder: plan.save(None), OptionError, "a text or a Path"),
+        (lambda plan, folder: plan.report(None), OptionError, "a text or a Path"),
+        (lambda plan, folder: plan.report(folder), RunError, "a folder that exists"),
+        (lambda plan, folder: plan.report(folder / "none" / "plan.html"), RunError, "a folder that exists"),
+    ],
+)
+def test_a_wrong_call_of_a_plan_is_one_error(plan, tmp_path, monkeypatch, call, error, message):
+    monkeypatch.setattr("tailwise.search.plan.report_layer", lambda name: pytest.fail("the work has begun"))
+    with pytest.raises(error, match=message):
+        call(plan, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_nodes_than_any_memory_holds_are_no_bound():
+    assert ErmMcts(Coin(), 0.1, seed=0, max_nodes=10**30).plan(iterations=10).iterations == 10
+
+
+def test_decisions_that_would_fill_the_memory_are_not_kept(monkeypatch):
+    monkeypatch.setattr("tailwise.evaluation.episodes._MOST_DECISIONS", 10)
+    player = make_planner(GRID, 0.1, kind="uct", seed=0)
+    kept = evaluate(GRID, player, episodes=2, iterations=2, seed=0)
+    assert kept.decisions is None
+    monkeypatch.undo()
+    other = evaluate(GRID, player, episodes=2, iterations=2, seed=0)
+    assert other.decisions is not None
+    np.testing.assert_array_equal(kept.costs, other.costs)
