@@ -197,7 +197,7 @@ def test_the_planner_given_is_left_alone(chain):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"episodes": 0}, OptionError, "episodes must be at least 1"),
+        ({"episodes": 0}, OptionError, "episodes must be from 1 to"),
         ({"threads": 0}, OptionError, "threads must be from 1 to 1024"),
         ({"threads": 10**8}, OptionError, "threads must be from 1 to 1024"),
         ({"iterations": 10}, OptionError, "limits of a planner"),

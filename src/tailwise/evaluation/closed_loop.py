@@ -159,16 +159,19 @@ class SimulatorEnvironment:
 
     def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
         """Return (next state, cost, done); a failure names state, action and step."""
-        where = f"step({short(state)}, {short(action)}) of {model_name(self.model)} at step {h} of an evaluated episode"
         try:
             outcome = self.model.step(state, action, self._rng)
         except Exception as error:
+            where = self._at(state, action, h)
             raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
         fault = outcome_fault(outcome)
         if fault:
-            raise SimulatorError(f"{where}: {fault}")
+            raise SimulatorError(f"{self._at(state, action, h)}: {fault}")
         target, cost, done = outcome
         return target, float(cost), bool(done)
+
+    def _at(self, state: Any, action: Any, h: int) -> str:
+        return f"step({short(state)}, {short(action)}) of {model_name(self.model)} at step {h} of an evaluated episode"
 
     def end_cost(self, state: Any) -> float:
         """Return what reaching step H in ``state`` costs."""
