@@ -129,24 +129,25 @@ class BeliefSearch(HiddenPlanner):
         self._replant()
 
     def _replant(self) -> None:
-        self._nodes: dict[tuple[int, bytes], _Node] = {}
+        self._nodes = [dict[bytes, _Node]() for _ in range(self.pomdp.horizon + 1)]  # by step
         if self._known.step < self.pomdp.horizon:
             (self._root,) = self._nodes_of(self._known.log_tilted[None, :], self._known.step)
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
         self._known = self._policy.update(self._known, action, observation, cost)
         step = self._known.step
-        found = self._nodes.get((step, key_of(self._known.log_tilted)))
+        found = self._nodes[step].get(key_of(self._known.log_tilted))
         if found is None:
             self._replant()
         else:
             self._root = found
-            self._nodes = {key: node for key, node in self._nodes.items() if key[0] >= step}
+            for past in self._nodes[:step]:
+                past.clear()
 
     def _nodes_of(self, beliefs: Floats, step: int) -> list[_Node]:
         """Return the nodes of tilted beliefs (N, S), with bounds where they are new."""
-        keys = [(step, key_of(belief)) for belief in beliefs]
-        new = [k for k, key in enumerate(keys) if key not in self._nodes]
+        keys, known = [key_of(belief) for belief in beliefs], self._nodes[step]
+        new = [k for k, key in enumerate(keys) if key not in known]
         if new:
             fresh = beliefs[new]
             can = np.flatnonzero((fresh > -np.inf).any(axis=0))
@@ -156,8 +157,12 @@ class BeliefSearch(HiddenPlanner):
             uppers = belief_erm(blind, logs[:, None, :], beta).min(axis=1).tolist()
             for k, belief, lower, upper, size in zip(new, fresh, lowers, uppers, sizes, strict=True):
                 nothing = [0] * len(self._branches)
-                self._nodes[keys[k]] = _Node(belief, step, min(lower, upper), upper, size, nothing)
-        return [self._nodes[key] for key in keys]
+                known[keys[k]] = _Node(belief, step, min(lower, upper), upper, size, nothing)
+        return [known[key] for key in keys]
+
+    @property
+    def _kept(self) -> int:
+        return sum(map(len, self._nodes))
 
     # ----------------------------------------------------------------- a trial
 
@@ -165,7 +170,7 @@ class BeliefSearch(HiddenPlanner):
         for _ in range(count):
             if self._root.ways is not None and self._gap(self._root) <= 0.0:
                 return StopReason.PROVEN
-            if len(self._nodes) >= self._room:
+            if self._kept >= self._room:
                 return StopReason.MAX_NODES
             self._trial()
             self._done += 1
@@ -265,8 +270,8 @@ class BeliefSearch(HiddenPlanner):
         lower, upper = sorted((float(signed(max(min(lowers), root.lower))), float(signed(uppers[best]))))
         more = {
             "lower": lower, "upper": upper, "proven": bool(min(others, default=math.inf) >= uppers[best] - slack),
-            "objective": ERM(self.root_beta), "nodes": len(self._nodes), "simulator_steps": 0,
-            "bytes": len(self._nodes) * (self.pomdp.num_states * 8 + _NODE_BYTES),
+            "objective": ERM(self.root_beta), "nodes": self._kept, "simulator_steps": 0,
+            "bytes": self._kept * (self.pomdp.num_states * 8 + _NODE_BYTES),
         }  # fmt: skip
         return tuple(rows), best, rows[best].erm, more
 
