@@ -31,23 +31,21 @@ class _Deferred:
         self._options = options
         functools.update_wrapper(self, function)
 
-    @functools.cached_property
-    def _compiled(self) -> Kernel:
-        from tailwise._compiler import compiled
-
-        return compiled(self.py_func, **self._options)
-
     def __call__(self, *args: Any) -> Any:
-        return self._compiled(*args)
+        return self._dispatcher(*args)
 
     @property
     def _numba_type_(self) -> Any:  # what numba asks a global of a kernel
-        return getattr(self._compiled, "_numba_type_", None)
+        return getattr(self._dispatcher, "_numba_type_", None)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_dispatcher":  # at the first use; without a lock, which a thread that compiles might wait for
+            from tailwise._compiler import compiled
+
+            return self.__dict__.setdefault(name, compiled(self.py_func, **self._options))
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._compiled, name)
+        return getattr(self._dispatcher, name)
 
 
 class _Inlined(_Deferred):
