@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -74,7 +75,7 @@ def file_path(path: Any) -> Path:
         raise OptionError(f"a file is named by a text or a Path, not {path!r} of type {type(path).__name__}") from None
 
 
-def listing(values: Any, name: str, of: str) -> list[Any]:
+def listing(values: Iterable[T], name: str, of: str) -> list[T]:
     """Return what can be gone through, but a single text, as a list, or raise ``OptionError``."""
     try:
         if not isinstance(values, (str, bytes)):

@@ -204,7 +204,7 @@ def _least_exceedance(graph: Graph, limit: float, slack: float) -> Found:
     return Found(value, gap_of(value, bound), choices, limit)
 
 
-def utility_of(objective: ExpectedUtility, total: float) -> Any:
+def _utility_of(objective: ExpectedUtility, total: float) -> float:
     """Return what the utility says of a total, or raise ``OptionError`` with what it raised."""
     try:
         return objective.utility(total)
@@ -217,7 +217,7 @@ def solve_utility(mdp: TabularMDP, objective: ExpectedUtility, limits: Limits) -
     sign = float(mdp.signed(1.0))
 
     def losses(totals: Floats) -> Floats:
-        worth = [utility_of(objective, float(total)) for total in (sign * totals).tolist()]
+        worth = [_utility_of(objective, float(total)) for total in (sign * totals).tolist()]
         return sign * np.array(worth, np.float64).reshape(-1)
 
     with told(limits.progress, "solving for the utility", None) as tick:
