@@ -41,6 +41,7 @@ from tailwise.risk import ERM, erm
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.histories import (
+    MOST_ROWS,
     NODE_LIMIT,
     NODES,
     Histories,
@@ -200,7 +201,7 @@ class HistoryMcts(HiddenPlanner):
     def _begin(self) -> None:
         self._known = None
         self._powers = [float(self.model.discount) ** h for h in range(int(self.model.horizon) + 1)]
-        self._tree = new_histories(64, 64 * len(self._actions), 256)
+        self._tree = new_histories(256, 64 * len(self._actions))
         self._binding = bind_hidden(self.model, self._rng)
         self._stream = stream_words(self._rng)
         self._set_root(_UNCHOSEN)
@@ -212,7 +213,8 @@ class HistoryMcts(HiddenPlanner):
             betas=self.beta * np.array(self._powers[:horizon]), discount=float(self.model.discount),
             num_actions=len(self._actions), step=self._step, exploration=self._exploration,
             widening=np.array(self._widen), weighed=self._density is not None, repeated=repeated,
-            sums=self.belief.sums if self._step else np.empty(0), max_nodes=self._room,
+            sums=self.belief.sums if self._step else np.empty(0),
+            max_nodes=min(self._room, MOST_ROWS // len(self._actions)),
         )  # fmt: skip
         if self._step:
             self._binding.set_particles(self.belief.particles)
@@ -344,7 +346,7 @@ class HistoryMcts(HiddenPlanner):
         """Return the tree below what was done and observed; a new one where the search never saw it."""
         node = child_at(self._tree, place, key)
         if node < 0:
-            return new_histories(64, 64 * len(self._actions), 256)
+            return new_histories(256, 64 * len(self._actions))
         return subtree(self._tree, node, len(self._actions))
 
     def advance(self, action: Any, observation: Any, cost: float | None = None) -> None:

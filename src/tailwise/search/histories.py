@@ -1,7 +1,7 @@
 r"""The compiled search over histories: a tree of what was done and observed, by weighted samples.
 
-The tree is flat arrays: nodes (histories), actions (A in a row, once a node was visited twice) and children (one for
-each observation that followed an action, linked in a list). A sample carries the logarithm of its weight,
+The tree is flat arrays: nodes (a history each; those that followed an action are its children, linked in a list) and
+actions (A in a row, once a node was visited twice). A sample carries the logarithm of its weight,
 ``beta * what it paid since the root``. A child keeps the sum W of the weights (in units of the action's SCALE), the
 weighted mean U of the utility ``u(y) = expm1(beta y) / beta`` of the costs, and the TERM
 
@@ -17,6 +17,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints
 from tailwise._jit import borrowed, inlined, kernel
@@ -25,32 +26,32 @@ from tailwise.bindings.hidden import NEW, begin, draw, draw_place, fit, keep, pl
 from tailwise.bindings.kernel_model import DONE, FULL, GO_ON
 
 NODE_LIMIT = -3
-# Columns, of whole numbers and then of floats: a row's lie side by side in memory.
-FIRST, VISITS, VALUE, LOW, HIGH = 0, 1, 2, 3, 4  # of a node: its first action or -1
-COUNT, CHILD, KINDS = 0, 1, 2  # of an action: samples, first child or -1, number of children
-SCALE, COST_BASE, VALUE_BASE, WORTH = 3, 4, 5, 6
-KEY, NEXT, NODE, MASS, UTILITY, TERM = 0, 1, 2, 3, 4, 5  # of a child: observation (-1: the end), next or -1, node or -1
-NODES, ACTIONS, CHILDREN, ROOT = 0, 1, 2, 3
-_WIDTHS = 5, 8, 6
+MOST_ROWS = 2**31 - 1  # of nodes, or of actions: places in memory are numbers of 32 bits
+# Columns, of whole numbers and then of floats: a row's lie side by side in memory. What a step of a large tree takes is
+# the time to fetch its rows, so a node's is one line of the cache (64 bytes).
+KEY, NEXT, FIRST, VISITS = 0, 1, 2, 3  # of a node: observation (-1: the end), next child or -1, first action or -1
+MASS, UTILITY, TERM, VALUE, LOW, HIGH = 2, 3, 4, 5, 6, 7
+CHILD, KINDS = 0, 1  # of an action: first child or -1, number of children
+COUNT, SCALE, COST_BASE, VALUE_BASE, WORTH = 1, 2, 3, 4, 5
+NODES, ACTIONS, ROOT = 0, 1, 2
+_WIDTHS, _LINE = (8, 6), 8  # in numbers of 64 bits
 _FAR, _REBASE, _FADED, _LEAST = 600.0, 8.0, 1e-3, -1.0 + 1e-16
 _END = -1
 
 
 class Histories(NamedTuple):
-    """The tree's memory: rows of nodes, actions and children, each seen as whole numbers and as floats."""
+    """The tree's memory: rows of nodes and actions, each seen as whole numbers and as floats."""
 
-    nodes: Ints
+    nodes: NDArray[np.int32]
     values: Floats
-    actions: Ints
+    actions: NDArray[np.int32]
     sums: Floats
-    children: Ints
-    shares: Floats
-    used: Ints  # (4,) nodes, actions, children; the root
+    used: Ints  # (3,) nodes, actions; the root
 
     @property
     def num_bytes(self) -> int:
         """Memory that it takes."""
-        return self.nodes.nbytes + self.actions.nbytes + self.children.nbytes
+        return self.nodes.nbytes + self.actions.nbytes
 
 
 class Settings(NamedTuple):
@@ -76,43 +77,46 @@ class Trace(NamedTuple):
     counts: Ints  # (2,) iterations, simulated steps
 
 
-def new_histories(nodes: int, actions: int, children: int) -> Histories:
+def new_histories(nodes: int, actions: int) -> Histories:
     """Return an empty tree with room for so much, and a root."""
-    made = _viewed(
-        [np.empty(pair) for pair in zip((nodes, actions, children), _WIDTHS, strict=True)], np.zeros(4, np.int64)
-    )
-    made.nodes[0, FIRST], made.nodes[0, VISITS] = -1, 0
-    made.values[0, VALUE:] = 0.0, math.inf, -math.inf
+    made = _viewed([_rows(nodes, _WIDTHS[NODES]), _rows(actions, _WIDTHS[ACTIONS])], np.zeros(3, np.int64))
+    made.nodes[0, [KEY, NEXT, FIRST, VISITS]] = _END, -1, -1, 0
+    made.values[0, MASS:] = 0.0, 0.0, 0.0, 0.0, math.inf, -math.inf
     made.used[NODES] = 1
     return made
 
 
+def _rows(count: int, width: int) -> Floats:
+    """Return room for rows that begin where a line of the cache does."""
+    buffer = np.empty(count * width + _LINE)
+    first = -(buffer.ctypes.data // 8) % _LINE
+    return buffer[first : first + count * width].reshape(count, width)
+
+
 def joined(tree: Histories) -> Histories:
     """Return a copied tree whose views are of the same memory again."""
-    return _viewed([tree.values, tree.sums, tree.shares], tree.used)
+    return _viewed([tree.values, tree.sums], tree.used)
 
 
 def _viewed(buffers: list[Floats], used: Ints) -> Histories:
-    nodes, actions, children = buffers
-    return Histories(
-        nodes.view(np.int64), nodes, actions.view(np.int64), actions, children.view(np.int64), children, used
-    )
+    nodes, actions = buffers
+    return Histories(nodes.view(np.int32), nodes, actions.view(np.int32), actions, used)
 
 
 def enlarged(tree: Histories, num_actions: int) -> Histories:
     """Return the same tree with twice the room, where little is left."""
-    buffers = [tree.values, tree.sums, tree.shares]
-    for kind, needed in ((NODES, 1), (ACTIONS, num_actions), (CHILDREN, 1)):
+    buffers = [tree.values, tree.sums]
+    for kind, needed in ((NODES, 1), (ACTIONS, num_actions)):
         old, used = buffers[kind], int(tree.used[kind])
         if used + needed > len(old):
-            buffers[kind] = np.empty((2 * len(old) + needed, old.shape[1]))
+            buffers[kind] = _rows(2 * len(old) + needed, old.shape[1])
             buffers[kind].view(np.int64)[:used] = old.view(np.int64)[:used]
     return _viewed(buffers, tree.used)
 
 
 def subtree(tree: Histories, root: int, num_actions: int) -> Histories:
     """Return the tree below a node, on its own."""
-    fresh = new_histories(*(len(part) for part in (tree.nodes, tree.actions, tree.children)))
+    fresh = new_histories(len(tree.nodes), len(tree.actions))
     _copy_below(tree, fresh, root, num_actions, np.empty(len(tree.nodes), np.int64))
     return fresh
 
@@ -121,9 +125,9 @@ def child_at(tree: Histories, place: int, key: int) -> int:
     """Return the node that follows an action of the root with an observation, or -1."""
     first = int(tree.nodes[tree.used[ROOT], FIRST])
     child = -1 if first < 0 or key < 0 else int(tree.actions[first + place, CHILD])
-    while child >= 0 and tree.children[child, KEY] != key:
-        child = int(tree.children[child, NEXT])
-    return -1 if child < 0 else int(tree.children[child, NODE])
+    while child >= 0 and tree.nodes[child, KEY] != key:
+        child = int(tree.nodes[child, NEXT])
+    return child
 
 
 def root_actions(tree: Histories, num_actions: int) -> tuple[Ints, Floats]:
@@ -131,37 +135,30 @@ def root_actions(tree: Histories, num_actions: int) -> tuple[Ints, Floats]:
     first = int(tree.nodes[tree.used[ROOT], FIRST])
     if first < 0:
         return np.zeros(num_actions, np.int64), np.full(num_actions, math.nan)
-    visits = tree.actions[first : first + num_actions, COUNT].copy()
+    visits = tree.sums[first : first + num_actions, COUNT].astype(np.int64)
     return visits, np.where(visits > 0, tree.sums[first : first + num_actions, WORTH], math.nan)
 
 
 @kernel
 def _copy_below(tree, fresh, root, num_actions, moved):  # type: ignore[no-untyped-def]
-    moved[0], count, new = root, 1, 0
+    moved[0], fresh.nodes[0], count, new = root, tree.nodes[root], 1, 0
     while new < count:
-        old = moved[new]
-        first, into = tree.nodes[old, FIRST], fresh.used[ACTIONS]
-        fresh.nodes[new] = tree.nodes[old]
-        fresh.nodes[new, FIRST] = -1 if first < 0 else into
-        new += 1
-        if first < 0:
-            continue
-        fresh.used[ACTIONS] += num_actions
-        for k in range(num_actions):
-            fresh.actions[into + k] = tree.actions[first + k]
-            child, last = tree.actions[first + k, CHILD], np.int64(-1)
-            while child >= 0:
-                place, node = fresh.used[CHILDREN], tree.children[child, NODE]
-                fresh.used[CHILDREN] += 1
-                if last < 0:
-                    fresh.actions[into + k, CHILD] = place
-                else:
-                    fresh.children[last, NEXT] = place
-                fresh.children[place] = tree.children[child]
-                if node >= 0:
-                    moved[count], fresh.children[place, NODE] = node, count
+        first, into = tree.nodes[moved[new], FIRST], fresh.used[ACTIONS]
+        if first >= 0:
+            fresh.nodes[new, FIRST] = into
+            fresh.used[ACTIONS] += num_actions
+            for k in range(num_actions):
+                fresh.actions[into + k] = tree.actions[first + k]
+                child, last = tree.actions[first + k, CHILD], -1
+                while child >= 0:
+                    moved[count], fresh.nodes[count] = child, tree.nodes[child]
+                    if last < 0:
+                        fresh.actions[into + k, CHILD] = count
+                    else:
+                        fresh.nodes[last, NEXT] = count
+                    child, last = tree.nodes[child, NEXT], count
                     count += 1
-                child, last = tree.children[child, NEXT], place
+        new += 1
     fresh.used[NODES] = count
 
 
@@ -176,8 +173,8 @@ def _chosen(tree, settings, node):  # type: ignore[no-untyped-def]
     growth = settings.exploration * max(width, 0.0) * math.sqrt(math.sqrt(tree.nodes[node, VISITS]))
     best, least = 0, math.inf
     for place in range(settings.num_actions):
-        count = tree.actions[first + place, COUNT]
-        if count == 0:
+        count = tree.sums[first + place, COUNT]
+        if count == 0.0:
             return place
         score = tree.sums[first + place, WORTH] - growth / math.sqrt(count)
         if score < least:
@@ -192,8 +189,8 @@ def _open(tree, settings, node):  # type: ignore[no-untyped-def]
     tree.nodes[node, FIRST] = first
     tree.used[ACTIONS] += settings.num_actions
     for unit in range(first, first + settings.num_actions):
-        tree.actions[unit, COUNT], tree.actions[unit, CHILD], tree.actions[unit, KINDS] = 0, -1, 0
-        tree.sums[unit, SCALE], tree.sums[unit, COST_BASE] = -math.inf, 0.0
+        tree.actions[unit, CHILD], tree.actions[unit, KINDS] = -1, 0
+        tree.sums[unit, COUNT], tree.sums[unit, SCALE], tree.sums[unit, COST_BASE] = 0.0, -math.inf, 0.0
         tree.sums[unit, VALUE_BASE], tree.sums[unit, WORTH] = 0.0, 0.0
 
 
@@ -201,49 +198,42 @@ def _open(tree, settings, node):  # type: ignore[no-untyped-def]
 def _found_child(tree, unit, key):  # type: ignore[no-untyped-def]
     """The child of an observation, or -1."""
     child = tree.actions[unit, CHILD]
-    while child >= 0 and tree.children[child, KEY] != key:
-        child = tree.children[child, NEXT]
+    while child >= 0 and tree.nodes[child, KEY] != key:
+        child = tree.nodes[child, NEXT]
     return child
 
 
 @inlined
 def _new_child(tree, unit, key):  # type: ignore[no-untyped-def]
-    """Add a child, with a node unless the episode ended."""
-    child = tree.used[CHILDREN]
-    tree.used[CHILDREN] += 1
-    tree.children[child, KEY], tree.children[child, NEXT] = key, tree.actions[unit, CHILD]
+    """Add a child."""
+    child = tree.used[NODES]
+    tree.used[NODES] += 1
+    tree.nodes[child, KEY], tree.nodes[child, NEXT] = key, tree.actions[unit, CHILD]
+    tree.nodes[child, FIRST], tree.nodes[child, VISITS] = -1, 0
+    tree.values[child, MASS], tree.values[child, UTILITY], tree.values[child, TERM] = 0.0, 0.0, 0.0
+    tree.values[child, VALUE], tree.values[child, LOW], tree.values[child, HIGH] = 0.0, math.inf, -math.inf
     tree.actions[unit, CHILD] = child
     tree.actions[unit, KINDS] += 1
-    tree.shares[child, MASS], tree.shares[child, UTILITY], tree.shares[child, TERM] = 0.0, 0.0, 0.0
-    node = np.int64(-1)
-    if key != _END:
-        node = tree.used[NODES]
-        tree.used[NODES] += 1
-        tree.nodes[node, FIRST], tree.nodes[node, VISITS] = -1, 0
-        tree.values[node, VALUE], tree.values[node, LOW], tree.values[node, HIGH] = 0.0, math.inf, -math.inf
-    tree.children[child, NODE] = node
     return child
 
 
 @inlined
 def _any_child(tree, unit, stream):  # type: ignore[no-untyped-def]
-    """A child that has a node, drawn by how often it was visited."""
+    """A child that is no end, drawn by how often it was visited; -1 where there is none."""
     total = 0.0
     child = tree.actions[unit, CHILD]
     while child >= 0:
-        node = tree.children[child, NODE]
-        total += tree.nodes[node, VISITS] if node >= 0 else 0
-        child = tree.children[child, NEXT]
+        total += tree.nodes[child, VISITS]
+        child = tree.nodes[child, NEXT]
     wanted = next_double(stream) * total
     child, found = tree.actions[unit, CHILD], np.int64(-1)
     while child >= 0:
-        node = tree.children[child, NODE]
-        if node >= 0:
+        if tree.nodes[child, KEY] != _END:
             found = child
-            wanted -= tree.nodes[node, VISITS]
+            wanted -= tree.nodes[child, VISITS]
             if wanted < 0.0:
                 break
-        child = tree.children[child, NEXT]
+        child = tree.nodes[child, NEXT]
     return found
 
 
@@ -256,7 +246,7 @@ def _child_of(model, tree, settings, unit, key, stream):  # type: ignore[no-unty
     if child >= 0:
         return child, np.int64(GO_ON)
     held = tree.actions[unit, KINDS]
-    most = settings.widening[0] * float(tree.actions[unit, COUNT] + 1) ** settings.widening[1]
+    most = settings.widening[0] * (tree.sums[unit, COUNT] + 1.0) ** settings.widening[1]
     if held >= max(1.0, most):
         child = _any_child(tree, unit, stream)
         if child >= 0:
@@ -298,15 +288,15 @@ def _descend(model, tree, settings, trace, stream):  # type: ignore[no-untyped-d
         else:
             child, status = _child_of(model, tree, settings, unit, key, stream)
             if status >= 0 and settings.weighed:
-                extra, status = fit(model, tree.children[child, KEY])
+                extra, status = fit(model, tree.nodes[child, KEY])
                 log_weight += extra
             if status < 0:
                 break
         trace.places[length, 0], trace.places[length, 1], trace.places[length, 2] = node, unit, child
         length += 1
         h += 1
-        node = tree.children[child, NODE]
-        if node < 0:
+        node = child
+        if status == DONE:
             return np.int64(GO_ON), length, node, 0.0
     return status, length, np.int64(-1), 0.0
 
@@ -324,9 +314,8 @@ def _utility(y, beta):  # type: ignore[no-untyped-def]
 @inlined
 def _term(tree, discount, child, base, beta):  # type: ignore[no-untyped-def]
     """What a child adds to the mean of its action."""
-    node, u = tree.children[child, NODE], tree.shares[child, UTILITY]
-    value = tree.values[node, VALUE] if node >= 0 else 0.0
-    return u + (1.0 + beta * u) * _utility(discount * (value - base), beta)
+    u = tree.values[child, UTILITY]
+    return u + (1.0 + beta * u) * _utility(discount * (tree.values[child, VALUE] - base), beta)
 
 
 @inlined
@@ -335,9 +324,9 @@ def _mean(tree, unit):  # type: ignore[no-untyped-def]
     total, weight = 0.0, 0.0
     child = tree.actions[unit, CHILD]
     while child >= 0:
-        weight += tree.shares[child, MASS]
-        total += tree.shares[child, MASS] * tree.shares[child, TERM]
-        child = tree.children[child, NEXT]
+        weight += tree.values[child, MASS]
+        total += tree.values[child, MASS] * tree.values[child, TERM]
+        child = tree.nodes[child, NEXT]
     return total / weight
 
 
@@ -345,9 +334,9 @@ def _mean(tree, unit):  # type: ignore[no-untyped-def]
 def _all_terms(tree, discount, unit, beta):  # type: ignore[no-untyped-def]
     child = tree.actions[unit, CHILD]
     while child >= 0:
-        if tree.shares[child, MASS] > 0.0:
-            tree.shares[child, TERM] = _term(tree, discount, child, tree.sums[unit, VALUE_BASE], beta)
-        child = tree.children[child, NEXT]
+        if tree.values[child, MASS] > 0.0:
+            tree.values[child, TERM] = _term(tree, discount, child, tree.sums[unit, VALUE_BASE], beta)
+        child = tree.nodes[child, NEXT]
 
 
 @inlined
@@ -360,19 +349,17 @@ def _weightiest(tree, unit, beta):  # type: ignore[no-untyped-def]
     """The value that follows which weighs most by its risk, of the children of an action."""
     found, child = -math.inf, tree.actions[unit, CHILD]
     while child >= 0:
-        node = tree.children[child, NODE]
-        if tree.shares[child, MASS] > 0.0:
-            found = max(found, beta * (tree.values[node, VALUE] if node >= 0 else 0.0))
-        child = tree.children[child, NEXT]
+        if tree.values[child, MASS] > 0.0:
+            found = max(found, beta * tree.values[child, VALUE])
+        child = tree.nodes[child, NEXT]
     return found / beta
 
 
 @inlined
 def _add(tree, discount, unit, child, log_weight, loss, beta):  # type: ignore[no-untyped-def]
     """Take a sample into an action, and put the action's value together."""
-    node = tree.children[child, NODE]
-    value = tree.values[node, VALUE] if node >= 0 else 0.0
-    if tree.actions[unit, COUNT] == 0:
+    value = tree.values[child, VALUE]
+    if tree.sums[unit, COUNT] == 0.0:
         tree.sums[unit, SCALE], tree.sums[unit, COST_BASE] = log_weight, loss
         tree.sums[unit, VALUE_BASE] = value
     gap, anew = loss - tree.sums[unit, COST_BASE], False
@@ -382,28 +369,28 @@ def _add(tree, discount, unit, child, log_weight, loss, beta):  # type: ignore[n
         moves = moves or (beta * gap < -_REBASE and lighter - beta * gap < 30.0)  # what was the base weighs nothing now
         factor, one = math.exp(max(lighter, -_FAR)), tree.actions[unit, CHILD]
         while one >= 0:
-            tree.shares[one, MASS] *= factor
-            one = tree.children[one, NEXT]
+            tree.values[one, MASS] *= factor
+            one = tree.nodes[one, NEXT]
         tree.sums[unit, SCALE] = log_weight
     if moves:
         one, shrunk = tree.actions[unit, CHILD], math.exp(-beta * gap)
         while one >= 0:
-            tree.shares[one, UTILITY] = _utility(-gap, beta) + shrunk * tree.shares[one, UTILITY]
-            one = tree.children[one, NEXT]
+            tree.values[one, UTILITY] = _utility(-gap, beta) + shrunk * tree.values[one, UTILITY]
+            one = tree.nodes[one, NEXT]
         tree.sums[unit, COST_BASE], gap, anew = loss, 0.0, True
     if beta * discount * (value - tree.sums[unit, VALUE_BASE]) > _REBASE:
         tree.sums[unit, VALUE_BASE], anew = value, True
     weight = 1.0
     if log_weight != tree.sums[unit, SCALE]:
         weight = max(math.exp(max(log_weight - tree.sums[unit, SCALE], -_FAR)), 1e-250)
-    tree.actions[unit, COUNT] += 1
-    tree.shares[child, MASS] += weight
-    u = tree.shares[child, UTILITY]
-    tree.shares[child, UTILITY] = u + weight / tree.shares[child, MASS] * (_utility(gap, beta) - u)
+    tree.sums[unit, COUNT] += 1.0
+    tree.values[child, MASS] += weight
+    u = tree.values[child, UTILITY]
+    tree.values[child, UTILITY] = u + weight / tree.values[child, MASS] * (_utility(gap, beta) - u)
     if anew:
         _all_terms(tree, discount, unit, beta)
     else:
-        tree.shares[child, TERM] = _term(tree, discount, child, tree.sums[unit, VALUE_BASE], beta)
+        tree.values[child, TERM] = _term(tree, discount, child, tree.sums[unit, VALUE_BASE], beta)
     mean = _mean(tree, unit)
     if 1.0 + beta * mean < _FADED:  # most of the weight lies far below
         tree.sums[unit, VALUE_BASE] = _weightiest(tree, unit, beta)
@@ -416,7 +403,7 @@ def _add(tree, discount, unit, child, log_weight, loss, beta):  # type: ignore[n
 def _back_up(tree, settings, trace, length, last, tail):  # type: ignore[no-untyped-def]
     """Take a finished sample up the path."""
     if last >= 0:
-        tree.nodes[last, VISITS] += 1
+        tree.nodes[last, VISITS] = 1
         tree.values[last, VALUE] = tail
     to_go = tail
     for k in range(length - 1, -1, -1):
@@ -425,12 +412,12 @@ def _back_up(tree, settings, trace, length, last, tail):  # type: ignore[no-unty
         to_go = loss + settings.discount * to_go
         beta = settings.betas[settings.step + k]
         _add(tree, settings.discount, unit, child, trace.numbers[k, 0], loss, beta)
-        tree.nodes[node, VISITS] += 1
+        tree.nodes[node, VISITS] = min(tree.nodes[node, VISITS] + 1, MOST_ROWS)  # so many that one more is nothing
         tree.values[node, LOW] = min(tree.values[node, LOW], to_go)
         tree.values[node, HIGH] = max(tree.values[node, HIGH], to_go)
         least, first = math.inf, tree.nodes[node, FIRST]
         for one in range(first, first + settings.num_actions):
-            if tree.actions[one, COUNT] > 0:
+            if tree.sums[one, COUNT] > 0.0:
                 least = min(least, tree.sums[one, WORTH])
         tree.values[node, VALUE] = least
 
@@ -445,7 +432,6 @@ def search_histories(model, tree, settings, trace, stream, iterations):  # type:
         if (
             tree.used[NODES] + 1 > tree.nodes.shape[0]
             or tree.used[ACTIONS] + settings.num_actions > tree.actions.shape[0]
-            or tree.used[CHILDREN] + 1 > tree.children.shape[0]
         ):
             return FULL
         status, length, last, tail = _descend(model, tree, settings, trace, stream)
