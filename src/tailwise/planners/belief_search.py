@@ -1,8 +1,10 @@
 """Bounded search over tilted beliefs, where everything that may happen is listed.
 
 A node is a step and a tilted belief (:mod:`tailwise.exact.alpha_vectors`); two histories with the same tilted belief
-are one node. Each node knows two bounds of its optimal risk: from above the best that one action for all steps is
-worth, or its actions' bounds; from below the risk of one who were told the state, or its actions' bounds. A trial
+are one node. Each node knows two bounds of its optimal risk: from above what the best of some plans is worth, or its
+actions' bounds; from below the risk of one who were told the state, or its actions' bounds. The plans are made with the
+planner, once: one action for all steps, and, where that is little work, conditional plans for a few likely beliefs
+(:mod:`tailwise.exact.point_based`), so that there is a policy to better from the first moment. A trial
 goes down from the root by the action of the least lower bound, and by the observation that matters most to the gap
 (weighed, as risk is, by the tilt), opens the nodes on its way and takes their bounds back up. The bounds are certain,
 and never get worse; where they meet, the action is proven best.
@@ -12,13 +14,14 @@ from __future__ import annotations
 
 import math
 import time
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tailwise._arrays import Floats
-from tailwise._random import Seed
+from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import integer, real
 from tailwise.exact.alpha_vectors import (
     Branch,
@@ -30,6 +33,7 @@ from tailwise.exact.alpha_vectors import (
     mean_size,
 )
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
+from tailwise.exact.point_based import point_based_levels
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners.belief_steps import BeliefSteps, Step
@@ -37,9 +41,12 @@ from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
+from tailwise.search.anytime import Turn
 from tailwise.search.plan import StopReason
 
 _NODE_BYTES = 400  # beside its belief
+_POINTS, _FEWEST_POINTS = 30, 3  # beliefs of a step that get a plan
+_WORK = 7e5  # outcomes times steps times points: half a second of planning
 
 
 @dataclass(eq=False, slots=True)
@@ -112,12 +119,20 @@ class BeliefSearch(HiddenPlanner):
         self._branches: list[Branch] = branches_of(self.pomdp)
         self._steps = BeliefSteps(self.pomdp, self._branches)
         self._level = real(beta, "beta")
-        self._told, self._blind = _leaf_bounds(self.pomdp, self._branches, self._level)
+        self._told, self._plans = _leaf_bounds(self.pomdp, self._branches, self._level)
         self._policy = BeliefPolicy(
             objective=ERM(self._level), mdp=self.pomdp.table, value=math.nan, beta=self._level, pomdp=self.pomdp,
             branches=tuple(self._branches), model=None if self.pomdp is model else model,
         )  # fmt: skip
         super().__init__(model, beta, seed=seed)
+
+    def fresh(self, seed: Seed = None) -> Self:
+        """Return an equal planner at the start; the bounds made with this one, of which nothing is random, serve it."""
+        other = copy(self)
+        other._rng, other._turn = generator(seed), Turn()
+        other._seed = seed_text(other._rng)
+        other.reset()
+        return other
 
     @property
     def belief(self) -> Belief:
@@ -151,10 +166,10 @@ class BeliefSearch(HiddenPlanner):
         if new:
             fresh = beliefs[new]
             can = np.flatnonzero((fresh > -np.inf).any(axis=0))
-            logs, told, blind = fresh[:, can], self._told[step, can], self._blind[:, step, can]
+            logs, told, plans = fresh[:, can], self._told[step, can], self._plans[step][:, can]
             beta = self._level * self.pomdp.discount**step
             lowers, sizes = belief_erm(told, logs, beta).tolist(), mean_size(told, logs).tolist()
-            uppers = belief_erm(blind, logs[:, None, :], beta).min(axis=1).tolist()
+            uppers = belief_erm(plans, logs[:, None, :], beta).min(axis=1).tolist()
             for k, belief, lower, upper, size in zip(new, fresh, lowers, uppers, sizes, strict=True):
                 nothing = [0] * len(self._branches)
                 known[keys[k]] = _Node(belief, step, min(lower, upper), upper, size, nothing)
@@ -276,17 +291,24 @@ class BeliefSearch(HiddenPlanner):
         return tuple(rows), best, rows[best].erm, more
 
 
-def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tuple[Floats, Floats]:
-    """Return what optimal play costs who is told the state (H, S), what one action for all steps does (A, H, S)."""
+def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tuple[Floats, list[Floats]]:
+    """Return what optimal play costs who is told the state (H + 1, S), and what some plans do, of each step (K, S)."""
     horizon, size, count = pomdp.horizon, pomdp.num_states, len(branches)
-    told, blind = np.empty((horizon + 1, size)), np.empty((count, horizon + 1, size))
-    told[horizon] = blind[:, horizon] = pomdp.table.terminal_losses
+    told, blind = np.empty((horizon + 1, size)), np.empty((horizon + 1, count, size))
+    told[horizon] = blind[horizon] = pomdp.table.terminal_losses
     ways = [np.zeros((1, max(1, len(branch.seen))), np.int64) for branch in branches]
     for h in range(horizon - 1, -1, -1):
         level = beta * pomdp.discount**h
         options = []
         for a, (branch, way) in enumerate(zip(branches, ways, strict=True)):
             options.append(backed_up(branch, told[None, h + 1], way, level, pomdp.discount)[0])
-            blind[a, h] = backed_up(branch, blind[a, None, h + 1], way, level, pomdp.discount)[0]
+            blind[h, a] = backed_up(branch, blind[h + 1, a, None], way, level, pomdp.discount)[0]
         told[h] = np.min(options, axis=0)
-    return told, blind
+    plans = list(blind)
+    points = min(_POINTS, int(_WORK / (pomdp.table.num_outcomes * horizon)))
+    if points >= _FEWEST_POINTS:
+        with np.errstate(divide="ignore"):
+            logs = np.log(pomdp.start_belief)
+        for h, found in enumerate(point_based_levels(pomdp, branches, beta, logs, points)):
+            plans[h] = np.concatenate([plans[h], found.values])
+    return told, plans
