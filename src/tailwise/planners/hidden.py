@@ -18,6 +18,8 @@ from tailwise.search.anytime import Turn, one_thread, plan_limits, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 
+_SLACK = 1.25  # of the time that a report took, kept for the next one
+
 
 class HiddenPlanner(PolicyMixin):
     """A planner that decides from what was done and observed; subclasses say what is known, and how they search.
@@ -34,6 +36,8 @@ class HiddenPlanner(PolicyMixin):
     method = ""
     unit = "iterations"
     meaning = ""
+    _report_seconds = 0.0  # that a report took lately
+    _report_by = math.inf  # when the report under way is to be ready
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None) -> None:
         self.require_unseen(model)
@@ -125,13 +129,20 @@ class HiddenPlanner(PolicyMixin):
                 raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
             begun, before = time.perf_counter(), self._done
             limit = plan_limits(iterations, seconds, until is not None)[1]
+            if limit is not None:
+                self._report_by = begun + limit
+                limit -= min(_SLACK * self._report_seconds, limit / 2.0)
             self._deadline = math.inf if limit is None else begun + limit
             stopped = run_anytime(
-                self._run, lambda: self._done - before, iterations=iterations, seconds=seconds,
+                self._run, lambda: self._done - before, iterations=iterations, seconds=limit,
                 until=None if until is None else lambda: until(self._report(before, begun, StopReason.UNTIL, ())),
                 progress=told, first_chunk=1,
             )  # fmt: skip
-            return self._report(before, begun, stopped, notes)
+            ended = time.perf_counter()
+            plan = self._report(before, begun, stopped, notes)
+            self._report_seconds = max(0.9 * self._report_seconds, time.perf_counter() - ended)
+            self._report_by = math.inf
+            return plan
 
     def _report(self, before: int, begun: float, stopped: StopReason, notes: tuple[str, ...]) -> Plan:
         rows, best, value, more = self._rows()

@@ -14,6 +14,7 @@ draws from the generator that it is given, frequencies come near the probabiliti
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
@@ -68,6 +69,8 @@ class LearnedBeliefs(HiddenPlanner):
 
     method = "search on a learned model over tilted beliefs"
     meaning = "nothing: no interval is known of a model that was learned"
+    _report_seconds = 0.1  # before the first, a guess
+    _term_seconds = 0.0  # that a solution took for each of its terms
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_distinct: int = 2000) -> None:
         self._most = integer(max_distinct, "max_distinct", low=1)
@@ -167,11 +170,15 @@ class LearnedBeliefs(HiddenPlanner):
         if self._policy is None or self._solved != self._sampled:
             table = self._learned()
             work = table.num_outcomes * table.num_observations * table.num_actions * int(table.horizon)
+            begun = time.perf_counter()
             points = int(np.clip(math.sqrt(_WORK / work), _FEWEST_POINTS, _MOST_POINTS))
+            if self._term_seconds * work * points**2 > (left := max(self._report_by - begun, 0.0)):
+                points = max(_FEWEST_POINTS, int(math.sqrt(left / (self._term_seconds * work))))
             branches = branches_of(table)
             with np.errstate(divide="ignore"):
                 logs = np.log(table.start_belief)
             levels = point_based_levels(table, branches, self.beta, logs, points)
+            self._term_seconds = (time.perf_counter() - begun) / (work * points**2)
             self._policy = BeliefPolicy(
                 objective=ERM(self.beta), mdp=table.table, value=math.nan, beta=self.beta, pomdp=table,
                 branches=tuple(branches), levels=tuple(levels),
