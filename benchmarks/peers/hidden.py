@@ -1,4 +1,8 @@
-"""Hidden states: whole episodes of a player that acts on what it observes, at a wall-clock limit for each decision."""
+"""Hidden states: whole episodes of a player that acts on what it observes.
+
+Each decision has a wall-clock limit, or a number of simulations: pomdp_py draws from a table in Python, which is too
+slow for a comparison at equal time to say anything about its search.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,15 @@ Act = Callable[[], int]
 See = Callable[[int, int], None]
 
 
-def tailwise(model: Any, beta: float, seconds: float, seed: int, kind: str | None) -> tuple[Act, See]:
+def tailwise(model: Any, beta: float, limit: dict[str, Any], seed: int, kind: str | None) -> tuple[Act, See]:
     """Return how a planner of ours decides, and how it is told what was observed."""
     from tailwise import make_planner
 
     planner = make_planner(model, beta, kind=kind or "auto", seed=seed)
-    return lambda: int(planner.plan(seconds=seconds).action), lambda a, o: planner.advance(a, o)
+    return lambda: int(planner.plan(**limit).action), lambda a, o: planner.advance(a, o)
 
 
-def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
+def pomcp(model: Any, limit: dict[str, Any], seed: int) -> tuple[Act, See]:
     """Return the same of pomdp_py's POMCP: for the mean, with random roll-outs, exploring by the range of a cost."""
     import random
 
@@ -75,20 +79,25 @@ def pomcp(model: Any, seconds: float, seed: int) -> tuple[Act, See]:
     belief = pomdp_py.Particles([State(model.sample_start(rng)) for _ in range(1000)])
     agent = pomdp_py.Agent(belief, Rollouts(), Transitions(), Observations(), Rewards())
     spread = float(np.ptp(table.losses)) or 1.0
-    planner = pomdp_py.POMCP(
-        max_depth=int(model.horizon), discount_factor=float(model.discount), planning_time=seconds,
-        exploration_const=spread, rollout_policy=agent.policy_model,
-    )  # fmt: skip
     last: list[Any] = []
+    steps_left = int(model.horizon)
+
+    def searcher() -> Any:
+        return pomdp_py.POMCP(
+            max_depth=steps_left, discount_factor=float(model.discount), planning_time=limit.get("seconds", -1.0),
+            num_sims=limit.get("iterations", -1), exploration_const=spread, rollout_policy=agent.policy_model,
+        )  # fmt: skip
 
     def act() -> int:
-        last[:] = [planner.plan(agent)]
+        last[:] = [searcher().plan(agent)]
         return int(last[0].name)
 
     def see(action: int, observation: int) -> None:
+        nonlocal steps_left
+        steps_left -= 1
         agent.update_history(last[0], Observation(observation))
         try:
-            planner.update(agent, last[0], Observation(observation))
+            searcher().update(agent, last[0], Observation(observation))
         except ValueError:  # its particles ran out: it begins anew from what a random state would lead to
             agent.set_belief(pomdp_py.Particles([State(model.sample_start(rng)) for _ in range(1000)]))
             agent.tree = None
@@ -135,19 +144,21 @@ def elsewhere(model: Any, name: str, milliseconds: float, episodes: int) -> dict
     return found
 
 
-def measure(problem: str, name: str, beta: float, milliseconds: float, episodes: int) -> dict[str, Any]:
-    """Play; every player meets the same luck, as far as it acts the same."""
+def measure(
+    problem: str, name: str, beta: float, episodes: int, milliseconds: float = 0.0, simulations: int = 0
+) -> dict[str, Any]:
+    """Play, with a limit of milliseconds or of simulations; all meet the same luck, as far as they act the same."""
     from tailwise import domains
 
     model = domains.make(problem)
     if name.startswith("POMDPPlanners"):
         return elsewhere(model, name, milliseconds, episodes)
-    seconds = milliseconds / 1e3
+    limit: dict[str, Any] = {"iterations": simulations} if simulations else {"seconds": milliseconds / 1e3}
 
     def player(seed: int) -> tuple[Act, See]:
         if name == "pomdp_py, POMCP":
-            return pomcp(model, seconds, seed)
-        return tailwise(model, beta, seconds, seed, {"tailwise, histories": "histories"}.get(name))
+            return pomcp(model, limit, seed)
+        return tailwise(model, beta, limit, seed, {"tailwise, histories": "histories"}.get(name))
 
     player(0)[0]()  # compiles, or loads what was
     totals, times = [], []
