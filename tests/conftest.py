@@ -35,6 +35,12 @@ def data_folder():
     return folder
 
 
+def newest(*environments):
+    """The first of these that this Gymnasium has; where it has none the test is skipped."""
+    known = [name for name in environments if name in pytest.importorskip("gymnasium").registry]
+    return known[0] if known else pytest.skip(f"this Gymnasium has no {environments[0]}")
+
+
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
     driver = browsers.start(tmp_path_factory.mktemp("chromium"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from conftest import newest
 from tailwise import TabularMDP, backward_induction, domains, load_plan, save
 from tailwise.cli.app import app
 from tailwise.errors import OptionError
@@ -207,8 +208,7 @@ def test_gymnasium_models():
         run("plan", "gym:FrozenLake-v1", "--beta", "1", "--horizon", "60", "--json", "-n", "500").stdout
     )
     assert content["sense"] == "reward"
-    if "CliffWalking-v1" not in pytest.importorskip("gymnasium").registry:
-        pytest.skip("this Gymnasium has no CliffWalking-v1")
+    newest("CliffWalking-v1")
     slippery = run("solve", "gym:CliffWalking-v1?is_slippery=true", "--beta", "0.01", "--horizon", "40", "--json")
     assert json.loads(slippery.stdout)["sense"] == "reward"
 

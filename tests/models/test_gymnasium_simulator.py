@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from conftest import newest
 from tailwise import (
     Discretized,
     ErmMcts,
@@ -28,6 +29,7 @@ def numbers(plan):
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalkingSlippery-v1"])
 def test_an_environment_and_its_table_grow_the_same_tree(name):
+    newest(name)
     table = TabularMDP.from_gymnasium(name, horizon=30, discount=0.97)
     env = GymnasiumSimulator(name, horizon=30, discount=0.97)
     searches = [ErmMcts(model, 0.05, seed=4) for model in (table, env)]
@@ -172,7 +174,8 @@ def play(env, policy, seed):
 
 
 @pytest.mark.parametrize(
-    "name", ["CartPole-v1", "MountainCar-v0", "Acrobot-v1", "Blackjack-v1", "FrozenLake8x8-v1", "Taxi-v4"]
+    "name",
+    ["CartPole-v1", "MountainCar-v0", "Acrobot-v1", "Blackjack-v1", "FrozenLake8x8-v1", newest("Taxi-v4", "Taxi-v3")],
 )
 def test_plain_environments_work_by_their_attributes(name):
     model = GymnasiumSimulator(name, horizon=25)
@@ -400,7 +403,8 @@ def test_mujoco_works_by_its_own_state(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["CartPole-v1", "MountainCar-v0", "Blackjack-v1", "FrozenLake8x8-v1", "Taxi-v4", "Acrobot-v1"]
+    "name",
+    ["CartPole-v1", "MountainCar-v0", "Blackjack-v1", "FrozenLake8x8-v1", newest("Taxi-v4", "Taxi-v3"), "Acrobot-v1"],
 )
 def test_the_command_line_plans_on_environments(name):
     typer_testing = pytest.importorskip("typer.testing")
