@@ -36,7 +36,7 @@ CUT_SHORT = {
 }
 
 
-HIDDEN = ("tailwise", "tailwise, histories", "pomdp_py, POMCP", "POMDPPlanners, POMCP", "POMDPPlanners, iterated CVaR")
+HIDDEN = ("tailwise", "tailwise, histories", "POMDPPlanners, POMCP", "POMDPPlanners, iterated CVaR")
 
 
 class Measured:
@@ -166,6 +166,26 @@ def hidden_part(measured: Measured, behind: list[str]) -> str:
                 if "tailwise" not in name and high < 0.0:
                     behind.append(f"hidden states, {problem}, beta {beta:g}: {name} is better by {-gap:.3g}")
     return table(["problem", "beta", "player", "ERM of the losses", "mean", "to tailwise's default (90 %)", "ms"], rows)
+
+
+def simulations_part(measured: Measured, behind: list[str]) -> str:
+    rows = []
+    for problem in measured.values("simulations", "problem"):
+        ours, theirs = (
+            measured.results("simulations", problem=problem, name=name)
+            for name in ("tailwise, histories", "pomdp_py, POMCP")
+        )
+        if not ours or not theirs:
+            rows.append([problem, "", "", measured.why("simulations", problem=problem), ""])
+            continue
+        number_of = f"{measured.rows('simulations', problem=problem)[0]['options']['simulations']:,}"
+        gap, low, high = against(theirs[0]["totals"], ours[0]["totals"], 0.0, "cost")
+        own, other = (number(float(np.mean(found[0]["totals"]))) for found in (ours, theirs))
+        rows.append([problem, number_of, "tailwise, histories", own, ""])
+        rows.append([problem, number_of, "pomdp_py, POMCP", other, f"{gap:+.3g} ({low:+.3g} to {high:+.3g})"])
+        if high < 0.0:
+            behind.append(f"hidden states, {problem}, equal simulations: pomdp_py's POMCP is better by {-gap:.3g}")
+    return table(["problem", "simulations", "player", "mean loss", "to tailwise's histories (90 %)"], rows)
 
 
 def search_part(measured: Measured, behind: list[str]) -> str:
@@ -477,7 +497,7 @@ def write(folder: Path, page: Path, *, quick: bool, missing: list[str]) -> None:
     measured, behind, dots = Measured(folder), [], []
     exact = part(exact_part, measured, behind)
     endless = part(endless_part, measured, behind)
-    hidden = part(hidden_part, measured, behind)
+    hidden, simulations = part(hidden_part, measured, behind), part(simulations_part, measured, behind)
     search, first = part(search_part, measured, behind), part(first_part, measured, behind)
     quality, defaults = part(quality_part, measured, behind), part(defaults_part, measured, behind)
     closed, learner = part(closed_part, measured, behind, dots), part(learner_part, measured, behind)
@@ -498,7 +518,7 @@ def write(folder: Path, page: Path, *, quick: bool, missing: list[str]) -> None:
     )
     parts = {
         "RUN": state, "MACHINE": machine(), "BEHIND": "".join(f"- {line}\n" for line in behind) or "Nowhere.\n",
-        "EXACT": exact, "ENDLESS": endless, "HIDDEN": hidden,
+        "EXACT": exact, "ENDLESS": endless, "HIDDEN": hidden, "SIMULATIONS": simulations,
         "SEARCH": search, "FIRST": first, "QUALITY": quality, "DEFAULTS": defaults,
         "CLOSED": closed, "LEARNER": learner, "GROWTH": growth,
     }  # fmt: skip

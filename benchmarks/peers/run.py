@@ -27,7 +27,8 @@ HORIZONS = {"inventory": 20, "machine-maintenance": 24, "battery": 24, "american
 GRID, TILES = "gym:ClassicGridworld-v1", "gym:gymnasium_2048/TwentyFortyEight-v0"
 NAVIGATION, SYSADMIN = "rddl:Navigation_MDP_ippc2011/1", "rddl:SysAdmin_MDP_ippc2011/1"
 OURS = ("tailwise, auto", "tailwise, paper's rule", "tailwise, UCT")
-HIDDEN = ("tailwise", "tailwise, histories", "pomdp_py, POMCP", "POMDPPlanners, POMCP", "POMDPPlanners, iterated CVaR")
+HIDDEN = ("tailwise", "tailwise, histories", "POMDPPlanners, POMCP", "POMDPPlanners, iterated CVaR")
+SIMULATIONS = {"tiger": 100, "hidden-wear": 300}  # of a decision, beside a player whose model is drawn in Python
 FEWEST = 40  # episodes: with fewer, an interval says nothing
 
 
@@ -70,6 +71,12 @@ def hidden_jobs(quick: bool) -> Iterator[Job]:
                     "problem": problem, "name": player, "beta": beta, "milliseconds": 10.0,
                     "episodes": 4 if quick else FEWEST,
                 }, limit=120.0)  # fmt: skip
+    for problem, simulations in SIMULATIONS.items():
+        for player in ("tailwise, histories", "pomdp_py, POMCP"):
+            yield Job("simulations", "hidden", {
+                "problem": problem, "name": player, "beta": 0.0, "simulations": simulations,
+                "episodes": 4 if quick else FEWEST,
+            }, limit=600.0)  # fmt: skip
 
 
 def search_jobs(quick: bool) -> Iterator[Job]:
