@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from small_tables import all_laws, random_table
-from tailwise import backward_induction, domains, erm
+from tailwise import TabularMDP, backward_induction, domains, erm
 from tailwise.errors import OptionError
 from tailwise.exact import policy_intervals, return_distribution
 
@@ -64,3 +64,15 @@ def test_a_limit_on_solves_is_said_and_betas_must_increase():
     assert not all(piece.certified for piece in policy_intervals(mdp, 0.0, 5.0, max_solves=10))
     with pytest.raises(OptionError, match="betas must increase: 1 is not below 0"):
         policy_intervals(mdp, 1.0, 0.0)
+
+
+def test_a_policy_that_cannot_be_certified_takes_a_part_of_the_solves_and_says_so():
+    lottery = [[0.5, 0.5]]
+    table = TabularMDP.from_arrays(
+        np.array([lottery * 2, [[0, 1]] * 2]), [[[0, 10], [1e-7, 10 + 1e-7]], [[0, 0], [0, 0]]], horizon=1, order="SAS"
+    )
+    solved = []
+    (one,) = policy_intervals(table, 0.0, 1.0, max_solves=300, progress=lambda done, _: solved.append(done))
+    assert not one.certified
+    assert one.solution.action == 0
+    assert 20 <= max(solved) <= 40

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from tailwise.exact.induction import backward_induction
 from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import TIE_TOLERANCE
 from tailwise.models import TabularMDP
+
+_CHECKS = 0.1  # of the betas to solve, for intervals whose ends have the same policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,8 @@ def policy_intervals(
         How exactly the betas of change are found, as a share of the beta. A policy that is optimal on a shorter
         interval can be missed.
     max_solves : int, default 5000
-        Most betas to solve; what is left uncertified then says so.
+        Most betas to solve, a tenth of them where both ends of an interval have the same policy; what is left
+        uncertified then says so.
     threads : int, default 1
         Threads of each solve; they do not change the result.
     progress : bool or callable, optional
@@ -101,25 +105,27 @@ def policy_intervals(
     share = real(tolerance, "tolerance", low=1e-14, high=0.5)
     limit = integer(max_solves, "max_solves", low=2)
     points = {beta: _Point.at(mdp, beta, threads) for beta in (first, last)}
-    pending, pieces = [(first, last)], []
+    first_alike = points[first].key == points[last].key
+    pending, pieces, checks = [(first_alike, 0.0, first, last)], [], 0
     with followed(progress, "solving for each beta", None) as tick:
         while pending:
-            a, b = pending.pop()
+            same, _, a, b = heappop(pending)
             left, right = points[a], points[b]
-            same = left.key == right.key
             sure = same and _is_certified(mdp, left, right)
-            scale = max(abs(a), abs(b))
-            narrow = b - a <= share * scale
+            narrow = b - a <= share * max(abs(a), abs(b))
             if tick is not None:
                 tick(len(points))
-            if sure or narrow or len(points) >= limit:
+            if sure or narrow or len(points) >= limit or (same and checks >= _CHECKS * limit):
                 pieces.append((a, b, same, sure or narrow))
                 continue
+            checks += same
             middle = _between(a, b)
             points[middle] = _Point.at(mdp, middle, threads)
-            pending += [(middle, b), (a, middle)]
+            for low_end, high_end in ((a, middle), (middle, b)):  # changes first, then what is least known
+                alike = points[low_end].key == points[high_end].key
+                heappush(pending, (alike, (low_end - high_end) / max(abs(low_end), abs(high_end)), low_end, high_end))
     found: list[PolicyInterval] = []
-    for a, b, same, sure in pieces:
+    for a, b, same, sure in sorted(pieces):
         left, right = points[a], points[b]
         if found and found[-1].high == a:
             before = found.pop()
