@@ -83,6 +83,7 @@ def test_totals_that_cannot_be_listed_are_compared_on_a_grid(monkeypatch):
         assert a is None or (a.label == b.label and a.factor == pytest.approx(b.factor, rel=0.1))
     assert "totals on a grid" in str(rough[0])
     assert "totals on a grid" in str(rough[1])
+    assert "may be elsewhere, or none" in rough[1].headline
     assert "grid" not in str(exact[0]) + str(exact[1])
 
 

@@ -211,10 +211,11 @@ class Sensitivity(_Rows):
     @property
     def headline(self) -> str:
         """What the rows are, in a line."""
+        rough = _roughly([scenario for one in self.influences for scenario in (one.low, one.high)])
         return (
             f"{self.base.label} is best: {self.objective.words} {number(self.base.value)} ({amounts(self.sense)}); "
             f"each number {self.spread:.0%} less and more, and the factors at which the decision turns"
-            + _roughly([scenario for one in self.influences for scenario in (one.low, one.high)])
+            + (rough + ": a turn where actions differ by less may be elsewhere, or none" if rough else "")
         )
 
 
