@@ -48,19 +48,6 @@ class _Deferred:
         return getattr(self._dispatcher, name)
 
 
-class _Inlined(_Deferred):
-    """One that only kernels call: without what Python needs for a call, a quarter of the time to compile is spared."""
-
-    @functools.cached_property
-    def _called(self) -> Kernel:
-        from tailwise._compiler import compiled
-
-        return compiled(self.py_func)
-
-    def __call__(self, *args: Any) -> Any:
-        return self._called(*args)
-
-
 def kernel(function: Kernel) -> Kernel:
     """Compile ``function`` at its first call, with the options that every kernel shares."""
     return function if DISABLE_JIT else _Deferred(function, {"cache": True})
@@ -70,10 +57,9 @@ def inlined(function: Kernel) -> Kernel:
     """Like :func:`kernel`, for small functions that must vanish into their callers.
 
     They are not cached on disk: whoever calls them is. (A cache file of their own would name the types of other
-    people's rules, which cannot be read back where their module is missing.) A call from Python compiles them anew.
+    people's rules, which cannot be read back where their module is missing.) So do not call them from Python.
     """
-    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return function if DISABLE_JIT else _Inlined(function, options)
+    return function if DISABLE_JIT else _Deferred(function, {"forceinline": True})
 
 
 @functools.cache

@@ -163,7 +163,7 @@ def verify_layout() -> None:
 
 ACTIONS, STEP, TERMINAL, ROLLOUT, LEAF, POLICY = 1, 2, 3, 4, 5, 6  # what integers[FAULT] says
 _SIGNATURE = types.int64(types.int64, types.int64, types.int64, types.int64)
-_inline: Any = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_inline: Any = njit(forceinline=True)
 _c_function: Any = cfunc(_SIGNATURE)
 
 
