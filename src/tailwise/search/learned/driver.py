@@ -254,6 +254,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
             reached = self._reached()
             self._induct(reached, np.empty((0, 3, 1)), np.empty(0, np.uint64))
+            answer.untried(self._known, self._horizon, self._step, reached)
             counts.compile_growth()
         _compiled_kinds.add(kind)
 
