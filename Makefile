@@ -37,7 +37,8 @@ test-interpreted: $(VENV)/dev.stamp $(VENV)/package.stamp ## the fast part witho
 
 # Interpreted, NumPy checks every index: left to check are the tests that run compiled only.
 test-bounds: $(VENV)/dev.stamp $(VENV)/package.stamp ## kernels with bounds checks
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) $(BOTH_CORES) -q -m "compiled and not slow" tests/search tests/planners tests/bandits
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) $(BOTH_CORES) -q -m "compiled and not slow" tests/search tests/planners tests/bandits tests/theory
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(NUMBA_CACHE_DIR)-bounds $(PYTEST) $(BOTH_CORES) -q -m "not slow" tests/bindings
 
 test-slow: $(VENV)/dev.stamp $(VENV)/package.stamp ## long studies
 	$(PYTEST) -q -m slow

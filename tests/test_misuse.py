@@ -51,6 +51,7 @@ def plan():
         (lambda: solve(GRID, ExpectedUtility(lambda a, b: a)), OptionError, "raised TypeError"),
         (lambda: make_planner(Coin(), 0.1).plan(until=3), OptionError, "until must be a function of"),
         (lambda: make_planner(Coin(), 0.1).plan(until=lambda: True), OptionError, "until must be a function of"),
+        (lambda: make_planner(domains.make("tiger"), 0.1).plan(until=3), OptionError, "until must be a function of"),
         (lambda: make_planner(Coin(), 0.1).plan(iterations=9, checkpoint=3), OptionError, "a text or a Path"),
         (lambda: plan_many(GRID, 0.1, 3), OptionError, "states must be a list"),
         (lambda: plan_many(GRID, 0.1, None), OptionError, "states must be a list"),

@@ -17,7 +17,7 @@ from tailwise._function_key import code_digest
 T = TypeVar("T")
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
-DISABLE_JIT = os.environ.get("NUMBA_DISABLE_JIT", "").strip() not in ("", "0")  # numba's own, without its import
+DISABLE_JIT = os.environ.get("NUMBA_DISABLE_JIT", "").strip().lstrip("0").isdecimal()  # as numba reads it, unimported
 
 
 class _Deferred:

@@ -1,6 +1,7 @@
 """Planners of models whose state is not seen: bounds that are certain, sampling, and closed loop."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -46,6 +47,31 @@ def test_bounds_hold_the_optimum_and_meet(name, options, beta):
     assert plan.proven
     assert plan.value == pytest.approx(exact.value, rel=1e-7, abs=1e-7)
     assert plan.action in exact.plan(distributions=False).optimal_actions
+
+
+def test_episodes_that_all_end_before_the_horizon():
+    first, action, seen = (axis.reshape(-1) for axis in np.meshgrid(range(4), range(2), range(2), indexing="ij"))
+    hears_right = np.where(first % 2 == seen, 0.8, 0.2)
+    model = PomdpTable.from_outcomes(
+        first, action, np.where(first < 2, first + 2, first), seen, hears_right, done=first >= 2,
+        costs=1.0 + 5.0 * (action != first % 2), num_states=4, num_observations=2, horizon=5, discount=1.0,
+        start=[0.5, 0.5, 0.0, 0.0],
+    )  # fmt: skip
+    plan = make_planner(model, 0.1, kind="beliefs").plan(iterations=20)
+    assert plan.lower == pytest.approx(solve(model, 0.1).value, rel=1e-12)
+    assert plan.upper == pytest.approx(plan.lower, rel=1e-12)
+
+
+def test_a_report_that_failed_leaves_nothing_for_the_next():
+    def stop(iterations, seconds):
+        raise RuntimeError("enough")
+
+    search = make_planner(Unlisted(domains.make("tiger", horizon=4)), 0.05, kind="learned-beliefs", seed=1)
+    search.plan(iterations=30)
+    with pytest.raises(RuntimeError, match="enough"):
+        search.plan(iterations=100, seconds=1e-3, progress=stop)
+    search.plan(iterations=30)
+    assert search._report_by == math.inf  # no hurry of the call before
 
 
 def test_the_first_trial_has_a_policy_to_better():

@@ -331,7 +331,7 @@ def sensitivity(
         for k, (name, largest) in enumerate(zip(names, most, strict=True)):
             at = _scaled(table, solver, name, largest, base)
             ends = 1.0 / _LARGEST_FACTOR, min(_LARGEST_FACTOR, largest)
-            below, above = (_turn(at, base, end, solver.is_rough) for end in ends)
+            below, above = (_turn(at, base, end, solver.effort < 1.0) for end in ends)
             found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
             if watch is not None:
                 watch(k + 1)
@@ -363,13 +363,9 @@ class _Solver(NamedTuple):
         is_rough = on_totals and isinstance(reach_totals(table), GridTotals)
         return cls(objective, _ROUGH_EFFORT if is_rough else 1.0)
 
-    @property
-    def is_rough(self) -> bool:
-        return self.effort < 1.0
-
     def solved(self, name: str, table: TabularMDP, keep: Any = None) -> Scenario:
         policy = solve(table, self.objective, effort=self.effort)
-        if not self.is_rough:
+        if not isinstance(policy.graph, GridTotals):
             plan = policy.plan(distributions=False)
             kept = (
                 plan.value if keep is None else next((row.value for row in plan.rows if row.action == keep), math.nan)
@@ -383,6 +379,8 @@ class _Solver(NamedTuple):
                 kept = policy.distribution(keep).risk(self.objective)
             except OptionError:  # left out: another is better whatever happens
                 kept = math.nan
+            if value > kept if table.sense == "cost" else value < kept:  # the grid told them apart wrongly
+                action, value = keep, kept
         gap = max(0.0, policy.gap - abs(policy.value - value))  # that value is of the plan as it is followed, no better
         return Scenario(name, action, table.action_name(action), value, kept, gap)
 
@@ -401,18 +399,18 @@ def _scaled(
 
 def _turn(at: Callable[[float], Scenario], base: Scenario, end: float, is_rough: bool) -> Turn | None:
     """Return the nearest factor towards ``end`` from which on another action is better."""
-    same, is_turned = 1.0, _turned_roughly if is_rough else _turned
+    same = 1.0
     scan, halvings = (_ROUGH_SCAN, _ROUGH_HALVINGS) if is_rough else (_SCAN, _HALVINGS)
     for k in range(1, scan + 1):
         factor = end ** (k / scan)
         found = at(factor)
-        if not is_turned(found, base):
+        if not _turned(found, base):
             same = factor
             continue
         for _ in range(halvings):
             middle = math.sqrt(same * factor)
             there = at(middle)
-            if is_turned(there, base):
+            if _turned(there, base):
                 factor, found = middle, there
             else:
                 same = middle
@@ -421,8 +419,5 @@ def _turn(at: Callable[[float], Scenario], base: Scenario, end: float, is_rough:
 
 
 def _turned(found: Scenario, base: Scenario) -> bool:
-    return found.action != base.action and found.kept != found.value
-
-
-def _turned_roughly(found: Scenario, base: Scenario) -> bool:
-    return _turned(found, base) and not abs(found.kept - found.value) <= _ROUGHLY_EQUAL * abs(found.value)
+    level = _ROUGHLY_EQUAL * abs(found.value) if found.gap > 0.0 else 0.0
+    return found.action != base.action and not abs(found.kept - found.value) <= level

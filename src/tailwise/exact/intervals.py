@@ -29,7 +29,7 @@ from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import TIE_TOLERANCE
 from tailwise.models import TabularMDP
 
-_CHECKS = 0.1  # of the betas to solve, for intervals whose ends have the same policy
+_CHECKS, _LEAST_CHECKS = 0.1, 30  # of the betas to solve, for intervals whose ends have the same policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,8 @@ def policy_intervals(
         How exactly the betas of change are found, as a share of the beta. A policy that is optimal on a shorter
         interval can be missed.
     max_solves : int, default 5000
-        Most betas to solve, a tenth of them where both ends of an interval have the same policy; what is left
-        uncertified then says so.
+        Most betas to solve, a tenth of that (or 30) where both ends of an interval have the same policy; what is
+        left uncertified then says so.
     threads : int, default 1
         Threads of each solve; they do not change the result.
     progress : bool or callable, optional
@@ -115,7 +115,7 @@ def policy_intervals(
             narrow = b - a <= share * max(abs(a), abs(b))
             if tick is not None:
                 tick(len(points))
-            if sure or narrow or len(points) >= limit or (same and checks >= _CHECKS * limit):
+            if sure or narrow or len(points) >= limit or (same and checks >= max(_LEAST_CHECKS, _CHECKS * limit)):
                 pieces.append((a, b, same, sure or narrow))
                 continue
             checks += same

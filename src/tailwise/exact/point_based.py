@@ -87,9 +87,10 @@ def _beliefs(
             can = np.isfinite(after).any(axis=2)
             beliefs.append(normalised(after[can]))
             masses.append(parts[can])
-        if not beliefs:
-            break
-        here, weights = _sifted(np.concatenate(beliefs), np.concatenate(masses), points, rng)
+        if any(len(some) for some in beliefs):
+            here, weights = _sifted(np.concatenate(beliefs), np.concatenate(masses), points, rng)
+        else:  # all of these have ended; plans must still say what they do in every state
+            here, weights = normalised(np.zeros((1, log_start.size))), np.ones(1)
         found.append(here)
     return found
 

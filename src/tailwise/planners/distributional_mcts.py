@@ -33,7 +33,7 @@ import numpy as np
 from tailwise._arrays import Floats
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import real
+from tailwise._validate import function_of, real
 from tailwise.errors import OptionError
 from tailwise.exact.grid_totals import Choices
 from tailwise.exact.tails import Graph, check_level
@@ -228,6 +228,8 @@ class DistributionalMcts(PolicyMixin):
             As for :meth:`tailwise.LearnedModelSearch.plan`.
         """
         wanted, seconds = plan_limits(iterations, seconds, until is not None)
+        if until is not None:
+            function_of(until, "until", "plan")
         more = one_thread(threads, f"{type(self).__name__} keeps to one")
         with self._turn, followed_plan(progress, wanted, seconds) as watch:
             begun = time.perf_counter()

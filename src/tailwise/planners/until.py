@@ -43,8 +43,7 @@ def gap(width: float) -> Condition:
     """Return the condition that no action could be better than the recommended one by more than ``width``.
 
     Where intervals come from samples it holds only once every action of the root was drawn 16 times, and never where a
-    learned model says that states do not come back, or that too little was seen: what those intervals leave out is then
-    too much.
+    learned model says that states do not come back, or that too little was seen: there are no intervals then.
 
     Parameters
     ----------
@@ -76,7 +75,8 @@ def stable(iterations: int) -> Condition:
     """Return the condition that the recommended action has been the same for so many iterations.
 
     A plan that says how probably its action is best must say .8 at least, too; one that was made too early to say it
-    (``plan.too_early``) does not do.
+    (``plan.too_early``) does not do. A tree says nothing of it, nor does a learned model whose states do not come back:
+    there the action alone counts.
 
     Parameters
     ----------

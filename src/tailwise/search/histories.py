@@ -223,7 +223,8 @@ def _any_child(tree, unit, stream):  # type: ignore[no-untyped-def]
     total = 0.0
     child = tree.actions[unit, CHILD]
     while child >= 0:
-        total += tree.nodes[child, VISITS]
+        if tree.nodes[child, KEY] != _END:
+            total += tree.nodes[child, VISITS]
         child = tree.nodes[child, NEXT]
     wanted = next_double(stream) * total
     child, found = tree.actions[unit, CHILD], np.int64(-1)
