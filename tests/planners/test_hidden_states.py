@@ -62,6 +62,12 @@ def test_episodes_that_all_end_before_the_horizon():
     assert plan.upper == pytest.approx(plan.lower, rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["histories", "learned-beliefs"])
+def test_where_there_is_no_interval_none_is_spoken_of(kind):
+    plan = make_planner(Unlisted(domains.make("tiger", horizon=3)), 0.05, kind=kind, seed=1).plan(iterations=50)
+    assert plan.how_sure == (f"{plan.label} looks best so far. No interval is given: {plan.interval_meaning[9:]}.",)
+
+
 def test_a_report_that_failed_leaves_nothing_for_the_next():
     def stop(iterations, seconds):
         raise RuntimeError("enough")

@@ -165,7 +165,7 @@ class HistoryMcts(HiddenPlanner):
 
     method = "search over histories"
     _known: ParticleBelief | None = None
-    meaning = "nothing: no interval is known of a search over histories"
+    meaning = "nothing: none is known for a search over histories"
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ class LearnedBeliefs(HiddenPlanner):
     """
 
     method = "search on a learned model over tilted beliefs"
-    meaning = "nothing: no interval is known of a model that was learned"
+    meaning = "nothing: none is known for a model of hidden states that was learned"
     _report_seconds = 0.1  # before the first, a guess
     _term_seconds = 0.0  # that a solution took for each of its terms
 

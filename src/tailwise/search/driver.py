@@ -34,7 +34,7 @@ from tailwise.search.plan_words import SAMPLING_INTERVAL
 from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 
-_NO_INTERVAL = "nothing: with widening the sampled totals repeat, so no interval is given"
+_NO_INTERVAL = "nothing: with widening the sampled totals repeat"
 _BRACKET = (
     "the optimal ERM after the action, between two estimates: its value here, which is too good as the least of many "
     "estimates is (and can be better than the mean at a beta above 0), and the ERM of the totals as sampled, which "

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailwise.search.views import TreeReader
 
 _MOST_ROWS, _MOST_LINES = 16, 25  # of a text; tables have all
+_NOTHING = "nothing: "  # what intervals mean that are not given, and why
 _MOST_ATOMS = 100_000  # of laws whose shapes are compared
 _NUMBERS = (
     *("mean", "std", "minimum", "maximum", "lower", "upper", "visits", "draws", "probability_best", "unexplored"),
@@ -405,6 +406,8 @@ class SaysItself(Shown, Tabled, Numbers):
             return (f"{luck} No intervals are given.",)
         if self.certainty_equivalent is not None or self.measure == "expected utility":
             return ("The values are means of sampled utilities.",)
+        if self.interval_meaning.startswith(_NOTHING):
+            return (f"{row.label} looks best so far. No interval is given: {self.interval_meaning[len(_NOTHING) :]}.",)
         return self._overlap(row), meaning
 
     def _overlap(self, chosen: ActionRow) -> str:
