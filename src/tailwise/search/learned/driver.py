@@ -322,10 +322,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         nothing = np.empty((0, arity)), np.empty((0, arity))
         if self._is_tree():
             values = self._nodes.q[at : at + arity].copy()
-            beta, taken = float(self._rules.betas[self._step]), self._nodes.taken[at : at + arity]
-            errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
-            errors[~np.isfinite(errors)] = 0.0
-            found, meaning = self._fitted(values, taken, errors), FITTED
+            found, meaning = self._fitted(values, self._nodes.taken[at : at + arity]), FITTED
             if found is None:
                 found, meaning = values, SAMPLED
             return np.stack((found, np.full(arity, math.nan), found)), *nothing, meaning, 0.0, 0.0
@@ -367,7 +364,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return tuple(float(value) for value in self.options.features(state))
         return fitted.standard_features(state)
 
-    def _fitted(self, values: Floats, taken: NDArray[np.int64], errors: Floats) -> Floats | None:
+    def _fitted(self, values: Floats, taken: NDArray[np.int64]) -> Floats | None:
         """Return Q at the root by regression; None where it cannot be had, or sampled totals refute its best action."""
         if not self._rules.fits:
             return None
@@ -384,6 +381,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
         if found is None:
             return None
         best, other = int(np.argmin(found)), self._recommended(values, taken, True)
+        beta = float(self._rules.betas[self._step])
+        errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
+        errors[~np.isfinite(errors)] = 0.0
         is_likely = values[best] - values[other] <= 2.0 * math.hypot(errors[best], errors[other])
         return found if is_likely else None
 
