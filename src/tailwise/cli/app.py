@@ -6,7 +6,7 @@ import importlib
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tailwise._version import __version__
 
@@ -29,14 +29,15 @@ class _Commands(TyperGroup):
         """Return the names in the order of the help page."""
         return list(_COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
         """Return a command, or None if there is none of that name."""
         if cmd_name in _COMMANDS and self.commands[cmd_name] is None:
             part = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
             importlib.import_module(f"tailwise.cli.{cmd_name}").register(part)
             made = typer.main.get_command(part)
             self.commands[cmd_name] = made.commands[cmd_name] if isinstance(made, TyperGroup) else made
-        return self.commands.get(cmd_name)
+        found: TyperCommand | TyperGroup | None = self.commands.get(cmd_name)
+        return found
 
 
 app = typer.Typer(

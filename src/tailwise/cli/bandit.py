@@ -143,9 +143,7 @@ def rates_command(
             if cluster.ray is None:
                 rows += convergence_study(study, threads=threads, progress=told)
             else:
-                from tailwise import scale
-
-                rows += scale.convergence_study(study, address=cluster.ray, workers=cluster.workers, progress=told)
+                rows += cluster.run("convergence_study", study, progress=told)
     if json:
         content = [row.to_dict() for row in rows]
         print_json({"pulls": pulls, "replications": replications, "constant": constant, "rows": content})

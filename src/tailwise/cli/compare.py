@@ -17,7 +17,6 @@ from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
     from tailwise.evaluation import Comparison, Returns, Summary
-    from tailwise.report import Document
     from tailwise.risk.objectives import Objective
 
 DEFAULT_PLANNERS = "auto,erm-mcts,acc-mcts,uct"
@@ -112,15 +111,9 @@ def register(app: typer.Typer) -> None:
             for run in runs
         ]
         optimum = exact_optimum(problem, objective)
-
-        def report() -> Document:
-            from tailwise.report import comparison_report
-
-            used = {"planners": ", ".join(names), "iterations": iterations, "episodes": episodes, "seed": seed}
-            parts = [(run.returns, summary, versus) for run, summary, versus in rows]
-            return comparison_report(parts, model=problem, optimum=optimum, settings=used)
-
-        output.save(report)
+        used = {"planners": ", ".join(names), "iterations": iterations, "episodes": episodes, "seed": seed}
+        parts = [(run.returns, summary, versus) for run, summary, versus in rows]
+        output.save("comparison", parts, model=problem, optimum=optimum, settings=used)
         if output.json:
             print_json({
                 "model": model.model, "episodes": episodes, "seed": seed, "sense": first.sense, "optimum": optimum,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import console, print_json
+from tailwise.cli.output import print_json, say, say_notes
 
 TargetArgument = Annotated[
     Path, typer.Argument(metavar="OUT", help="File to write; .npz, .csv, .arrow or .parquet says the format.")
@@ -29,8 +29,6 @@ def register(app: typer.Typer) -> None:
         json: given.Json = False,
     ) -> None:
         """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
-        from rich.text import Text
-
         from tailwise.formats import save
         from tailwise.models.tabulate import tabulate
 
@@ -38,19 +36,13 @@ def register(app: typer.Typer) -> None:
         mdp = tabulate(model.load(start=state), progress=True)
         written = save(mdp, out)
         if json:
-            print_json(
-                {
-                    "model": mdp.name, "out": str(written), "bytes": written.stat().st_size,
-                    "states": mdp.num_states, "actions": mdp.num_actions, "outcomes": mdp.num_outcomes,
-                    "notes": mdp.notes,
-                }
-            )  # fmt: skip
+            print_json({
+                "model": mdp.name, "out": str(written), "bytes": written.stat().st_size, "states": mdp.num_states,
+                "actions": mdp.num_actions, "outcomes": mdp.num_outcomes, "notes": mdp.notes,
+            })  # fmt: skip
             return
-        console().print(
-            Text(
-                f"{written}: {mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_outcomes:,} "
-                f"outcomes, {written.stat().st_size:,} bytes"
-            )
+        say(
+            f"{written}: {mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_outcomes:,} "
+            f"outcomes, {written.stat().st_size:,} bytes"
         )
-        for note in mdp.notes:
-            console().print(Text(f"note: {note}", style="dim"))
+        say_notes(mdp)

@@ -12,7 +12,6 @@ from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table, sparkline
 
 if TYPE_CHECKING:
-    from tailwise.report import Document
     from tailwise.risk.objectives import Objective
 
 
@@ -60,10 +59,7 @@ def register(app: typer.Typer) -> None:
             "progress": True, "partial": True,
         }  # fmt: skip
         if cluster.ray is not None:
-            from tailwise import scale
-
-            with given.ray_speaks_aside():
-                returns = scale.evaluate(problem, player, address=cluster.ray, workers=cluster.workers, **how)
+            returns = cluster.run("evaluate", problem, player, **how)
         else:
             returns = evaluate(problem, player, threads=threads, **how)
         used = {"model": model.model, "objective": objective.words, "planner": kind, "seed": seed}
@@ -71,15 +67,9 @@ def register(app: typer.Typer) -> None:
         given.save_table(lambda: episode_columns([(used, returns.costs)]), table, "returns")
         summary = returns.summary(objective, **vars(judging))
         optimum = exact_optimum(problem, objective)
-
-        def report() -> Document:
-            from tailwise.report import evaluation_report
-
-            used = {"planner": kind, "why": reason or None, "iterations": iterations if searches else None}
-            used |= {"seconds": seconds, "episodes": returns.episodes, "seed": seed, "threads": threads}
-            return evaluation_report(returns, summary, model=problem, optimum=optimum, settings=used)
-
-        output.save(report)
+        used = {"planner": kind, "why": reason or None, "iterations": iterations if searches else None}
+        used |= {"seconds": seconds, "episodes": returns.episodes, "seed": seed, "threads": threads}
+        output.save("evaluation", returns, summary, model=problem, optimum=optimum, settings=used)
         if output.json:
             print_json({
                 "model": model.model, "planner": kind, "reason": reason, "seed": seed, "optimum": optimum,

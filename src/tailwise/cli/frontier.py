@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, say_notes, show_table
-
-if TYPE_CHECKING:
-    from tailwise.report import Document
 
 
 def register(app: typer.Typer) -> None:
@@ -55,17 +52,10 @@ def register(app: typer.Typer) -> None:
             problem, betas if betas == "auto" else _numbers(betas), budget=exceed, **limits, seed=seed,
             threads=threads, progress=True,
         )  # fmt: skip
-
-        def report() -> Document:
-            from tailwise.report import frontier_report
-
-            used = {"betas": betas, "exceed": exceed}
-            if not found.exact:
-                sample: Any = found.points[0].law
-                used |= {"planner": planner, "episodes": sample.episodes, "iterations": found.iterations, "seed": seed}
-            return frontier_report(found, model=problem, settings=used)
-
-        output.save(report)
+        used: dict[str, Any] = {"betas": betas, "exceed": exceed}
+        if not found.exact:
+            used |= {"planner": planner, "episodes": found.episodes, "iterations": found.iterations, "seed": seed}
+        output.save("frontier", found, model=problem, settings=used)
         if output.json:
             print_json({"model": problem.name, **found.to_dict()})
             return

@@ -8,7 +8,7 @@ import typer
 
 from tailwise._results import amounts
 from tailwise.cli import options as given
-from tailwise.cli.output import console, print_json
+from tailwise.cli.output import console, print_json, say, say_notes
 
 
 def register(app: typer.Typer) -> None:
@@ -46,19 +46,17 @@ def _show(summary: Any) -> None:
         ("discount", f"{summary.discount:g}"),
         ("start", summary.start),
     ]
-    out = console()
-    out.print(Text(f"{summary.name}  ({summary.kind}; numbers are {amounts(sense)})", style="bold"))
+    say(f"{summary.name}  ({summary.kind}; numbers are {amounts(sense)})", "bold")
     grid = Table(show_header=False, box=None, pad_edge=False)
     grid.add_column()
     grid.add_column(overflow="fold")
     for name, value in lines:
         if value != _UNKNOWN:
             grid.add_row(Text(name), Text(value))
-    out.print(grid)
-    for note in summary.notes:
-        out.print(Text(f"note: {note}", style="dim"))
+    console().print(grid)
+    say_notes(summary)
     for warning in summary.warnings:
-        out.print(Text(f"warning: {warning}", style="yellow"))
+        say(f"warning: {warning}", "yellow")
 
 
 _UNKNOWN = ""  # what a simulator does not tell without being run

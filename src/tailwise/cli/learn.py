@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tailwise.cli import options as given
-from tailwise.cli.output import console, print_json
+from tailwise.cli.output import print_json, say, say_notes
 
 Column = Annotated[str | None, typer.Option(help="Its column (or several, with commas), if not of a usual name.")]
 
@@ -51,8 +51,6 @@ def register(app: typer.Typer) -> None:
         json: given.Json = False,
     ) -> None:
         """Learn a model from a log of decisions: the posterior mean, and what the log does not tell."""
-        from rich.text import Text
-
         from tailwise.formats import save
         from tailwise.formats.spec import value_of
         from tailwise.logs.files import read_log
@@ -73,11 +71,8 @@ def register(app: typer.Typer) -> None:
                 "rarely_tried": len(coverage.rarely_tried), "notes": model.notes,
             })  # fmt: skip
             return
-        console().print(
-            Text(
-                f"{written}: learned from {episodes.num_episodes:,} episodes of {episodes.num_steps:,} steps; "
-                f"{model.num_states:,} states, {model.num_actions:,} actions"
-            )
+        say(
+            f"{written}: learned from {episodes.num_episodes:,} episodes of {episodes.num_steps:,} steps; "
+            f"{model.num_states:,} states, {model.num_actions:,} actions"
         )
-        for note in model.notes:
-            console().print(Text(f"note: {note}", style="dim"))
+        say_notes(model)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tailwise.risk.objectives import Objective
 
 
-def load_solvable(given: Model, beta: float | None = None) -> TabularMDP | Simulator:
-    """Load a model for an exact method: a table, or a simulator that lists its outcomes."""
+def load_solvable(given: Model, beta: float | None = None, loaded: Any = None) -> TabularMDP | Simulator:
+    """Load a model for an exact method, if it is not loaded yet: a table, or a simulator that lists its outcomes."""
     from tailwise.models.simulator import lists_outcomes, refuse_hidden
 
-    model = given.load()
+    model: Any = given.load() if loaded is None else loaded
     refuse_hidden(model)
     if not lists_outcomes(model):
         raise ModelError(

@@ -263,17 +263,15 @@ class Output:
         require("plotly.offline", "report", "drawing the charts of a report")
         check_file(self.report, "--report")
 
-    def save_decision(self, plan: Any) -> None:
-        """Write the report of a plan, which solves small tables to say what would change it, where one is wanted."""
+    def save(self, kind: str, *found: Any, **told: Any) -> None:
+        """Write the report that ``tailwise.report.{kind}_report`` makes of something, where one is wanted."""
+        if self.report is None:
+            return
+        from tailwise import report
 
-        def document() -> Document:
-            from tailwise.report import decision_report
+        self.save_document(lambda: getattr(report, f"{kind}_report")(*found, **told))
 
-            return decision_report(plan)
-
-        self.save(document)
-
-    def save(self, document: Callable[[], Document]) -> None:
+    def save_document(self, document: Callable[[], Document]) -> None:
         """Write a report, which may take a while, where one is wanted."""
         if self.report is None:
             return
@@ -387,16 +385,18 @@ class Cluster:
             return
         from tailwise.scale.cluster import connected
 
-        with ray_speaks_aside(), connected(self.ray, self.workers):
+        with contextlib.redirect_stdout(sys.stderr), connected(self.ray, self.workers):
             yield
+
+    def run(self, work: str, *what: Any, **how: Any) -> Any:
+        """Return what a function of :mod:`tailwise.scale` does there; what Ray prints of lost workers is no output."""
+        from tailwise import scale
+
+        with contextlib.redirect_stdout(sys.stderr):
+            return getattr(scale, work)(*what, **how, address=self.ray, workers=self.workers)
 
 
 def end(result: Any) -> None:
     """Leave with the code of an interruption, where what was found was cut short by Ctrl-C."""
     if getattr(result, "stopped", "") == "interrupted":
         raise typer.Exit(130)
-
-
-def ray_speaks_aside() -> contextlib.AbstractContextManager[object]:
-    """Return a context in which what Ray prints of lost workers goes to standard error: standard output is ours."""
-    return contextlib.redirect_stdout(sys.stderr)

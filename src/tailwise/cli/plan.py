@@ -86,10 +86,7 @@ def register(app: typer.Typer) -> None:
             }  # fmt: skip
             result: Any
             if cluster.ray is not None:
-                from tailwise import scale
-
-                with given.ray_speaks_aside():
-                    result = scale.plan(search, **limits, trees=threads, address=cluster.ray, workers=cluster.workers)
+                result = cluster.run("plan", search, **limits, trees=threads)
             else:
                 limits |= {"threads": 1 if threads is None else threads, **checkpointed(search, checkpoint, 60.0)}
                 if output.report is None:
@@ -98,7 +95,7 @@ def register(app: typer.Typer) -> None:
                     from tailwise.report import recorded_plan
 
                     result = recorded_plan(search, **limits)
-        output.save_decision(result)
+        output.save("decision", result)
         if save is not None:
             if not hasattr(result, "save"):
                 raise OptionError(f"plans of {planner} cannot be saved; use --json")

@@ -61,12 +61,7 @@ def register(app: typer.Typer) -> None:
         require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
         cluster.check()
         if cluster.ray is not None:
-            from tailwise import scale
-
-            with given.ray_speaks_aside():
-                folder = scale.reproduce(
-                    out, settings, address=cluster.ray, workers=cluster.workers, resume=resume, progress=True
-                )
+            folder = cluster.run("reproduce", out, settings, resume=resume, progress=True)
         else:
             count = (os.cpu_count() or 1) if threads is None else threads
             folder = reproduce(out, settings, threads=count, resume=resume, progress=True)

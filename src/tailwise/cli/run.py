@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         found = wanted.run(out or own, processes=processes, progress=True)
         tables = {"results": found.to_columns(), "returns": found.episode_columns()}
         written = [write_table(columns, found.folder / f"{name}{suffix}") for name, columns in tables.items()]
-        output.save(lambda: _report(found))
+        output.save_document(lambda: _report(found))
         if output.json:
             print_json({"folder": str(found.folder), "rows": found.rows})
             return

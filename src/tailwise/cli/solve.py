@@ -52,6 +52,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.errors import OptionError
         from tailwise.evaluation import sampled_planning
         from tailwise.exact import solve as solved
+        from tailwise.models.simulator import is_partly_observed
         from tailwise.planners import ExactPlanner
         from tailwise.risk.criteria import Average, of_criterion
         from tailwise.risk.objectives import ERM, EVaR, Expectation
@@ -60,16 +61,16 @@ def register(app: typer.Typer) -> None:
         given.check_table(table, "--policy")
         objective = of_criterion(aim.objective(), criterion)
         level = getattr(getattr(objective, "risk", objective), "level", 0.95)
-        hidden = None if iterations is not None else _hidden(model)
-        if table is not None and (iterations is not None or hidden is not None):
+        if iterations is not None and (step or state is not None):
+            raise OptionError("--iterations samples whole episodes: leave out --step and --state")
+        problem: Any = model.load()
+        is_hidden = is_partly_observed(problem)
+        if table is not None and (iterations is not None or is_hidden):
             raise OptionError("--policy is the table of an exact policy over states that are seen")
         if iterations is not None:
-            if step or state is not None:
-                raise OptionError("--iterations samples whole episodes: leave out --step and --state")
-            problem = model.load()
             limits: dict[str, Any] = {"iterations": iterations, "episodes": episodes, "seed": seed, "progress": True}
             found = sampled_planning(problem, objective, **limits)
-            output.save(lambda: _sampled_report(found, problem, objective, limits))
+            output.save_document(lambda: _sampled_report(found, problem, objective, limits))
             if output.json:
                 content = {name: value for name, value in found.to_dict().items() if name != "returns"}
                 print_json({"model": getattr(problem, "name", ""), "sense": problem.sense, "seed": seed, **content})
@@ -81,18 +82,19 @@ def register(app: typer.Typer) -> None:
         if step and not isinstance(objective, ERM):
             raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
         is_erm = isinstance(objective, ERM)
-        if hidden is not None:
+        if is_hidden:
             if step or state is not None:
                 raise OptionError("the state is not seen: solve plans from the start; leave out --step and --state")
-            plan = solved(hidden, objective, progress=True).plan()
-            output.save_decision(plan)
+            plan = solved(problem, objective, progress=True).plan()
+            output.save("decision", plan)
             if output.json:
-                frame = {"horizon": hidden.horizon, "discount": hidden.discount}
-                print_json({"model": hidden.name, **frame, **plan.to_dict()})
+                frame = {"horizon": problem.horizon, "discount": problem.discount}
+                print_json({"model": problem.name, **frame, **plan.to_dict()})
                 return
-            show_plan(hidden, plan)
+            show_plan(problem, plan)
             return
-        problem, gap, totals = load_solvable(model, aim.beta if is_erm else None), 0.0, dict[str, Any]()
+        problem, gap = load_solvable(model, aim.beta if is_erm else None, problem), 0.0
+        totals: dict[str, Any] = {}
         if is_erm:
             planner = ExactPlanner(problem, objective, threads=threads)
             planner.reset(find_state(problem, state), step)
@@ -105,7 +107,7 @@ def register(app: typer.Typer) -> None:
                     neutral = solved(policy.mdp, Expectation())
                     totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
         given.save_table(lambda: plan.policy.to_columns(), table, "policy")
-        output.save_decision(plan)
+        output.save("decision", plan)
         if output.json:
             content = {"gap": gap, "measures": {k: measures(law, level) for k, law in totals.items()}}
             print_json({
@@ -122,14 +124,6 @@ def register(app: typer.Typer) -> None:
             say("Its actions depend on what was paid so far; planning again for the rest is another objective.")
         elif isinstance(objective, EVaR):
             say(f"It is the policy of least ERM at beta {plan.beta:.6g}; keep to that beta at every step.")
-
-
-def _hidden(given: given.Model) -> Any:
-    """Return the model where its state is not seen, else None."""
-    from tailwise.models.simulator import is_partly_observed
-
-    model = given.load()
-    return model if is_partly_observed(model) else None
 
 
 def _sampled_report(found: Any, model: Any, objective: Objective, limits: dict[str, Any]) -> Any:

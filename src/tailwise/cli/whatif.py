@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         if vary:
             found.append(sensitivity(table, objective, vary, spread=spread, progress=True))
         used = {"objective": objective.words, "spread": spread if vary else None}
-        output.save(lambda: _report(found, table, used))
+        output.save("what_if", found, model=table, settings=used)
         if output.json:
             print_json({"model": table.name, **{key: one for result in found for key, one in result.to_dict().items()}})
             return
@@ -68,12 +68,6 @@ def register(app: typer.Typer) -> None:
             show_table(tuple(columns), list(zip(*columns.values(), strict=True)), title=result.headline)
         if vary:
             say("A decision that turns and turns back between two of the factors that were tried is not seen.")
-
-
-def _report(found: list[Any], table: Any, used: dict[str, Any]) -> Any:
-    from tailwise.report import what_if_report
-
-    return what_if_report(found, model=table, settings=used)
 
 
 def _from_file(path: Path | None) -> dict[str, list[str]]:

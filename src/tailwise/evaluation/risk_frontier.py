@@ -133,6 +133,12 @@ class Frontier(Shown):
     iterations: int | None = None
 
     @property
+    def episodes(self) -> int | None:
+        """Played of each point, where they were sampled."""
+        sample = self.points[0].law
+        return sample.episodes if isinstance(sample, Returns) else None
+
+    @property
     def switches(self) -> tuple[float, ...]:
         """The betas at which the *first action* changes."""
         pairs = zip(self.points, self.points[1:], strict=False)
@@ -174,14 +180,10 @@ class Frontier(Shown):
             if point.dominated_by
         ]
         if not self.exact:
-            sample = self.points[0].law
-            played = (
-                f"{sample.episodes:,} episodes of each beta were" if isinstance(sample, Returns) else "each beta was"
-            )
-            searched = "" if self.iterations is None else f", with {self.iterations:,} iterations a decision"
             said.append(
-                f"Sampled: {played} played in closed loop{searched}, on common random numbers; all numbers are "
-                "uncertain (see to_dict for 90 % intervals of the ERM). More episodes and iterations make them surer."
+                f"Sampled: {self.episodes:,} episodes of each beta were played in closed loop, with "
+                f"{self.iterations:,} iterations a decision, on common random numbers; all numbers are uncertain (see "
+                "to_dict for 90 % intervals of the ERM). More episodes and iterations make them surer."
             )
         elif not self.certified:
             said.append(
