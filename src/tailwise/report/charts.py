@@ -313,28 +313,16 @@ def _chances(law: Measures, edges: Floats) -> Floats:
 def _exceedance(law: Measures, end: float) -> tuple[Floats, Floats]:
     """Return at most some hundred points (total, probability of worse), in order of the total, from ``end`` on."""
     totals, weights = law.weighted()
-    values, places = np.unique(totals, return_inverse=True)
+    costs, places = np.unique(law.signed(totals), return_inverse=True)
     chances = np.bincount(places, weights=weights) / (totals.size if weights is None else weights.sum())
-    if law.sense == "cost":
-        worse = np.concatenate((np.cumsum(chances[::-1])[::-1][1:], [0.0]))
-    else:
-        worse = np.concatenate(([0.0], np.cumsum(chances)[:-1]))
+    worse = np.concatenate((np.cumsum(chances[::-1])[::-1][1:], [0.0]))
     keep = worse > _RARE  # at the worst total it is 0, which a logarithm does not show: the curve ends there
-    best, last = (values[0], values[-1]) if law.sense == "cost" else (values[-1], values[0])
-    rare = values[(worse > 0.0) & ~keep]
-    if rare.size:
-        last = rare[0] if law.sense == "cost" else rare[-1]
-    values, worse = values[keep], worse[keep]
-    if law.sense == "cost":
-        values, worse = (
-            np.array([end, best, *values, last]),
-            np.array([1.0, 1.0, *worse, *worse[-1:], *[1.0][worse.size :]]),
-        )
-    else:
-        values, worse = (
-            np.array([last, *values, best, end]),
-            np.array([*[1.0][worse.size :], *worse[:1], *worse, 1.0, 1.0]),
-        )
+    rare = costs[(worse > 0.0) & ~keep]
+    last = rare[0] if rare.size else costs[-1]
+    values = np.asarray(law.signed(np.array([law.signed(end), costs[0], *costs[keep], last])))
+    worse = np.array([1.0, 1.0, *worse[keep], *worse[keep][-1:], *[1.0][keep.sum() :]])
+    if law.sense == "reward":
+        values, worse = values[::-1], worse[::-1]
     chosen = np.unique(np.linspace(0, values.size - 1, min(values.size, _POINTS)).astype(int))
     return values[chosen], worse[chosen]
 

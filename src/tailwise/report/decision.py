@@ -15,7 +15,6 @@ from tailwise.models import TabularMDP
 from tailwise.report import charts, trees
 from tailwise.report.document import Block, Document, Heading, Paragraph, Table, literal
 from tailwise.report.outlook import (
-    MOST_ACTIONS,
     Outlook,
     erms_by_beta,
     outlook,
@@ -25,8 +24,8 @@ from tailwise.report.outlook import (
     solved,
 )
 from tailwise.report.policies import policy_chart, policy_table
-from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
-from tailwise.risk.distribution import Measures
+from tailwise.report.totals import MOST_SHOWN, totals_blocks
+from tailwise.report.words import made_with, settings_rows
 from tailwise.search.plan import Plan
 
 
@@ -125,38 +124,19 @@ def _feared(plan: Plan) -> list[Block]:
     return [Heading("The model that it fears"), *said] if said else []
 
 
-def _shown(plan: Plan, found: Outlook) -> list[tuple[str, Measures]]:
-    return [(plan.rows[k].label, law) for k in places(plan) if (law := found.totals[k]) is not None]
-
-
 def _distributions(plan: Plan, found: Outlook) -> list[Block]:
     heading = Heading("What may come of each action")
-    parts = _shown(plan, found)
+    parts = [(plan.rows[k].label, law) for k in places(plan) if (law := found.totals[k]) is not None]
     if not parts:
         return [heading, Paragraph("Not known: the plan holds no totals (it was loaded, or its planner samples none).")]
-    beta = plan.root_beta if plan.is_erm else None
-    chosen = parts[:MOST_ACTIONS]
     source = found.source
     moved = max((getattr(law, "tolerance", 0.0) for _, law in parts), default=0.0)
     if moved:
         source += f" Totals close to each other were merged; none moved by more than {number(moved, 2)}."
-    blocks: list[Block] = [heading, Paragraph(source)]
-    if len(parts) > len(chosen):
-        left = len(parts) - len(chosen)
-        blocks.append(Paragraph(f"The charts show the {len(chosen)} best actions; {left} more are in the table."))
-    blocks += [
-        charts.histograms(
-            chosen, beta=beta, level=LEVEL, xlabel=f"total {plan.sense}",
-            caption=f"Distribution of the total {plan.sense} from here on, for each action.",
-        ),
-        charts.exceedances(
-            chosen, sense=plan.sense,
-            caption="How likely the total is worse than each value: the lower curve on the bad side is the safer.",
-        ),
-        measures_table(parts, beta),
-        measures_words(plan.sense, has_erm=beta is not None),
-    ]  # fmt: skip
-    return blocks
+    caption = f"Distribution of the total {plan.sense} from here on, for each action."
+    beta, shown = plan.root_beta if plan.is_erm else None, "{} best actions"
+    blocks = totals_blocks(parts, beta, caption=caption, first="action", shown=shown)
+    return [heading, Paragraph(source), *blocks]
 
 
 def _evolution(plan: Plan, solution: Policy | None) -> list[Block]:
@@ -168,7 +148,7 @@ def _evolution(plan: Plan, solution: Policy | None) -> list[Block]:
         return [heading, Paragraph(
             "Not recorded. `tailwise plan --report` and `tailwise.report.recorded_plan` make plans that know their way."
         )]  # fmt: skip
-    order = places(plan)[:MOST_ACTIONS]
+    order = places(plan)[:MOST_SHOWN]
     exact: list[float] = []
     if solution is not None:
         ids = solution.mdp.actions(solution.mdp.start)
@@ -217,8 +197,7 @@ def _settings(plan: Plan) -> list[Block]:
     rows: list[tuple[str, str]] = []
     origin: Any = plan.origin
     if origin is not None:
-        rows += model_rows(origin.model)
-        rows += settings_rows(origin.settings)
+        rows += settings_rows(origin.model, origin.settings)
         rows.append(("seed", origin.seed))
     else:
         rows.append(("settings and seed", "not known: the plan was copied or loaded"))
@@ -252,7 +231,7 @@ def what_would_change(plan: Plan, found: Outlook, table: TabularMDP | None) -> l
         ))  # fmt: skip
     if not plan.is_erm or not math.isfinite(value):
         return blocks
-    order = [k for k in places(plan) if found.totals[k] is not None or table is not None][:MOST_ACTIONS]
+    order = [k for k in places(plan) if found.totals[k] is not None or table is not None][:MOST_SHOWN]
     names = [plan.rows[k].label for k in order]
     reach = _reach(plan, found)
     if not reach or not names:
@@ -326,17 +305,6 @@ def _beta_interval(plan: Plan, table: TabularMDP, low: float, high: float) -> tu
     name = literal(here)
     if not changes:
         return f"{name} is optimal at every beta from {low:.4g} to {high:.4g}, which is as far as was looked.{gaps}", []
-    parts = []
-    for a, b, which in _merged(firsts):
-        parts.append(f"{literal(which)} from {a:.5g} to {b:.5g}")
-    return (f"{name} is optimal from beta {start:.5g} to {end:.5g}. In full: {'; '.join(parts)}.{gaps}"), changes
-
-
-def _merged(pieces: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
-    merged: list[tuple[float, float, str]] = []
-    for low, high, name in pieces:
-        if merged and merged[-1][2] == name:
-            merged[-1] = (merged[-1][0], high, name)
-        else:
-            merged.append((low, high, name))
-    return merged
+    runs = [(which, list(run)) for which, run in itertools.groupby(firsts, key=lambda piece: piece[2])]
+    parts = [f"{literal(which)} from {run[0][0]:.5g} to {run[-1][1]:.5g}" for which, run in runs]
+    return f"{name} is optimal from beta {start:.5g} to {end:.5g}. In full: {'; '.join(parts)}.{gaps}", changes

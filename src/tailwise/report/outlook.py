@@ -26,7 +26,6 @@ from tailwise.search import Plan
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
 _MOST_STATES = 2_000  # of a simulator that a report turns into a table
 _MOST_ATOMS = 20_000
-MOST_ACTIONS = 6  # with charts; tables have all
 EXACT = (
     "Exact: the action now, and then the policy that is optimal for the same objective, by a forward pass over all "
     "totals."

@@ -19,7 +19,7 @@ from tailwise.exact import Policy
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart, Paragraph, Table, label, literal
-from tailwise.report.trees import VIRIDIS
+from tailwise.report.trees import VIRIDIS, viridis
 
 _MOST_STATES, _MOST_CELLS, _MOST_ROWS = 60, 40, 40
 _PAIR = re.compile(r"\(?\s*(-?\d+)\s*,\s*(-?\d+)\s*\)?")
@@ -188,9 +188,4 @@ def _is_light(z: Floats, sense: str) -> NDArray[np.bool_]:
 
 def _shade(k: int, count: int) -> str:
     """Return the colour of one of some actions: a palette for a few, a scale for more."""
-    if count <= len(COLOURS):
-        return COLOURS[k]
-    place = k / (count - 1) * (len(VIRIDIS) - 1)
-    j = min(int(place), len(VIRIDIS) - 2)
-    mixed = (round(a + (place - j) * (b - a)) for a, b in zip(VIRIDIS[j], VIRIDIS[j + 1], strict=True))
-    return f"rgb({','.join(map(str, mixed))})"
+    return COLOURS[k] if count <= len(COLOURS) else f"rgb({','.join(map(str, viridis(k / (count - 1))))})"

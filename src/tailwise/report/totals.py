@@ -11,12 +11,13 @@ from typing import Any
 from tailwise._results import amounts, number, span
 from tailwise.evaluation import Comparison, Frontier, Returns, Sensitivity, WhatIf
 from tailwise.evaluation import Summary as Evaluation
+from tailwise.models.simulator import model_name
 from tailwise.report import charts
 from tailwise.report.document import Block, Bullets, Document, Heading, Paragraph, Table, literal
-from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, model_rows, settings_rows
+from tailwise.report.words import LEVEL, made_with, measures_table, measures_words, settings_rows
 from tailwise.risk.distribution import Measures
 
-_MOST_SHOWN = 6  # with charts; tables have all
+MOST_SHOWN = 6  # with charts; tables have all
 
 
 def evaluation_report(
@@ -51,7 +52,7 @@ def evaluation_report(
     >>> evaluation_report(returns, returns.summary(0.5), model=mdp).title
     'What the optimum pays on mdp-4'
     """
-    who, what = literal(returns.label or "the planner"), literal(_name(model))
+    who, what = literal(returns.label or "the planner"), literal(model_name(model))
     said = f"{returns.episodes:,} episodes. The {literal(summary.measure)} of what {who} pays is "
     said += f"**{number(summary.value)}**, {_percent(summary.confidence)} interval {span(*summary.estimates[0])}"
     blocks: list[Block] = [Paragraph(f"{said}. {_against(optimum, summary.value, returns.sense)}".rstrip())]
@@ -61,8 +62,8 @@ def evaluation_report(
     ))  # fmt: skip
     blocks += [Paragraph(f"Note: {literal(note)}") for note in summary.notes]
     blocks.append(Paragraph(_unseen(summary)))
-    blocks += _totals([(returns.label or "total", returns)], returns.sense, summary.beta)
-    blocks += made_with([*model_rows(model), ("objective", summary.measure), *settings_rows(dict(settings or {}))])
+    blocks += _totals([(returns.label or "total", returns)], summary.beta)
+    blocks += made_with(settings_rows(model, {"objective": summary.measure, **(settings or {})}))
     return Document(f"What {who} pays on {what}", tuple(blocks))
 
 
@@ -94,7 +95,7 @@ def comparison_report(
     '2 planners on mdp-4'
     """
     first, summary, _ = rows[0]
-    sense, beta, percent = first.sense, summary.beta, _percent(summary.confidence)
+    sense, percent = first.sense, _percent(summary.confidence)
     best = min(rows, key=lambda row: row[1].value if sense == "cost" else -row[1].value)
     clear = [literal(versus.first) for _, _, versus in rows[1:] if versus.is_clear]
     said = (
@@ -111,19 +112,10 @@ def comparison_report(
         )
         for returns, found, versus in rows
     ]  # fmt: skip
-    columns = (
-        "planner",
-        "value",
-        f"{percent} interval",
-        "mean",
-        "CVaR 95%",
-        "minus the first",
-        f"{percent} of it",
-        "+/=/-",
-    )
+    columns = ("planner", "value", f"{percent} interval", "mean", "CVaR 95%", "minus the first", f"{percent} of it")
     blocks: list[Block] = [
         Paragraph(f"{said} {_against(optimum, best[1].value, sense)}".rstrip()),
-        Table(columns, tuple(cells)),
+        Table((*columns, "+/=/-"), tuple(cells)),
         charts.intervals(
             [(returns.label, found.value, *found.estimates[0]) for returns, found, _ in rows], exact=optimum,
             xlabel=f"{summary.measure} ({amounts(sense)})",
@@ -136,10 +128,10 @@ def comparison_report(
         )),
         *[Paragraph(f"Note: {literal(note)}") for note in dict.fromkeys(n for _, s, _ in rows for n in s.notes)],
         Paragraph(_unseen(summary)),
-        *_totals([(returns.label, returns) for returns, _, _ in rows], sense, beta),
-        *made_with([*model_rows(model), ("objective", summary.measure), *settings_rows(dict(settings or {}))]),
+        *_totals([(returns.label, returns) for returns, _, _ in rows], summary.beta),
+        *made_with(settings_rows(model, {"objective": summary.measure, **(settings or {})})),
     ]  # fmt: skip
-    return Document(f"{len(rows)} planners on {literal(_name(model))}", tuple(blocks))
+    return Document(f"{len(rows)} planners on {literal(model_name(model))}", tuple(blocks))
 
 
 def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] | None = None) -> Document:
@@ -181,10 +173,10 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
                 if point.change
             ),
         )),
-        *_totals([(name, point.law) for name, point in zip(names, points, strict=True)], sense, None),
-        *made_with([*model_rows(model), *settings_rows(dict(settings or {}))]),
+        *_totals([(name, point.law) for name, point in zip(names, points, strict=True)], None),
+        *made_with(settings_rows(model, settings or {})),
     ]  # fmt: skip
-    return Document(f"What each aversion to risk buys on {literal(_name(model))}", tuple(blocks))
+    return Document(f"What each aversion to risk buys on {literal(model_name(model))}", tuple(blocks))
 
 
 def plans_report(
@@ -206,8 +198,8 @@ def plans_report(
     model, settings
         As for :func:`evaluation_report`.
     """
-    blocks: list[Block] = [Paragraph(said), *_totals(plans, plans[0][1].sense, None)]
-    return Document(title, (*blocks, *made_with([*model_rows(model), *settings_rows(dict(settings or {}))])))
+    blocks: list[Block] = [Paragraph(said), *_totals(plans, None), *made_with(settings_rows(model, settings or {}))]
+    return Document(title, tuple(blocks))
 
 
 def what_if_report(
@@ -238,27 +230,34 @@ def what_if_report(
             blocks.append(
                 Paragraph("A decision that turns and turns back between two of the factors tried is not seen.")
             )
-    made = made_with([*model_rows(model), *settings_rows(dict(settings or {}))])
-    return Document(f"What if, on {literal(_name(model))}", (*blocks, *made))
+    blocks += made_with(settings_rows(model, settings or {}))
+    return Document(f"What if, on {literal(model_name(model))}", tuple(blocks))
 
 
-def _totals(parts: Sequence[tuple[str, Measures]], sense: str, beta: float | None) -> list[Block]:
-    chosen = parts[:_MOST_SHOWN]
-    blocks: list[Block] = [Heading("Distribution of the total")]
-    if len(parts) > len(chosen):
-        blocks.append(
-            Paragraph(f"The charts show the first {len(chosen)}; {len(parts) - len(chosen)} more are in the table.")
-        )
+def _totals(parts: Sequence[tuple[str, Measures]], beta: float | None) -> list[Block]:
+    caption = f"Totals ({amounts(parts[0][1].sense)})."
+    return [
+        Heading("Distribution of the total"),
+        *totals_blocks(parts, beta, caption=caption, first="of", shown="first {}"),
+    ]
+
+
+def totals_blocks(
+    parts: Sequence[tuple[str, Measures]], beta: float | None, *, caption: str, first: str, shown: str
+) -> list[Block]:
+    """Return charts and measures of totals by name; ``first`` is what the names are, ``shown`` says which are drawn."""
+    chosen, sense = parts[:MOST_SHOWN], parts[0][1].sense
+    left, blocks = len(parts) - len(chosen), list[Block]()
+    if left:
+        blocks.append(Paragraph(f"The charts show the {shown.format(len(chosen))}; {left} more are in the table."))
     return [
         *blocks,
-        charts.histograms(
-            chosen, beta=beta, level=LEVEL, xlabel=f"total {sense}", caption=f"Totals ({amounts(sense)})."
-        ),
+        charts.histograms(chosen, beta=beta, level=LEVEL, xlabel=f"total {sense}", caption=caption),
         charts.exceedances(
             chosen, sense=sense,
             caption="How likely the total is worse than each value: the lower curve on the bad side is the safer.",
         ),
-        measures_table(parts, beta, first="of"),
+        measures_table(parts, beta, first=first),
         measures_words(sense, has_erm=beta is not None),
     ]  # fmt: skip
 
@@ -281,7 +280,3 @@ def _unseen(summary: Evaluation) -> str:
 
 def _percent(confidence: float) -> str:
     return f"{100 * confidence:g} %"
-
-
-def _name(model: Any) -> str:
-    return str(getattr(model, "name", type(model).__name__))

@@ -172,21 +172,22 @@ def _chart(parts: _Parts, caption: str, sense: str) -> Chart:
         "text": texts, "textinfo": "label", "hovertemplate": "%{label}<br>%{text}<extra></extra>",
         "textfont": {"color": [text for _, text in colours]}, "pathbar": {"textfont": {"color": "@text"}},
     }  # fmt: skip
-    return Chart(
-        caption,
-        (trace,),
-        {"margin": {"l": 4, "r": 4, "t": 8, "b": 8}},
-        height=420,
-        names=tuple(parts.names),
-    )
+    margin = {"l": 4, "r": 4, "t": 8, "b": 8}
+    return Chart(caption, (trace,), {"margin": margin}, height=420, names=tuple(parts.names))
 
 
 def _colour(erm: float, known: Floats) -> tuple[str, str]:
     """Return the colour of an ERM, by its rank among those known, and one of text on it."""
     if not math.isfinite(erm):
         return _UNKNOWN, "#000"
-    share = np.searchsorted(known, erm) / max(1, known.size - 1) * (len(VIRIDIS) - 1)
-    k = min(int(share), len(VIRIDIS) - 2)
-    red, green, blue = (round(a + (share - k) * (b - a)) for a, b in zip(VIRIDIS[k], VIRIDIS[k + 1], strict=True))
+    red, green, blue = viridis(np.searchsorted(known, erm) / max(1, known.size - 1))
     light = 0.299 * red + 0.587 * green + 0.114 * blue
     return f"rgb({red},{green},{blue})", "#000" if light > 120 else "#fff"
+
+
+def viridis(share: float) -> tuple[int, int, int]:
+    """Return red, green and blue of a place on the scale, 0 to 1."""
+    place = share * (len(VIRIDIS) - 1)
+    k = min(int(place), len(VIRIDIS) - 2)
+    red, green, blue = (round(a + (place - k) * (b - a)) for a, b in zip(VIRIDIS[k], VIRIDIS[k + 1], strict=True))
+    return red, green, blue

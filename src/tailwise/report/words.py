@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import importlib.metadata
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import singledispatch
 from typing import Any
 
@@ -18,6 +18,7 @@ from tailwise._results import amounts, number, span, step_word
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.exact import Policy
 from tailwise.models import Report, TabularMDP
+from tailwise.models.simulator import model_name
 from tailwise.report.document import Heading, Paragraph, Table, html_table, literal
 from tailwise.risk.distribution import Measures
 from tailwise.search.plan import Plan
@@ -59,19 +60,15 @@ def made_with(rows: Iterable[tuple[str, str]]) -> tuple[Heading, Table]:
     return Heading("Settings, seed and versions"), Table(("what", "value"), tuple(lines), text_columns=2)
 
 
-def settings_rows(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return options in words, but for the beta and those that were not given."""
-    return [(name, _said(value)) for name, value in settings.items() if value is not None and name != "beta"]
-
-
-def model_rows(model: Any) -> list[tuple[str, str]]:
-    """Return what a model is: its name, size, horizon, discount and notes."""
-    rows = [("model", str(getattr(model, "name", type(model).__name__)))]
+def settings_rows(model: Any, settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what a model is, and options in words, but for the beta and those that were not given."""
+    rows = [("model", model_name(model))]
     if hasattr(model, "num_states"):
         rows.append(("size", f"{model.num_states:,} states, {model.num_outcomes:,} outcomes"))
     steps = "none" if model.horizon is None else step_word(model.horizon)
     rows.append(("horizon and discount", f"{steps}, {float(model.discount):g}"))
-    return rows + [("note", str(note)) for note in getattr(model, "notes", ())]
+    rows += [("note", str(note)) for note in getattr(model, "notes", ())]
+    return rows + [(name, _said(value)) for name, value in settings.items() if value is not None and name != "beta"]
 
 
 def _said(value: Any) -> str:
