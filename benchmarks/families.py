@@ -467,6 +467,45 @@ def dose(rng: np.random.Generator) -> Simulator:
     return Listed((0.0, 2.0), horizon, lambda s: doses, outcomes)
 
 
+def irrigation(rng: np.random.Generator) -> Simulator:
+    """Water a field whose soil dries by the weather, before a harvest that suffers from dry and from wet soil."""
+    horizon, dry, wet = int(rng.integers(4, 7)), rng.uniform(0.25, 0.4), rng.uniform(0.6, 0.8)
+    amounts, price = np.array([0.0, 0.15, 0.35]), rng.uniform(0.2, 2.0)
+    rains, losses = np.array([0.0, *rng.uniform(0.05, 0.5, 2)]), rng.uniform(0.1, 0.35, horizon)
+    chances = rng.dirichlet(np.ones(3) * 2, horizon)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        h, soil = state
+        found = []
+        for rain, p in zip(rains, chances[h], strict=True):
+            new = min(1.0, max(0.0, soil * (1.0 - float(losses[h])) + float(amounts[action]) + float(rain)))
+            harm = 10.0 * max(0.0, dry - new) ** 2 / dry**2 + 6.0 * max(0.0, new - wet) ** 2
+            found.append((float(p), (h + 1, new), price * float(amounts[action]) + harm, False))
+        return merged(found)
+
+    return Listed((0, float(rng.uniform(0.2, 0.8))), horizon, lambda s: 3, outcomes)
+
+
+def hedging(rng: np.random.Generator) -> Simulator:
+    """Hold none, half or all of a stock against a call that was sold; trades cost, and the price moves by factors."""
+    horizon, toll = int(rng.integers(4, 6)), rng.uniform(0.0, 0.03)
+    factors = np.exp(np.sort(rng.normal(0.0, rng.uniform(0.05, 0.3), (horizon, 3)), axis=1))
+    chances, strike = rng.dirichlet(np.ones(3) * 3, horizon), rng.uniform(0.9, 1.1)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        h, held, price = state
+        new = 0.5 * action
+        trade = toll * price * abs(new - held)
+        found = []
+        for factor, p in zip(factors[h], chances[h], strict=True):
+            after = price * float(factor)
+            owed = max(0.0, after - strike) if h + 1 == horizon else 0.0
+            found.append((float(p), (h + 1, new, after), trade - new * (after - price) + owed, h + 1 == horizon))
+        return merged(found)
+
+    return Listed((0, 0.0, 1.0), horizon, lambda s: 3, outcomes)
+
+
 def trading(rng: np.random.Generator) -> Simulator:
     """Sell a block of shares while selling moves a price that wanders."""
     horizon, block = 4, 4
@@ -508,7 +547,8 @@ Family = Callable[[np.random.Generator], Simulator]
 CHOOSING: dict[str, Family] = {
     "queue": queue, "lead times": lead_times, "replacement": replacement, "stopping": stopping,
     "windy route": windy_route, "pricing": pricing, "random table": random_table, "corrosion": corrosion,
-    "investing": investing, "crews": crews, "storage*": storage, "dose*": dose,
+    "investing": investing, "crews": crews, "storage*": storage, "dose*": dose, "irrigation*": irrigation,
+    "hedging*": hedging,
 }  # fmt: skip
 REPORTING: dict[str, Family] = {
     "reservoir": reservoir, "epidemic": epidemic, "knapsack": knapsack, "project": project, "gambling": gambling,

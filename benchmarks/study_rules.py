@@ -179,8 +179,10 @@ class RegressedSearch:
                 state = target
         columns = [[np.array(column) for column in zip(*rows, strict=True)] for rows in self.rows]
         steps = [Draws(o, a, c.astype(np.float64), t, np.ones(o.size)) for o, a, c, t in columns]
-        features = [tuple(map(float, state)) for state in self.handles]
-        arity = np.array([model.actions(state) for state in self.handles])
+        number = len(self.handles)  # the fit alone: that a state is met again counts for nothing
+        steps[1:] = [draws._replace(owners=draws.owners + number) for draws in steps[1:]]
+        features = [tuple(map(float, state)) for state in self.handles] * 2
+        arity = np.array([model.actions(state) for state in self.handles] * 2)
         values = fitted_values(steps, features, arity, self.betas, model.discount, 0)
         assert values is not None
         return SimpleNamespace(action=int(np.argmin(values)), value=float(values.min()))

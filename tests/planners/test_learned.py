@@ -29,7 +29,7 @@ from tailwise.models import tabulate
 from tailwise.models.accrued import AccruedView, ExponentialUtility
 from tailwise.planners import until
 from tailwise.search import StopReason
-from tailwise.search.learned import answer, counts
+from tailwise.search.learned import answer, counts, fitted
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
 
@@ -373,11 +373,13 @@ def test_stated_intervals_and_probabilities_hold_where_every_outcome_was_seen():
 def test_intervals_fail_where_the_event_that_matters_was_never_seen():
     grid = domains.make("grid-mdp")
     exact = backward_induction(grid, 0.1).action_values(0)[grid.start]
-    held = 0
+    stated = held = 0
     for seed in range(100):
-        interval = LearnedModelSearch(grid, 0.1, seed=seed).plan(iterations=30).row("up").interval
-        held += interval.low <= exact[0] <= interval.high
-    assert held < 50  # as the documentation says
+        interval = LearnedModelSearch(grid, 0.1, seed=seed).plan(iterations=60).row("up").interval
+        if math.isfinite(interval.high):
+            stated, held = stated + 1, held + (interval.low <= exact[0] <= interval.high)
+    assert stated >= 50
+    assert held <= 0.75 * stated  # 59 of 83, as the documentation says of twenty
 
 
 class Mine(Simulator):
@@ -600,6 +602,22 @@ def test_where_states_do_not_come_back_the_cost_to_go_is_fitted(beta):
         assert "fitted" in plan.interval_meaning
         assert plan.action in exact.optimal_actions(0, 0)
         assert abs(plan.value - exact.value) < 0.1 * abs(exact.value)
+
+
+@pytest.mark.parametrize("beta", [-0.7, 0.0, 0.7])
+def test_a_fit_counts_as_one_draw_beside_those_of_a_state(beta):
+    owners, costs, weights = (
+        np.array([4, 2, 4, 2, 4, 7]),
+        np.arange(6.0) ** 1.5,
+        np.array([1.0, 2.0, 3.0, 1.0, 1.0, 5.0]),
+    )
+    features = np.linspace(-1.0, 1.0, 9)[:, None]
+    found = fitted._risk(owners, costs, weights, features, beta)(np.arange(9))
+    fit = fitted._fit(features[owners], costs, weights, beta)(features)
+    for handle in range(9):
+        own = owners == handle
+        draws = np.append(costs[own], fit[handle])
+        assert found[handle] == pytest.approx(erm(draws, beta, weights=np.append(weights[own], 1.0)), rel=1e-12)
 
 
 def test_features_may_be_given_and_must_be_a_function():

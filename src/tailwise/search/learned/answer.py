@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.risk.accumulator import merge_values
-from tailwise.risk.entropic import oce_utility
 from tailwise.risk.measures import Interval
 from tailwise.search.learned.backups import Ahead, between, cost_offset, pair_erm, pair_error, value_after
 from tailwise.search.learned.counts import DISMISSED, OUTCOMES, PAIRS, find_node, place_of
@@ -333,29 +332,6 @@ WRONG_LEAVES = "the draws refute what leaf_value says more often than not, and i
 UNEXPLORED = (
     "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
 )
-
-
-def sampling_errors(
-    latest: NDArray[np.float64],
-    sampled: NDArray[np.int64],
-    values: NDArray[np.float64],
-    taken: NDArray[np.int64],
-    beta: float,
-) -> NDArray[np.float64]:
-    """Return the standard errors of the ERM of the totals sampled through each action, inf where there are too few.
-
-    ``latest`` has shape (A, K): the last K totals of each; the other arrays have shape (A,).
-    """
-    counts = np.minimum(sampled, latest.shape[1])
-    judged = (counts >= 2) & np.isfinite(values)
-    there = np.arange(counts.max(initial=0)) < counts[:, None]
-    costs = np.where(there, latest[:, : there.shape[1]], values[:, None])
-    utilities = np.where(
-        there & judged[:, None], oce_utility(costs - np.where(judged, values, 0.0)[:, None], beta), 0.0
-    )
-    fair = np.maximum(counts, 2)
-    squares = np.where(there, (utilities - utilities.sum(axis=1, keepdims=True) / fair[:, None]) ** 2, 0.0).sum(axis=1)
-    return np.where(judged, np.sqrt(squares / (fair - 1) / np.maximum(taken, fair)), math.inf)
 
 
 class Judged(NamedTuple):

@@ -34,7 +34,6 @@ from tailwise.search.learned.answer import (
     UNEXPLORED,
     WRONG_LEAVES,
     Judged,
-    sampling_errors,
 )
 from tailwise.search.learned.backups import BLOCK, Ahead
 from tailwise.search.learned.options import NONE, LearnedOptions, compile_rules
@@ -60,6 +59,7 @@ _ANSWER_SHARE = 0.3  # of the time of a call, for the replicates of its answer
 _FIRST_CHUNK = 8
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
+_OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST_FITS = 200  # of the steps of an episode times the actions of a state
 _KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
 
@@ -321,10 +321,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
         at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
         nothing = np.empty((0, arity)), np.empty((0, arity))
         if self._is_tree():
-            values = self._nodes.q[at : at + arity].copy()
-            found, meaning = self._fitted(values, self._nodes.taken[at : at + arity]), FITTED
+            found, meaning = self._fitted(), FITTED
             if found is None:
-                found, meaning = values, SAMPLED
+                found, meaning = self._nodes.q[at : at + arity].copy(), SAMPLED
             return np.stack((found, np.full(arity, math.nan), found)), *nothing, meaning, 0.0, 0.0
         reached = self._reached()
         untried = 0.0
@@ -333,6 +332,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
         inducted = np.full((2, 3, arity), math.inf)
         looked = self._induct(reached, inducted, np.empty(0, np.uint64))
         now = np.vstack((inducted[0, :2], inducted[1, :1]))
+        if self._scratch.work[counts.MET] < _OFTEN * self._scratch.work[counts.ARRIVED]:
+            fit = self._fitted()
+            now[2] = now[2] if fit is None else fit
         if untried > _UNTRIED:
             return now, *nothing, TOO_EARLY, 0.0, untried
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
@@ -364,8 +366,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return tuple(float(value) for value in self.options.features(state))
         return fitted.standard_features(state)
 
-    def _fitted(self, values: Floats, taken: NDArray[np.int64]) -> Floats | None:
-        """Return Q at the root by regression; None where it cannot be had, or sampled totals refute its best action."""
+    def _fitted(self) -> Floats | None:
+        """Return Q at the root by regression; None where it cannot be had."""
         if not self._rules.fits:
             return None
         known, used = self._known, int(self._known.used[counts.OUTCOMES])
@@ -377,15 +379,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         met = known.arity.reshape(-1, known.step_kinds).max(axis=1)[: last + 1]
         arity[: met.size] = met
         betas, discount = self._rules.betas[self._step :], self._rules.discount
-        found = fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
-        if found is None:
-            return None
-        best, other = int(np.argmin(found)), self._recommended(values, taken, True)
-        beta = float(self._rules.betas[self._step])
-        errors = sampling_errors(self._scratch.latest, self._scratch.sampled, values, taken, beta)
-        errors[~np.isfinite(errors)] = 0.0
-        is_likely = values[best] - values[other] <= 2.0 * math.hypot(errors[best], errors[other])
-        return found if is_likely else None
+        return fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
 
     def _offsets(self, handles: NDArray[np.int64], actions: NDArray[np.int64], h: int) -> Floats:
         return added_losses(self.model, handles, actions, h)

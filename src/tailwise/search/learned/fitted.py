@@ -4,7 +4,8 @@
 
 as in an answer by counts, but the ERM after an action is a function of the state that is fitted to all draws of that
 step (fitted Q iteration: Ernst, Geurts and Wehenkel, 2005; for the entropic risk in two parts: the mean, then the mean
-of the exponential of what is left). Polynomials of a degree that predicts best what it was not fitted to.
+of the exponential of what is left). Polynomials of a degree that predicts best what it was not fitted to. To the draws
+of a state that was met before the fit is added as if it were one draw more: where states do come back, counts win.
 """
 
 from __future__ import annotations
@@ -112,19 +113,44 @@ def _erm(costs: Floats, weights: Floats, beta: float) -> float:
 
 def _least(draws: Draws, costs: Floats, features: Floats, arity: Ints, beta: float) -> Callable[[Ints], Floats]:
     """Return V of the step by handles: the least of the fits to the draws of each action."""
-    fits = {}
+    risks = {}
     for a in np.unique(draws.actions).tolist():
         here = draws.actions == a
-        fits[a] = _fit(features[draws.owners[here]], costs[here], draws.counts[here], beta)
+        risks[a] = _risk(draws.owners[here], costs[here], draws.counts[here], features, beta)
 
     def value(handles: Ints) -> Floats:
         least, number = np.full(handles.size, math.inf), arity[handles]
-        for a, fit in fits.items():
+        for a, risk in risks.items():
             allowed = (number > a) | (number == 0)
-            least[allowed] = np.minimum(least[allowed], fit(features[handles[allowed]]))
+            least[allowed] = np.minimum(least[allowed], risk(handles[allowed]))
         return np.where(least < math.inf, least, costs.mean())
 
     return value
+
+
+def _risk(owners: Ints, costs: Floats, weights: Floats, features: Floats, beta: float) -> Callable[[Ints], Floats]:
+    """Return the ERM after an action by handles: of a state's own draws, and of one more that is as the fit says."""
+    fit = _fit(features[owners], costs, weights, beta)
+    states, places = np.unique(owners, return_inverse=True)
+    counts = np.bincount(places, weights)
+    if beta == 0.0:
+        sums = np.bincount(places, weights * costs)
+    else:
+        sums = np.full(states.size, -math.inf)  # logarithms
+        np.logaddexp.at(sums, places, beta * costs + np.log(weights))
+
+    def risk(handles: Ints) -> Floats:
+        found = fit(features[handles])
+        at = np.minimum(np.searchsorted(states, handles), states.size - 1)
+        met = states[at] == handles
+        at = at[met]
+        if beta == 0.0:
+            found[met] = (found[met] + sums[at]) / (1.0 + counts[at])
+        else:
+            found[met] = (np.logaddexp(beta * found[met], sums[at]) - np.log1p(counts[at])) / beta
+        return found
+
+    return risk
 
 
 def _fit(states: Floats, costs: Floats, weights: Floats, beta: float) -> Callable[[Floats], Floats]:
