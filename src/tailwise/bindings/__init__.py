@@ -36,7 +36,7 @@ def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Mo
 
 @bind.register
 def _bind_table(model: TabularMDP, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
-    if not (options.widening or options.rollout_policy or options.leaf_value):
+    if not (options.widening or options.rollout_policy or options.leaf_value or options.rare_outcomes):
         return TableInterface(model)
     from tailwise.bindings.python import PythonInterface  # these ask for a simulator
 
@@ -54,7 +54,7 @@ def _bind_accrued(model: AccruedView, rng: np.random.Generator, options: Simulat
 
 @bind.register
 def _bind_compiled(model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
-    if DISABLE_JIT:
+    if DISABLE_JIT or options.rare_outcomes is not None:
         return _bind_python(model, rng, options)
     from tailwise.bindings.compiled import CompiledInterface
 

@@ -93,6 +93,8 @@ class ModelInterface:
         Whether :meth:`retain` has anything to do.
     is_parallel : bool
         Whether searches of the model can run side by side in threads: it runs no Python code.
+    weighs : bool
+        Whether steps charge likelihood ratios beside their costs (:mod:`tailwise.bindings.rare`).
     """
 
     data: Any
@@ -101,6 +103,7 @@ class ModelInterface:
     budget = math.inf
     forgets = False
     is_parallel = True
+    weighs = False
 
     def handle(self, state: Any) -> int:
         """Return the handle of a user's state, or raise ``StateError``."""

@@ -8,7 +8,7 @@ the same counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
@@ -215,6 +215,14 @@ def pruned(widened: Widened, kept: NDArray[np.int64], fresh: NDArray[np.int64]) 
 
 RolloutPolicy: TypeAlias = Callable[[Any, int, np.random.Generator], Any]
 LeafValue: TypeAlias = Callable[[Any, int], float]
+RareOutcomes: TypeAlias = Callable[[Any, Any], Sequence[tuple[float, Any, float, bool]]]
+
+
+_FUNCTIONS = {
+    "rollout_policy": "(state, h, rng) -> action",
+    "leaf_value": "(state, h) -> float",
+    "rare_outcomes": "(state, action) -> list of (probability, next_state, cost, done)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +243,11 @@ class SimulationOptions:
     leaf_value : callable, optional
         ``leaf_value(state, h) -> float``: the cost-to-go (in the model's sense, discounted to step h) of a new state,
         instead of a rollout. For a compiled simulator this and ``rollout_policy`` are compiled.
+    rare_outcomes : callable, optional
+        ``rare_outcomes(state, action) -> [(probability, next_state, cost, done), ...]``: outcomes of known probability,
+        each with all of it, which are then drawn in a tenth of the draws of the action, and weighed. The simulator's
+        own draws stand for the rest; it may draw these outcomes, too, or never: what is listed is drawn again.
+        For the ERM at a beta other than 0. A compiled simulator runs interpreted with it.
     """
 
     max_nodes: int | None = None
@@ -242,6 +255,7 @@ class SimulationOptions:
     widening: Widening | None = None
     rollout_policy: RolloutPolicy | None = None
     leaf_value: LeafValue | None = None
+    rare_outcomes: RareOutcomes | None = None
 
     def __post_init__(self) -> None:
         if self.max_nodes is not None:
@@ -250,7 +264,7 @@ class SimulationOptions:
             integer(self.max_memory, "max_memory", low=4096, hint="it is in bytes")
         if self.widening is not None and not isinstance(self.widening, Widening):
             raise OptionError(f"widening must be a Widening, as Widening(k=1, alpha=0.5), not {self.widening!r}")
-        for name, shape in (("rollout_policy", "(state, h, rng) -> action"), ("leaf_value", "(state, h) -> float")):
+        for name, shape in _FUNCTIONS.items():
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise OptionError(f"{name} must be a function {shape}, not {given!r}")
@@ -266,3 +280,4 @@ class SimulationKeywords(TypedDict, total=False):
     widening: Widening | None
     rollout_policy: RolloutPolicy | None
     leaf_value: LeafValue | None
+    rare_outcomes: RareOutcomes | None

@@ -28,6 +28,7 @@ from tailwise.bindings.intern import new_store
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, BudgetSpentError
 from tailwise.bindings.known_states import KnownStates
 from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.rare import weighed_step, weighs
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models.contract import LARGEST_COST
@@ -76,6 +77,9 @@ class PythonInterface(SimulatorInterface):
             (lambda value: float(0.0 + value)) if model.sense == "cost" else (lambda value: float(0.0 - value))
         )
         self._step = self._with_step_index(model)
+        self.weighs = weighs(model, options.rare_outcomes)
+        if self.weighs:
+            self._step = weighed_step(model, self._step, options.rare_outcomes, getattr(options, "beta", 0.0))
         self._terminal: Any = own_method(model, "terminal_cost")
         self._connect([self._reachable(call) for call in (self._count, self._take, self._roll)], new_store(1, 1))
 

@@ -71,6 +71,9 @@ class Simulator:
 
     patience : float, default 60.0
         Seconds after which a call (of ``step``, or a whole rollout) counts as endless and becomes an error.
+    likelihood_ratios : bool, default False
+        Whether ``step`` returns a fourth item: how much more probable the draw is in truth than as it was drawn. For
+        searches for the ERM alone.
 
     Notes
     -----
@@ -105,6 +108,7 @@ class Simulator:
     start: Any
     name: str = ""
     patience: float = 60.0
+    likelihood_ratios: bool = False
 
     def actions(self, state: Any) -> int | Sequence[Action]:
         """Return the actions allowed in ``state``: their ids, or their number n for 0..n-1."""

@@ -237,6 +237,7 @@ _TREE = (
     *("rollout_policy", "leaf_value"),
 )
 _LEARNED = ("exploration", "max_nodes", "max_memory", "widening", "rollout_policy", "leaf_value", "features")
+_ERM = ("rare_outcomes",)  # what charges costs that are none
 _POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBonus"
 
 register_planner(PlannerKind(
@@ -256,16 +257,17 @@ register_planner(PlannerKind(
 ))  # fmt: skip
 register_planner(PlannerKind(
     "learned", build="tailwise.planners.searches:LearnedModelSearch",
-    summary="sampling, with every outcome kept as a learned model", options=_LEARNED, saves=True,
+    summary="sampling, with every outcome kept as a learned model", options=(*_LEARNED, *_ERM), saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
     "tree", build="tailwise.planners.searches:auto_tree",
-    summary="tree search with rules that need no constant (ErmMcts, preset='auto')", options=("preset", *_TREE),
+    summary="tree search with rules that need no constant (ErmMcts, preset='auto')", options=("preset", *_TREE, *_ERM),
     saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
     "erm-mcts", build="tailwise.planners.searches:ErmMcts",
-    summary="the paper's search for the entropic risk", options=("preset", *_TREE), bonus=_POLYNOMIAL, saves=True,
+    summary="the paper's search for the entropic risk", options=("preset", *_TREE, *_ERM), bonus=_POLYNOMIAL,
+    saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
     "acc-mcts", build="tailwise.planners.utility_search:AccMcts",

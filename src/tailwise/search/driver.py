@@ -23,6 +23,7 @@ from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
+from tailwise.bindings.rare import WEIGHED
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
 from tailwise.search.action_rows import Findings, RootStatistics, make_rows, merged, sampled_interval
@@ -345,9 +346,8 @@ class TreeSearch(AnytimeSearch[Plan]):
             sampled_interval(float(erm), int(seen), beta, totals, is_sampled=is_sampled)
             for erm, seen, totals in zip(erms, visits, sampled, strict=True)
         ]
-        rows = make_rows(
-            Findings(actions, labels, visits, erms, visits > 0, found.counts, found.moments, intervals, sense)
-        )
+        counts = found.counts * (not binding.weighs)
+        rows = make_rows(Findings(actions, labels, visits, erms, visits > 0, counts, found.moments, intervals, sense))
         tried = np.flatnonzero(visits)
         value = weighted_erm(erms[tried], beta, visits[tried] / total) if tried.size > 1 else float(erms[tried[0]])
         best = self.options.recommendation.choose(visits, erms)
@@ -372,6 +372,7 @@ class TreeSearch(AnytimeSearch[Plan]):
             interval_meaning=_NO_INTERVAL if widened else SAMPLING_INTERVAL if is_sampled else _BRACKET,
             trees=len(parts),
             method="tree search",
-            totals=tuple(0.0 - costs if sense == "reward" else costs for costs in samples),
+            totals=tuple(0.0 - costs if sense == "reward" else costs for costs in samples if not binding.weighs),
+            notes=(WEIGHED,) if binding.weighs else (),
             tree=reader,
         )

@@ -17,6 +17,7 @@ from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator, own_words
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
+from tailwise.bindings.rare import WEIGHED
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView
 from tailwise.models.simulator import own_method
@@ -123,6 +124,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         own_steps = getattr(self.model, "step_losses", np.empty(0)).size and not isinstance(
             self._binding.data, TableData
         )
+        own_steps = own_steps or (self._binding.weighs and self.model.discount < 1.0)
         return max(3, self._horizon) if own_steps else 2
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
@@ -415,6 +417,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         if blind > _BLIND:  # one half of twice as many draws is what there is now
             factor = 2 if lost <= _BLIND else 4
             notes += (_MORE.format(blind, factor * int(self._scratch.work[counts.ITERATIONS])),)
+        if self._binding.weighs:
+            notes += (WEIGHED,)
         return (*notes, WRONG_LEAVES) if self._nodes.used[counts.DISMISSED] else notes
 
     def _report_rng(self) -> np.random.Generator:
@@ -445,7 +449,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             float(self._nodes.highs[root]), beta, sign,
         )  # fmt: skip
         moments, intervals = scratch.moments, judged.intervals()
-        found = Findings(actions, labels, taken, 0.0 + values, known, scratch.sampled, moments, intervals, sense)
+        sampled = scratch.sampled * (not self._binding.weighs)
+        found = Findings(actions, labels, taken, 0.0 + values, known, sampled, moments, intervals, sense)
         rows = make_rows(found, judged.further())
         chosen = rows[self._recommended(compared, taken, meaning == SAMPLED)]
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
@@ -467,7 +472,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             stopped=stopped,
             notes=self._notes(chosen.unexplored or 0.0, blind, untried),
             method="learned-model search",
-            totals=latest,
+            totals=() if self._binding.weighs else latest,
             interval_meaning=meaning,
             states_recur=not tree,
             too_early=meaning == TOO_EARLY,
