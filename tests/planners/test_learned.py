@@ -638,3 +638,45 @@ def test_an_answer_takes_its_share_of_the_time():
     assert 0.0 < search._outcome_seconds < 1.0  # as measured
     search._outcome_seconds = 1.0
     assert "Bayesian bootstrap" in search.plan(iterations=20).interval_meaning
+
+
+class Safe(Simulator):
+    """A safe of some digits, and no hint: a wrong one starts anew. To leave at once is worth a little."""
+
+    discount, sense, start = 1.0, "reward", 0
+
+    def __init__(self, digits):
+        self.digits, self.horizon = digits, digits + 3
+
+    def actions(self, state):
+        return 4
+
+    def step(self, state, action, rng):
+        if state == 0 and action == 3:
+            return 0, 1.0, True
+        if action != digit(state) or rng.random() < 0.05:
+            return 0, -0.01, False
+        return (state + 1, 10.0, True) if state + 1 == self.digits else (state + 1, 0.0, False)
+
+
+def digit(state):
+    return (7 * state + 1) % 3
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("digits", "policy", "iterations", "fewest", "most"),
+    [
+        (16, lambda state, h, rng: digit(state), 200, 7, 8),
+        (16, None, 200, 0, 1),  # nobody finds sixteen digits
+        (6, lambda state, h, rng: 3, 600, 7, 8),  # leaves at once: no lasting harm
+    ],
+    ids=["knows", "none", "useless"],
+)
+def test_a_rollout_policy_shows_the_model_where_it_leads(digits, policy, iterations, fewest, most):
+    found = 0  # of 8 seeds
+    for seed in range(8):
+        search = LearnedModelSearch(Safe(digits), 0.1, seed=seed, rollout_policy=policy)
+        search.bootstraps = False
+        found += search.plan(iterations=iterations).action == digit(0)
+    assert fewest <= found <= most

@@ -8,10 +8,10 @@ from tailwise._random import generator
 class Reference:
     """Speaks inner costs; ``visits`` and ``q`` are keyed by (step, state), each a list over the state's actions."""
 
-    def __init__(self, model, beta, seed, *, exploration=0.1, leaf_value=None):
+    def __init__(self, model, beta, seed, *, exploration=0.1, leaf_value=None, rollout_policy=None):
         self.model, self.rng = model, generator(seed)
         self.H, self.g, self.beta = model.horizon, model.discount, beta
-        self.exploration, self.leaf_value = exploration, leaf_value
+        self.exploration, self.leaf_value, self.policy = exploration, leaf_value, rollout_policy
         self.sign = -1.0 if model.sense == "reward" else 1.0
         self.records, self.draws = {}, {}  # (state, is last, action) -> {(cost, target): count}, number
         self.q, self.v, self.taken, self.seen = {}, {}, {}, {}  # by (h, state)
@@ -267,13 +267,16 @@ class Reference:
         h, state, path, tail = 0, self.model.start, [], 0.0
         scouts = not is_tree and self.iterations % 8 == 7 and self.reach.get((0, state), 0.0) > 0.0
         evenly = not is_tree and self.iterations % 2 == 1 and not scouts
+        follows = evenly and self.policy is not None and self.iterations % 4 == 1
         root_draws = [self.draws.get(self.record(0, state, a), 0) for a in self.indices(state)]
         shallow = (
             self.leaf_value is not None and not self.dismissed and self.iterations % 8 != 1 and min(root_draws) < 32
         )
         while h < self.H:
             a = self.scout(h, state) if scouts and self.reach.get((h, state), 0.0) > 0.0 else None
-            if evenly:
+            if follows and state != self.model.start:
+                a = self.actions(state).index(self.policy(state, h, self.rng))
+            elif follows or evenly:
                 a = self.least_tried(h, state)
             elif a is None:
                 a = self.select(h, state, is_tree)

@@ -106,5 +106,13 @@ def test_leaf_values_hold_until_the_draws_say_otherwise(beta):
     agree(model, beta, 5, 250, leaf_value=lambda state, h: -1.5 * (4 - h) - 0.3 * state)
 
 
+@pytest.mark.parametrize("beta", [-1.0, 0.7])
+@pytest.mark.parametrize("seed", range(3))
+def test_policies_are_followed_in_every_fourth_iteration(beta, seed):
+    model = FromTable(random_mdp(3 + seed, states=6, actions=3, horizon=5, done=True))
+    plan, slow = agree(model, beta, seed, 250, rollout_policy=lambda state, h, rng: model.actions(state)[-(h % 2)])
+    assert plan.nodes == len(slow.q)
+
+
 def test_leaf_values_end_an_iteration_at_a_new_state():
     agree(_FoldingEnd(), 0.4, 5, 200, leaf_value=lambda state, h: 4.0 - h)

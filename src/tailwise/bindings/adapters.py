@@ -42,6 +42,7 @@ from tailwise.bindings.callback_model import (
     HORIZON,
     NEXT,
     NUMBERS,
+    POLICY_ACTION,
     SAVED_STREAM,
     SCRATCH,
     STATUS,
@@ -298,8 +299,8 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
         store_float(numbers, COST, total)
         return 0
 
-    def follow_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
-        """Roll out step by step: the policy, or uniformly random actions."""
+    def follow_adapter(context, handle, what, h):  # type: ignore[no-untyped-def]
+        """Roll out step by step: the policy, or uniformly random actions; or say the policy's action alone."""
         state = load_state(context, handle)
         rng = generator_at(context + 8 * GENERATOR)
         numbers = load_word(context, NUMBERS)
@@ -319,6 +320,10 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
                     return fail(context, state, -1, h)
                 if action < 0 or action >= number:
                     return fail(context, state, -1, h)
+                if what == POLICY_ACTION:
+                    store_word(context, NEXT, action)
+                    store_word(context, STATUS, GO_ON)
+                    return 0
             elif number > 1:
                 action = int(rng.random() * number)
             store_word(context, FAULT, STEP)

@@ -31,7 +31,15 @@ from tailwise._function_key import NoKeyError, function_key
 from tailwise._jit import DISABLE_JIT, inlined
 from tailwise._random import next_double
 from tailwise.bindings.intern import InternStore, intern, recalled_store, store_memory
-from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, ModelInterface, register_kernel_model
+from tailwise.bindings.kernel_model import (
+    DONE,
+    FAILED,
+    FULL,
+    GO_ON,
+    ModelInterface,
+    policy_action,
+    register_kernel_model,
+)
 from tailwise.bindings.options import (
     SimulationOptions,
     Widened,
@@ -149,6 +157,7 @@ FAULT, FAULT_ACTION, FAULT_STEP = 7, 8, 9  # what a compiled simulator was doing
 GENERATOR = 10  # address of the state, state, next_uint64, next_uint32, next_double, bit generator
 SAVED_STREAM = 16  # the generator's state (5 words) before the last step
 INTEGERS_SIZE = 24
+TOTAL, POLICY_ACTION = 0, 1  # what the third function is asked for, in place of an action
 # Entries of ``numbers``.
 COST, DISCOUNT = 0, 1
 NUMBERS_SIZE = 4
@@ -159,7 +168,10 @@ class CallbackModel(NamedTuple):
 
     count: Any  # address of (context, state, 0, 0): number of actions to integers[NEXT]
     step: Any  # address of (context, state, action, h): integers[STATUS, NEXT], numbers[COST]
-    roll: Any  # address of (context, state, 0, h): integers[STATUS, STEPS], numbers[COST]
+    roll: (
+        Any  # address of (context, state, what, h): integers[STATUS], and for TOTAL integers[STEPS] and numbers[COST],
+    )
+    #   for POLICY_ACTION its action in integers[NEXT]
     context: int
     integers: NDArray[np.int64]
     numbers: NDArray[np.float64]
@@ -227,11 +239,18 @@ def _end_cost(model, state):  # type: ignore[no-untyped-def]
 
 def _roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-untyped-def]
     model.integers[STATUS] = FAILED
-    call_words(model.roll, model.context, state, 0, h)
+    call_words(model.roll, model.context, state, TOTAL, h)
     return model.numbers[COST], model.integers[STEPS], model.integers[STATUS]
 
 
+def _policy_action(model, state, h):  # type: ignore[no-untyped-def]
+    model.integers[STATUS] = FAILED
+    call_words(model.roll, model.context, state, POLICY_ACTION, h)
+    return model.integers[NEXT], model.integers[STATUS]
+
+
 register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _roll_out)
+policy_action.register(CallbackModel, _policy_action)
 
 
 class SimulatorInterface(ModelInterface):

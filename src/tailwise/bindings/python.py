@@ -222,10 +222,15 @@ class PythonInterface(SimulatorInterface):
             raise SimulatorError(f"the terminal cost {fault}")
         return self._to_cost(value)
 
-    def _roll(self, handle: int, position: int, h: int) -> None:
+    def _roll(self, handle: int, what: int, h: int) -> None:
         state, options = self._known.states[handle], self._options
-        steps = 0
-        if options.leaf_value is not None:
+        total, steps = 0.0, 0
+        if what == shared.POLICY_ACTION:
+            assert options.rollout_policy is not None
+            self._place = ("rollout_policy", state, None, h, PENDING)
+            action = self._allowed(options.rollout_policy(state, h, self._rng), state)
+            self._integers[NEXT] = self._known_actions(handle).index(action)
+        elif options.leaf_value is not None:
             self._place = ("leaf_value", state, None, h, PENDING)
             total = self._checked_total(options.leaf_value(state, h))
         elif options.rollout_policy is None and own_method(self.model, "rollout") is not None:

@@ -27,7 +27,6 @@ from tailwise.risk.accumulator import merge_values
 from tailwise.risk.measures import Interval
 from tailwise.search.learned.backups import Ahead, between, cost_offset, pair_erm, pair_error, value_after
 from tailwise.search.learned.counts import DISMISSED, OUTCOMES, PAIRS, find_node, place_of
-from tailwise.search.learned.options import NEW, NONE
 
 
 @inlined
@@ -182,7 +181,7 @@ def induct(  # type: ignore[no-untyped-def]
             state = np.int64(reached.states[k])
             best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
             tried, drawn, mean = 0, 0, 0.0
-            node = find_node(nodes, h, state) if rules.leaves != NONE and h > depth else 0
+            node = find_node(nodes, h, state) if rules.leaves and h > depth else 0
             leaf = nodes.leaves[node] if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
             for a in range(num_actions_of(known, rules.horizon, state, h)):
                 pair = pair_of(known, rules.horizon, state, a, h)
@@ -214,7 +213,7 @@ def induct(  # type: ignore[no-untyped-def]
             work[2 + here, state] = 0.0
             if chosen != 0:
                 work[2 + here, state] = unexplored_after(known, ahead, work[2 + after], weights, rules, chosen, h)
-            elif leaf < math.inf or (node != 0 and rules.leaves == NEW):  # a leaf that was valued when it was new
+            elif leaf < math.inf:
                 best = nodes.values[node]
             if chosen != 0 and leaf < math.inf:
                 best = between(leaf, low, high)

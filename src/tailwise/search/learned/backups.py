@@ -56,7 +56,6 @@ from tailwise.search.learned.counts import (
     place_of,
     short_of,
 )
-from tailwise.search.learned.options import EACH
 
 
 @ChosenByKind
@@ -337,7 +336,7 @@ def value_leaf(model, nodes, rules, node, state, h, stream):  # type: ignore[no-
 @inlined
 def add_reached(model, known, nodes, rules, scratch, depth, limit, stream):  # type: ignore[no-untyped-def]
     """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; return a status."""
-    asked = rules.leaves == EACH and nodes.used[DISMISSED] == 0
+    asked = rules.leaves and nodes.used[DISMISSED] == 0
     for h in range(depth, rules.horizon - 1):
         node = np.int64(nodes.heads[h])
         while node != 0:

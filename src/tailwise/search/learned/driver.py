@@ -37,7 +37,7 @@ from tailwise.search.learned.answer import (
     Judged,
 )
 from tailwise.search.learned.backups import BLOCK, Ahead
-from tailwise.search.learned.options import NONE, LearnedOptions, compile_rules
+from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, added_losses, learned_table
 from tailwise.search.plan import Plan, StopReason
 
@@ -329,7 +329,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return np.stack((found, np.full(arity, math.nan), found)), *nothing, meaning, 0.0, 0.0
         reached = self._reached()
         untried = 0.0
-        if self.bootstraps and self._rules.leaves == NONE:
+        if self.bootstraps and not self._rules.leaves:
             untried = float(answer.untried(self._known, self._horizon, self._step, reached))
         inducted = np.full((2, 3, arity), math.inf)
         looked = self._induct(reached, inducted, np.empty(0, np.uint64))

@@ -13,6 +13,7 @@ Every other iteration takes the action tried least often in each state, at any s
 wrong on some kind of problem. Every eighth heads for an action that was tried too seldom (in its state, at any step:
 less often than iterations have doubled, from 128 on), by the way that most surely leads to one: what a bonus that looks
 at one node alone would be long in finding. Neither's costs count for the ranges.
+With a ``rollout_policy`` every fourth, else an even one, follows it, but in the root's state, where it is even too.
 
 Where states do not come back (fewer than half of the new outcomes lead to a state met before), or come back too
 seldom for what there is to try in them (fewer steps walked than a quarter of the actions known), outcome counts know
@@ -33,7 +34,7 @@ import numpy as np
 
 from tailwise._jit import borrowed, inlined
 from tailwise._random import next_double
-from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, roll_out
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, policy_action, roll_out
 from tailwise.bindings.options import takes_again
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.action_rows import SPREAD, note_total
@@ -85,7 +86,6 @@ from tailwise.search.learned.counts import (
     remove_last_node,
     short_of,
 )
-from tailwise.search.learned.options import EACH, NONE
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
@@ -96,7 +96,8 @@ _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
 _AT_ROOT = 32  # draws of every action of the root before a leaf value is doubted in most iterations
 _DIRECTED = 8  # one iteration in 8 looks for what was tried too seldom
-GREEDY, EVEN, DIRECTED = 0, 1, 2  # how an iteration explores
+GREEDY, EVEN, DIRECTED, FOLLOW = 0, 1, 2, 3  # how an iteration explores
+_FOLLOWS = 4  # one iteration in 4 follows a rollout policy
 
 
 @inlined
@@ -239,10 +240,15 @@ def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
 
 @inlined
 def way_of(nodes, rules, scratch, tree):  # type: ignore[no-untyped-def]
-    """How an iteration explores: every other one evenly, one in eight towards the unknown, the rest by optimism."""
+    """How an iteration explores: every other one evenly, one in eight towards the unknown, the rest by optimism.
+
+    Where there is a policy, two of three even ones follow it.
+    """
     iteration = scratch.work[ITERATIONS]
     if tree:
         return EVEN if rules.fits and iteration % 2 == 1 and iteration < _FITTED else GREEDY
+    if rules.follows and iteration % _FOLLOWS == 1:
+        return FOLLOW
     if iteration % 2 == 1:
         return DIRECTED if iteration % _DIRECTED == _DIRECTED - 1 and nodes.novelty[scratch.root[0]] > 0.0 else EVEN
     return GREEDY
@@ -251,7 +257,7 @@ def way_of(nodes, rules, scratch, tree):  # type: ignore[no-untyped-def]
 @inlined
 def stays_shallow(known, nodes, rules, scratch):  # type: ignore[no-untyped-def]
     """Whether an iteration ends at the first state that ``leaf_value`` valued: most do while the root knows little."""
-    if rules.leaves != EACH or nodes.used[DISMISSED] != 0 or scratch.work[ITERATIONS] % _DIRECTED == 1:
+    if not rules.leaves or nodes.used[DISMISSED] != 0 or scratch.work[ITERATIONS] % _DIRECTED == 1:
         return False
     first, fewest = nodes.first_pair[scratch.root[0]], _AT_ROOT
     for pair in range(first, first + nodes.arity[scratch.root[0]]):
@@ -262,12 +268,17 @@ def stays_shallow(known, nodes, rules, scratch):  # type: ignore[no-untyped-def]
 @inlined
 def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # type: ignore[no-untyped-def]
     """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
-    node, h = scratch.root[0], depth
+    node, h, root_state = scratch.root[0], depth, nodes.states[scratch.root[0]]
     shallow = not tree and stays_shallow(known, nodes, rules, scratch)
     while True:
         handle = np.int64(nodes.states[node])
         action = -1
-        if way == EVEN:
+        if way == FOLLOW and handle != root_state:
+            action, status = policy_action(model, handle, h)
+            if status < 0:
+                scratch.work[STATE], scratch.work[ACTION] = handle, -1
+                return np.int64(status), h - depth, 0.0
+        elif way in (EVEN, FOLLOW):
             action = least_tried(known, nodes, node, stream)
         elif way == DIRECTED and nodes.novelty[node] > 0.0:
             action = explore_unknown(known, nodes, scratch, node, h)
@@ -295,12 +306,12 @@ def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # t
         if node <= 0:
             scratch.work[STATE], scratch.work[ACTION] = target, -1
             return np.int64(FULL) if node == 0 else node, k + 1, 0.0
-        if rules.leaves == EACH and not tree:
-            is_leaf = nodes.leaves[node] == math.inf and nodes.used[DISMISSED] == 0
+        if tree:
+            is_leaf = not met and way != EVEN
         else:
-            is_leaf = not met and way != EVEN if tree else not met and rules.leaves != NONE
+            is_leaf = rules.leaves and nodes.leaves[node] == math.inf and nodes.used[DISMISSED] == 0
         if is_leaf:
-            if rules.leaves == EACH and not tree:
+            if not tree:
                 status = value_leaf(model, nodes, rules, node, target, h, stream)
                 tail, steps = nodes.leaves[node], 0
             else:

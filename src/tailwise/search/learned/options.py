@@ -13,7 +13,6 @@ from tailwise._validate import real
 from tailwise.bindings.options import SimulationKeywords, SimulationOptions, limits_of
 from tailwise.errors import OptionError
 
-NONE, NEW, EACH = 0, 1, 2  # which nodes are valued when they are first come to
 _SETTLED = 32  # an action taken more often is backed up on the path 32 to 64 times while its count doubles
 _TABLE = 16_384  # roots of counts below this are looked up
 
@@ -32,9 +31,11 @@ class LearnedOptions(SimulationOptions):
         times as much, of the standard deviation of the totals at the root if that is less than the range.
     max_nodes, max_memory, widening, rollout_policy, leaf_value : optional
         As for :class:`tailwise.bindings.SimulationOptions`. With ``widening`` an action of which many outcomes were
-        seen takes one of them again, which costs no step. With one of the functions an iteration ends at a new state.
-        A ``leaf_value`` (asked once for each state and step) is believed as far as the draws leave it possible, and no
-        more once they refute it more often than not; so it helps where it is right, and cannot harm for long.
+        seen takes one of them again, which costs no step. Every fourth iteration tries the actions of the root's state
+        evenly and follows a ``rollout_policy`` everywhere else, so that the model knows where it leads.
+        With a ``leaf_value`` an iteration ends at a new state. It is asked once for each state and step, and is
+        believed as far as the draws leave it possible, and no more once they refute it more often than not; so it
+        helps where it is right, and cannot harm for long.
     features : callable, optional
         ``features(state) -> sequence of floats``, of one length: what the cost-to-go is fitted to where states do not
         come back. Without it a state's own numbers, if it is a float or a tuple of numbers.
@@ -70,7 +71,8 @@ class LearnedRules(NamedTuple):
     inverse_roots: NDArray[np.float64]  # (16384,) n ** -0.5
     fourth_roots: NDArray[np.float64]  # (16384,) n ** 0.25
     rests: NDArray[np.int64]  # (16384,) an action taken n times is backed up where ``n & rests[n]`` is 0
-    leaves: int  # what is valued when it is first come to: NONE, a NEW state, EACH state at each step
+    leaves: bool  # whether ``leaf_value`` says what each state at each step is worth
+    follows: bool  # whether iterations follow a ``rollout_policy``
     fits: bool  # whether the cost-to-go is fitted where states do not come back
     widening: NDArray[np.float64]  # (2,) k and alpha, (0,) where there is none
 
@@ -89,7 +91,8 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float, fits: 
         1.0 / np.sqrt(counts),
         np.sqrt(np.sqrt(counts)),
         2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1,
-        EACH if options.leaf_value is not None else NEW if options.rollout_policy is not None else NONE,
+        options.leaf_value is not None,
+        options.rollout_policy is not None,
         fits,
         limits_of(options.widening),
     )
