@@ -1,8 +1,8 @@
-"""Plain arrays: their names; many ranges of whole numbers as one list; small arrays that threads write to, apart."""
+"""Plain arrays: their names; ranges and runs of numbers as lists; small arrays that threads write to, apart."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,12 @@ def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
     begins = np.cumsum(lengths) - lengths
     owners = np.repeat(np.arange(lengths.size), lengths)
     return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
+
+
+def runs(*keys: NDArray[Any]) -> Ints:
+    """Return where each run of equal keys begins, of columns of keys that stand together: int64, shape (runs,)."""
+    new = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return np.flatnonzero(np.append(True, new)[: keys[0].size])
 
 
 Item = TypeVar("Item", bound=np.generic)

@@ -46,6 +46,12 @@ class Cells:
         """Raise ``FormatError`` about a row, counted from 0."""
         raise FormatError(f"{self.place(row)}: {problem}")
 
+    def refuse(self, wrong: NDArray[np.bool_], problem: str, rows: Ints | None = None) -> None:
+        """Raise about the first entry that is wrong, if there is any; ``rows`` are where the entries stand."""
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            self.fail(k if rows is None else int(rows[k]), problem)
+
     def encoded(self, column: Any, name: str) -> Encoded:
         """Return the distinct values of a column: numbers where all are, in increasing order, else texts."""
         codes, values = _factorized(column)
@@ -172,8 +178,6 @@ def _id_number(value: Any) -> int | float | None:
 
 
 def _number(value: Any, *, comma: bool = False) -> float | None:
-    if isinstance(value, bool):
-        return float(value)
     if isinstance(value, (int, float)):
         return float(value)
     if not isinstance(value, str):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints
+from tailwise._arrays import Floats, Ints, runs
 from tailwise.errors import StateError
 from tailwise.exact.fixed_policies import policy_chances
 from tailwise.logs.episodes import Episodes
@@ -117,8 +117,7 @@ def _atoms(keys: Ints, losses: Floats, most: int) -> Atoms:
     """Return the distinct losses of each group, at most so many: beyond, neighbours are put together at their mean."""
     order = np.lexsort((losses, keys))
     key, value = keys[order], losses[order]
-    new = np.append(True, (key[1:] != key[:-1]) | (value[1:] != value[:-1]))
-    starts = np.flatnonzero(new)
+    starts = runs(key, value)
     key, value, count = key[starts], value[starts], np.diff(np.append(starts, keys.size)).astype(np.float64)
     groups, first, sizes = np.unique(key, return_index=True, return_counts=True)
     if (sizes > most).any():
@@ -128,8 +127,7 @@ def _atoms(keys: Ints, losses: Floats, most: int) -> Atoms:
         cell = np.where(
             np.repeat(sizes, sizes) > most, np.floor((inner + count / 2) / total * most), np.arange(key.size)
         )
-        new = np.append(True, (key[1:] != key[:-1]) | (cell[1:] != cell[:-1]))
-        starts = np.flatnonzero(new)
+        starts = runs(key, cell)
         masses = np.add.reduceat(count, starts)
         value, key, count = np.add.reduceat(value * count, starts) / masses, key[starts], masses
         groups, first = np.unique(key, return_index=True)
@@ -142,6 +140,13 @@ def find(keys: Ints, wanted: Ints) -> Ints:
         return np.full(wanted.shape, -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     return np.where(keys[at] == wanted, at, -1)
+
+
+def normalized(values: Floats, owners: Ints) -> Floats:
+    """Return values over the sum of those of their owner; owners stand together."""
+    first = runs(owners)
+    sums = np.add.reduceat(values, first)
+    return np.asarray(values / np.repeat(sums, np.diff(np.append(first, owners.size))))
 
 
 def spread_of(log: Any) -> float:
@@ -269,14 +274,8 @@ class Coverage:
         return tuple(self._pair(int(s), int(a)) for s, a in np.argwhere(mask))
 
     def _pair(self, state: int, action: int, visits: float = float("nan")) -> PairCount:
-        return PairCount(
-            state,
-            action,
-            self._mdp.state_name(state),
-            self._mdp.action_name(action),
-            int(self.counts[state, action]),
-            visits,
-        )
+        names, tried = (self._mdp.state_name(state), self._mdp.action_name(action)), int(self.counts[state, action])
+        return PairCount(state, action, *names, tried, visits)
 
     def __str__(self) -> str:
         tried = int((self.counts > 0).sum())

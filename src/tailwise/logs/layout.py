@@ -78,7 +78,8 @@ def laid_out(found: Found, asked: Asked, notes: list[str]) -> Episodes:
     kept = ~closing
     ended, last = ended[kept], np.append(owners[kept][1:] != owners[kept][:-1], True)
     follows, states, actions, values = follows[kept], states[kept], actions[kept], values[kept]
-    _check_ends(cells, rows[kept], ended, last)
+    early = "done before the episode's last row; give the rows after it another episode, or correct done"
+    cells.refuse(ended & ~last, early, rows[kept])
     ended = _ends(follows, states, ended, last, done is not None or cut is not None, asked, notes)
     itself = ended & (follows == UNKNOWN)  # where an episode is over nothing follows, and no state matters
     follows[itself] = states[itself]
@@ -180,13 +181,13 @@ def _ids(encoded: list[Encoded], later: list[Encoded] | None) -> tuple[Any, Any,
         all_values = [value for side in sides for value in side[k].values]
         are_numbers = all(isinstance(value, (int, float)) for value in all_values)
         if not are_numbers:
-            all_values = [value if isinstance(value, str) else str(value) for value in all_values]
+            all_values = list(map(str, all_values))
         order: dict[Any, int] = {}
         for value in sorted(set(all_values)) if are_numbers else all_values:
             order.setdefault(value, len(order))
         values.append(list(order))
         for into, side in zip(merged, sides, strict=True):
-            own = [order[v if are_numbers else (v if isinstance(v, str) else str(v))] for v in side[k].values]
+            own = [order[v if are_numbers else str(v)] for v in side[k].values]
             into.append(np.array([*own, -1], dtype=np.int32)[side[k].codes])
     if len(encoded) == 1:
         numbers = values[0]
@@ -203,24 +204,14 @@ def _ids(encoded: list[Encoded], later: list[Encoded] | None) -> tuple[Any, Any,
         return merged[0][0], merged[1][0] if later is not None else None, labels
     if math.prod(len(own) + 1 for own in values) > 2**62:
         raise FormatError(f"the {len(values)} columns of a state have too many values to come back; bin them")
-    keys = []
+    sizes, keys = [len(own) + 1 for own in values], []
     for codes in merged:
-        key = np.zeros(codes[0].size, dtype=np.int64)
-        gone = np.zeros(codes[0].size, dtype=np.bool_)
-        for column, own in zip(codes, values, strict=True):
-            key = key * (len(own) + 1) + column
-            gone |= column < 0
-        keys.append(np.where(gone, -1, key))
+        key = np.ravel_multi_index([np.maximum(column, 0) for column in codes], sizes)
+        keys.append(np.where(np.any([column < 0 for column in codes], axis=0), -1, key))
     distinct = np.unique(np.concatenate(keys))
     distinct = distinct[distinct >= 0]
-    names = []
-    for key in distinct.tolist():
-        parts = []
-        rest = int(key)
-        for own in reversed(values):
-            rest, place = divmod(rest, len(own) + 1)
-            parts.append(str(own[place]))
-        names.append(", ".join(reversed(parts)))
+    places = zip(*(column.tolist() for column in np.unravel_index(distinct, sizes)), strict=True)
+    names = [", ".join(str(own[k]) for own, k in zip(values, row, strict=True)) for row in places]
     indices = [np.where(key < 0, -1, np.searchsorted(distinct, key)).astype(np.int32) for key in keys]
     return indices[0], indices[1] if later is not None else None, tuple(names)
 
@@ -233,8 +224,7 @@ def _order(
     if "episode" in found.columns:
         column, name = _pairs(found, "episode")[0]
         codes: Any = cells.encoded(column, name).codes
-        if (codes < 0).any():
-            cells.fail(int(np.argmax(codes < 0)), f"{name} is missing; each row must say its episode")
+        cells.refuse(codes < 0, f"{name} is missing; each row must say its episode")
     else:
         codes = _told_apart(found, states, next_states, steps, done, cut, notes)
     if steps is None:
@@ -266,8 +256,7 @@ def _step_codes(cells: Cells, found: Found) -> Any:
         return None
     column, name = _pairs(found, "step")[0]
     encoded = cells.encoded(column, name)
-    if (encoded.codes < 0).any():
-        cells.fail(int(np.argmax(encoded.codes < 0)), f"{name} is missing; each row must say its step")
+    cells.refuse(encoded.codes < 0, f"{name} is missing; each row must say its step")
     values = encoded.values
     if all(isinstance(value, (int, float)) for value in values):
         return encoded.codes.astype(np.int64)
@@ -322,24 +311,13 @@ class _Rows:
 def _check_missing(cells: Cells, log: _Rows, sense: str) -> None:
     """Refuse what is missing, but for the action and the cost of an episode's closing row."""
     rows, states, actions, values, last = log.numbers, log.states, log.actions, log.values, log.last
-    if (states < 0).any():
-        cells.fail(int(rows[np.argmax(states < 0)]), "the state is missing; drop the episode, or fill it in")
-    wrong = (actions < 0) & ~last
-    if wrong.any():
-        cells.fail(
-            int(rows[np.argmax(wrong)]),
-            "the action is missing, and it is not the episode's last row; fill it in, or end the episode there",
-        )
+    cells.refuse(states < 0, "the state is missing; drop the episode, or fill it in", rows)
     closing = actions < 0
-    alone = closing & np.append(True, last[:-1])
-    if alone.any():
-        cells.fail(int(rows[np.argmax(alone)]), "the episode has no action at all; drop it")
-    paid = closing & ~np.isnan(values) & (values != 0.0)
-    if paid.any():
-        cells.fail(
-            int(rows[np.argmax(paid)]),
-            f"a {sense} without an action; put it into the row before, or give the row an action",
-        )
+    inside = "the action is missing, and it is not the episode's last row; fill it in, or end the episode there"
+    cells.refuse(closing & ~last, inside, rows)
+    cells.refuse(closing & np.append(True, last[:-1]), "the episode has no action at all; drop it", rows)
+    paid = f"a {sense} without an action; put it into the row before, or give the row an action"
+    cells.refuse(closing & ~np.isnan(values) & (values != 0.0), paid, rows)
     wrong = ~np.isfinite(values) & ~closing
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -376,15 +354,6 @@ def _breaks(cells: Cells, found: Found, asked: Asked, log: _Rows, notes: list[st
         )
     notes.append(f"{int(breaks.sum()):,} gaps: the steps that lead across are left out (gaps='split')")
     return breaks
-
-
-def _check_ends(cells: Cells, rows: Ints, ended: Any, last: Any) -> None:
-    early = ended & ~last
-    if early.any():
-        cells.fail(
-            int(rows[np.argmax(early)]),
-            "done before the episode's last row; give the rows after it another episode, or correct done",
-        )
 
 
 def _ends(

@@ -15,19 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, ranges, runs
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
-from tailwise.logs.counts import Counts, find, spread_of
+from tailwise.logs.counts import Counts, find, normalized, spread_of
 from tailwise.logs.episodes import Episodes
-from tailwise.logs.priors import (
-    PooledPrior,
-    Prior,
-    TablePrior,
-    WorstCasePrior,
-    as_prior,
-    chosen_by_likelihood,
-)
+from tailwise.logs.priors import PooledPrior, Prior, TablePrior, WorstCasePrior, as_prior, chosen_by_likelihood
 from tailwise.logs.promises import promise
 from tailwise.logs.redrawn import Posterior
 from tailwise.logs.table import START, Evidence, LearnedTable
@@ -136,19 +129,20 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Outcomes of all rows, in order of (state, action), target and cost."""
+    """Outcomes of all rows: columns by name, ``pairs``, ``targets``, ``losses`` and those of :class:`Evidence`."""
 
-    pairs: Ints  # (outcomes,)
-    targets: Ints
-    losses: Floats
-    counts: Floats
-    pseudo: Floats
-    pool: Ints
-    within: Floats
-    guessed: NDArray[np.bool_]
+    columns: dict[str, Any]
     pool_counts: Floats
     pool_states: Ints
     bad_end: bool = False
+
+
+def _unpooled(pairs: Ints, targets: Ints, losses: Floats, counts: Floats, pseudo: Floats) -> dict[str, Any]:
+    """Return the columns of outcomes that share nothing."""
+    return {
+        "pairs": pairs, "targets": targets, "losses": losses, "counts": counts, "pseudo": pseudo,
+        "pool": np.full(pairs.size, -1), "within": np.ones(pairs.size), "guessed": np.zeros(pairs.size, np.bool_),
+    }  # fmt: skip
 
 
 def _rows(counts: Counts, prior: Prior, notes: list[str]) -> _Drawn:
@@ -161,13 +155,6 @@ def _rows(counts: Counts, prior: Prior, notes: list[str]) -> _Drawn:
     all_actions = np.arange(log.num_actions)
     if isinstance(prior, WorstCasePrior) or (isinstance(prior, PooledPrior) and prior.untried):
         pairs = (left[:, None] * log.num_actions + all_actions).reshape(-1)
-    if isinstance(prior, TablePrior):
-        table = prior.table
-        if table.num_states < log.num_states or table.num_actions < log.num_actions or table.sense != log.sense:
-            raise ModelError(
-                f"the prior table {table.name} has {table.num_states} states, {table.num_actions} actions and "
-                f"{table.sense}s, the log {log.num_states}, {log.num_actions} and {log.sense}s; they must match"
-            )
     if stranded.size:
         shown = ", ".join(log.state_name(int(s)) for s in stranded[:5]) + (", ..." if stranded.size > 5 else "")
         notes.append(
@@ -195,17 +182,21 @@ def _with_bad_end(counts: Counts, prior: WorstCasePrior, pairs: Ints) -> _Drawn:
     own, targets, losses, seen = _seen_outcomes(counts)
     loss = spread_of(log) if prior.cost is None else float(log.signed(prior.cost))
     end = 2 * log.num_states + 1
-    size = own.size + pairs.size
-    return _Drawn(
+    columns = _unpooled(
         np.append(own, pairs), np.append(targets, np.full(pairs.size, end)),
-        np.append(losses, np.full(pairs.size, loss)),
-        np.append(seen, np.zeros(pairs.size)), np.append(np.zeros(own.size), np.full(pairs.size, prior.weight)),
-        np.full(size, -1), np.ones(size), np.zeros(size, np.bool_), np.zeros(0), np.zeros(0, np.int64), bad_end=True,
+        np.append(losses, np.full(pairs.size, loss)), np.append(seen, np.zeros(pairs.size)),
+        np.append(np.zeros(own.size), np.full(pairs.size, prior.weight)),
     )  # fmt: skip
+    return _Drawn(columns, np.zeros(0), np.zeros(0, np.int64), bad_end=True)
 
 
 def _with_table(counts: Counts, prior: TablePrior, pairs: Ints) -> _Drawn:
     log, table = counts.episodes, prior.table
+    if table.num_states < log.num_states or table.num_actions < log.num_actions or table.sense != log.sense:
+        raise ModelError(
+            f"the prior table {table.name} has {table.num_states} states, {table.num_actions} actions and "
+            f"{table.sense}s, the log {log.num_states}, {log.num_actions} and {log.sense}s; they must match"
+        )
     own, targets, losses, seen = _seen_outcomes(counts)
     row = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
     believed = table.row_states[row] * log.num_actions + table.action_ids[row]
@@ -227,14 +218,10 @@ def _with_table(counts: Counts, prior: TablePrior, pairs: Ints) -> _Drawn:
     both = [np.append(seen, np.zeros(believed.size)), np.append(np.zeros(own.size), pseudo)]
     order = np.lexsort((whole[2], whole[1], whole[0]))  # what was seen and believed alike is one outcome
     pair, target, loss = (column[order] for column in whole)
-    new = np.append(True, (np.diff(pair) != 0) | (np.diff(target) != 0) | (np.diff(loss) != 0))
-    starts = np.flatnonzero(new)
+    starts = runs(pair, target, loss)
     counted, added = (np.add.reduceat(column[order], starts) for column in both)
-    size = starts.size
-    return _Drawn(
-        pair[starts], target[starts], loss[starts], counted, added, np.full(size, -1), np.ones(size),
-        np.zeros(size, np.bool_), np.zeros(0), np.zeros(0, np.int64),
-    )  # fmt: skip
+    columns = _unpooled(pair[starts], target[starts], loss[starts], counted, added)
+    return _Drawn(columns, np.zeros(0), np.zeros(0, np.int64))
 
 
 def _pooled(counts: Counts, prior: Prior, pairs: Ints, stranded: Ints, notes: list[str]) -> _Drawn:
@@ -256,7 +243,7 @@ def _pooled(counts: Counts, prior: Prior, pairs: Ints, stranded: Ints, notes: li
     raw = np.where(at >= 0, move_counts[at], 0.0)
     share = (seen_often / seen_often.sum())[find(seen_targets, groups % counts.num_targets)]
     base = np.where(np.isin(pool_states, full), max(spread, 1e-3) * share, 0.0)
-    mean = _normalized(raw + base, pool_states)
+    mean = normalized(raw + base, pool_states)
     if is_pooled:
         mean, parameters = _shared(counts, groups, mean, base, pool_states, weight)
     else:
@@ -275,10 +262,11 @@ def _pooled(counts: Counts, prior: Prior, pairs: Ints, stranded: Ints, notes: li
     pseudo = (weight * mean[group])[source] * within
     if not is_pooled:  # states that were never left still need some row
         pseudo = np.where(np.isin(pair // log.num_actions, stranded)[source], mean[group][source] * within, 0.0)
-    return _Drawn(
-        pair[source], target[source], losses, seen, pseudo, np.where(pseudo > 0.0, group[source], -1), within, guessed,
-        parameters, pool_states,
-    )  # fmt: skip
+    columns = {
+        "pairs": pair[source], "targets": target[source], "losses": losses, "counts": seen, "pseudo": pseudo,
+        "pool": np.where(pseudo > 0.0, group[source], -1), "within": within, "guessed": guessed,
+    }  # fmt: skip
+    return _Drawn(columns, parameters, pool_states)
 
 
 def _shared(
@@ -295,14 +283,8 @@ def _shared(
         scaled = np.maximum(weight * mean[at], 1e-12)
         tables = np.clip(scaled * (digamma(scaled + often) - digamma(scaled)), np.minimum(1.0, often), often)
         parameters = base + np.bincount(at, weights=tables, minlength=groups.size)
-        mean = _normalized(parameters, states)
+        mean = normalized(parameters, states)
     return mean, parameters
-
-
-def _normalized(values: Floats, owners: Ints) -> Floats:
-    first = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
-    sums = np.add.reduceat(values, first)
-    return np.asarray(values / np.repeat(sums, np.diff(np.append(first, owners.size))))
 
 
 def _costs(
@@ -371,34 +353,26 @@ def _assembled(
 ) -> LearnedTable:
     log, begins, first, horizon = counts.episodes, frame.begins, frame.first, frame.horizon
     num_states = log.num_states + drawn.bad_end
-    states, actions = np.divmod(drawn.pairs, log.num_actions)
-    columns = {
-        "states": states, "actions": actions, "targets": drawn.targets, "losses": drawn.losses, "counts": drawn.counts,
-        "pseudo": drawn.pseudo, "pool": drawn.pool, "within": drawn.within, "guessed": drawn.guessed,
-    }  # fmt: skip
+    columns = drawn.columns
     labels = list(log.state_labels or (map(str, range(log.num_states)) if begins is not None or drawn.bad_end else ()))
     labels += [BAD_END] * drawn.bad_end
     if begins is not None:
         first, size = num_states, begins[0].size
         num_states += 1
         labels.append(START)
-        added = {
-            "states": np.full(size, first), "actions": np.zeros(size, np.int64), "targets": 2 * begins[0],
-            "losses": np.zeros(size), "counts": begins[1].astype(np.float64), "pseudo": np.zeros(size),
-            "pool": np.full(size, -1), "within": np.ones(size), "guessed": np.zeros(size, np.bool_),
-        }  # fmt: skip
+        pairs, nothing = np.full(size, first * log.num_actions), np.zeros(size)
+        added = _unpooled(pairs, 2 * begins[0], nothing, begins[1].astype(np.float64), nothing)
         columns = {key: np.concatenate([value, added[key]]) for key, value in columns.items()}
         horizon += 1
-    order = np.lexsort((columns["losses"], columns["targets"], columns["actions"], columns["states"]))
+    order = np.lexsort((columns["losses"], columns["targets"], columns["pairs"]))
     columns = {key: value[order] for key, value in columns.items()}
     mass = columns["counts"] + columns["pseudo"]
-    rows = columns["states"] * log.num_actions + columns["actions"]
     kept = mass > 0.0
-    columns, mass, rows = {key: value[kept] for key, value in columns.items()}, mass[kept], rows[kept]
-    chance = _normalized(mass, rows)
+    columns, mass = {key: value[kept] for key, value in columns.items()}, mass[kept]
+    states, actions = np.divmod(columns["pairs"], log.num_actions)
     values: dict[str, Any] = {f"{log.sense}s": log.signed(columns["losses"])}
     built = TabularMDP.from_outcomes(
-        columns["states"], columns["actions"], columns["targets"] // 2, chance, **values,
+        states, actions, columns["targets"] // 2, normalized(mass, columns["pairs"]), **values,
         done=columns["targets"] % 2 == 1, num_states=num_states, horizon=horizon, discount=frame.discount,
         start=first, state_labels=labels, action_labels=log.action_labels or tuple(map(str, range(log.num_actions))),
         name=frame.name,

@@ -23,7 +23,7 @@ from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.redrawn import fixed_values, interval_of
-from tailwise.logs.table import START, LearnedTable
+from tailwise.logs.table import LearnedTable
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.measures import Interval
 
@@ -108,28 +108,22 @@ def off_policy(
     same = ("num_states", "num_actions", "state_labels", "action_labels", "sense")
     if any(getattr(held_out, name) != getattr(log, name) for name in same):
         raise OptionError("held-out episodes must have the log's states and actions; get them by episodes.split()")
-    has_start = START in model.state_labels
-    length = model.horizon - has_start
-    counts = held_out.ends | (held_out.lengths >= length)
-    if not has_start:
-        counts &= held_out.states[held_out.first[:-1]] == model.start
+    counts = model.comparable(held_out)
     if not counts.any():
-        return OffPolicy(
-            None, None, None, 0.0, 0, "no held-out episode begins where the model does and comes to an end"
-        )
+        reason = "no held-out episode begins where the model does and comes to an end"
+        return OffPolicy(None, None, None, 0.0, 0, reason)
     part = held_out.select(counts)
     steps = part.steps
-    inside = steps < length
+    inside = steps < model.horizon - model.steps_before
     discounted = np.where(inside, part.losses, 0.0) * model.discount**steps
     totals = np.add.reduceat(discounted, part.first[:-1])
-    ratios = np.where(inside, _ratios(model, policy, part, discounted, int(has_start)), 1.0)
+    ratios = np.where(inside, _ratios(model, policy, part, discounted), 1.0)
     weights = np.multiply.reduceat(ratios, part.first[:-1])
     effective = float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
     if effective < LEAST:
         reason = (
             f"of {weights.size:,} held-out episodes those that did what the plan does are worth {effective:.1f}; at "
-            "least "
-            f"{LEAST:.0f} are needed"
+            f"least {LEAST:.0f} are needed"
         )
         return OffPolicy(None, None, None, effective, int(weights.size), reason)
     shown = np.asarray(model.signed(totals))
@@ -143,18 +137,16 @@ def off_policy(
     robust = None
     is_mean = isinstance(objective, Expectation) or (isinstance(objective, ERM) and objective.beta == 0.0)
     if is_mean and not getattr(policy, "minds_the_past", False):
-        robust = _doubly_robust(model, policy, part, ratios, int(has_start))
-    return OffPolicy(
-        float(value), Interval(*interval_of(np.array(found), share)), robust, effective, int(weights.size)
-    )  # fmt: skip
+        robust = _doubly_robust(model, policy, part, ratios)
+    return OffPolicy(float(value), interval_of(np.array(found), share), robust, effective, int(weights.size))
 
 
-def _ratios(model: LearnedTable, policy: Any, part: Episodes, discounted: Floats, offset: int) -> Floats:
+def _ratios(model: LearnedTable, policy: Any, part: Episodes, discounted: Floats) -> Floats:
     """Return pi(a | s) / b(a | s) of each step; b is how often the log took the action in the state."""
     often = model.coverage.counts
     taken = often[part.states, part.actions] / np.maximum(often.sum(axis=1), 1)[part.states]
     planned = np.full(part.num_steps, -1)
-    steps = part.steps + offset
+    steps = part.steps + model.steps_before
     inside = np.flatnonzero(steps < model.horizon)
     if getattr(policy, "minds_the_past", False):
         before = np.cumsum(discounted) - discounted
@@ -172,9 +164,9 @@ def _ratios(model: LearnedTable, policy: Any, part: Episodes, discounted: Floats
     return np.where((planned == part.actions) & (taken > 0.0), 1.0 / np.where(taken > 0.0, taken, 1.0), 0.0)
 
 
-def _doubly_robust(model: LearnedTable, policy: Any, part: Episodes, ratios: Floats, offset: int) -> float:
+def _doubly_robust(model: LearnedTable, policy: Any, part: Episodes, ratios: Floats) -> float:
     """Return the doubly robust estimate of the mean."""
-    rows = policy_rows(model, policy)
+    rows, offset = policy_rows(model, policy), model.steps_before
     values = fixed_values(model, rows, 0.0)
     index = np.full((model.num_states, model.num_actions), -1, dtype=np.int64)
     index[model.row_states, model.action_ids] = np.arange(model.num_rows)

@@ -157,8 +157,8 @@ def chosen_by_likelihood(counts: Counts, prior: PooledPrior, seed: int) -> tuple
     if len(weights) == len(spreads) == 1:
         return PooledPrior(weights[0], spreads[0], prior.untried), "", np.array([[weights[0], 1.0]])
     unknown = np.column_stack([np.array(weights), np.full(len(weights), 1.0 / len(weights))])
+    guess = PooledPrior(prior.weight or 5.0, prior.spread or 3.0, prior.untried)
     if log.num_episodes < 2:
-        guess = PooledPrior(prior.weight or 5.0, prior.spread or 3.0, prior.untried)
         return guess, "one episode: the weight is a guess", unknown
     rng = np.random.default_rng(seed)
     fold = rng.permutation(log.num_episodes) % min(_FOLDS, log.num_episodes)
@@ -177,7 +177,6 @@ def chosen_by_likelihood(counts: Counts, prior: PooledPrior, seed: int) -> tuple
                 mean = (pooled + spread * base) / (left + spread)
                 scores[i, j] += float(np.log((seen + weight * mean) / (tried + weight)).sum())
     if not scored:
-        guess = PooledPrior(prior.weight or 5.0, prior.spread or 3.0, prior.untried)
         return guess, "the weight is a guess", unknown
     i, j = divmod(int(scores.argmax()), len(spreads))
     parts = int(fold.max()) + 1

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
 from tailwise._results import number, plain
@@ -18,7 +17,7 @@ from tailwise.logs.counts import PairCount
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.off_policy import OffPolicy, off_policy
 from tailwise.logs.redrawn import Posterior, interval_of, objective_of
-from tailwise.logs.table import START, LearnedTable
+from tailwise.logs.table import LearnedTable
 from tailwise.risk import Expectation, Objective
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Robust, as_objective
@@ -102,11 +101,10 @@ class Promise:
         if log.num_episodes < 2:
             raise OptionError("one episode cannot be held out; give held_out=")
         rest, held = log.split(_HELD_OUT)
-        has_start = START in mdp.state_labels
         try:
             table = mdp.evidence.learn(
-                rest, prior=mdp.evidence.prior, horizon=mdp.horizon - has_start, discount=mdp.discount,
-                start=None if has_start else mdp.start,
+                rest, prior=mdp.evidence.prior, horizon=mdp.horizon - mdp.steps_before, discount=mdp.discount,
+                start=None if mdp.steps_before else mdp.start,
             )  # fmt: skip
             policy = solve(table, self.objective)
             found = off_policy(table, policy, self.objective, held, confidence=self.confidence)
@@ -226,44 +224,33 @@ def promise(
     policy = getattr(policy, "policy", policy) if hasattr(policy, "rows") else policy
     if policy is None:
         raise OptionError("the plan is for one decision alone; give a policy, as solve(model, objective)")
-    wanted = getattr(policy, "objective", Expectation()) if objective is None else objective
-    wanted = as_objective(wanted)
+    wanted = as_objective(getattr(policy, "objective", Expectation()) if objective is None else objective)
     if isinstance(wanted, Robust):  # its balls stand for what is not known; the promise has the models themselves
         wanted = Expectation()
     value, rows = objective_of(model, policy, wanted)
     posterior = Posterior(model, rows, seed)
     found = np.array([value(posterior.draw()) for _ in range(integer(draws, "draws", low=20))])
-    never: tuple[PairCount, ...] = ()
-    rare: tuple[PairCount, ...] = ()
-    if getattr(policy, "minds_the_past", False):
-        never, rare = _of_rows(model, rows, True), _of_rows(model, rows, False)
+    if getattr(policy, "minds_the_past", False):  # how often a pair is taken is not known then
+        taken = set(zip(model.row_states[rows].tolist(), model.action_ids[rows].tolist(), strict=True))
+        never, rare = (
+            tuple(pair for pair in pairs if (pair.state, pair.action) in taken)
+            for pairs in (model.coverage.never_tried, model.coverage.rarely_tried)
+        )
     else:
         few = model.coverage.under(policy)
         never, rare = tuple(p for p in few if not p.tried), tuple(p for p in few if p.tried)
     return Promise(
-        wanted, value(model.probabilities), Interval(*interval_of(found, share)), share, found, never, rare,
+        wanted, value(model.probabilities), interval_of(found, share), share, found, never, rare,
         _logged(model, wanted, share, seed), model.sense, model, policy, held_out,
     )  # fmt: skip
-
-
-def _of_rows(model: LearnedTable, rows: NDArray[np.int64], never: bool) -> tuple[PairCount, ...]:
-    """Return the pairs of some rows that were never (or rarely) tried; how often they are taken is not known."""
-    found = model.coverage.never_tried if never else model.coverage.rarely_tried
-    taken = set(zip(model.row_states[rows].tolist(), model.action_ids[rows].tolist(), strict=True))
-    return tuple(pair for pair in found if (pair.state, pair.action) in taken)
 
 
 def _logged(model: LearnedTable, objective: Objective, confidence: float, seed: int) -> Logged | None:
     """Return what the log's own episodes achieved."""
     log = model.evidence.episodes
-    has_start = START in model.state_labels
-    length = model.horizon - has_start
-    counts = log.ends | (log.lengths >= length)
-    if not has_start:
-        counts &= log.states[log.first[:-1]] == model.start
+    counts, length, steps = model.comparable(log), model.horizon - model.steps_before, log.steps
     if not counts.any():
         return None
-    steps = log.steps
     losses = np.where(steps < length, log.losses, 0.0) * model.discount**steps
     totals = np.add.reduceat(losses, log.first[:-1])[counts]
     final = np.where(steps == length - 1, np.where(log.done, 0.0, 1.0), 0.0)
@@ -281,5 +268,5 @@ def _logged(model: LearnedTable, objective: Objective, confidence: float, seed: 
         objective.of(shown, np.bincount(rng.integers(0, size, size), minlength=size), sense=model.sense)
         for _ in range(_RESAMPLES if size < 20_000 else 100)
     ]
-    low, high = interval_of(np.array(found), confidence)
-    return Logged(float(value), Interval(low, high) if size > 1 else Interval(-math.inf, math.inf), int(size))
+    interval = interval_of(np.array(found), confidence) if size > 1 else Interval(-math.inf, math.inf)
+    return Logged(float(value), interval, int(size))

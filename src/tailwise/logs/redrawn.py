@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, ranges, runs
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
+from tailwise.logs.counts import normalized
 from tailwise.logs.table import LearnedTable
 from tailwise.models import TabularMDP
 from tailwise.risk import ERM, Expectation, NestedCVaR, Objective, WorstCase
+from tailwise.risk.measures import Interval
 
 Value = Callable[[Floats], float]
 _MOST_PAIRS = 200_000
@@ -30,7 +33,7 @@ class Posterior:
         self._rng = np.random.default_rng(seed)
         _, self._owner, self._kept = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
         kept = self._kept
-        self._first = np.flatnonzero(np.append(True, self._owner[1:] != self._owner[:-1]))
+        self._first = runs(self._owner)
         self._counts, self._pseudo = found.counts[kept], found.pseudo[kept]
         pooled = found.pool[kept]
         groups, self._group = np.unique(pooled[pooled >= 0], return_inverse=True)
@@ -39,20 +42,17 @@ class Posterior:
         self._groups = np.flatnonzero(np.isin(found.pool_states, states))
         self._pool_counts = found.pool_counts[self._groups]
         owners = found.pool_states[self._groups]
-        self._pool_first = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])) if owners.size else owners
+        self._pool_first = runs(owners)
         self._pool_sizes = np.diff(np.append(self._pool_first, owners.size))
         self._in_pool = np.searchsorted(self._groups, groups)[self._group] if groups.size else self._group
-        mean = (
-            found.pool_counts / np.repeat(*_sums(found.pool_counts, found.pool_states)) if groups.size else np.zeros(0)
-        )
+        mean = normalized(found.pool_counts, found.pool_states) if groups.size else np.zeros(0)
         share = mean[pooled[self._pooled]] * found.within[kept][self._pooled]
         self._weight = np.divide(self._pseudo[self._pooled], share, out=np.zeros_like(share), where=share > 0.0)
         self._within = found.within[kept]
         self._guessed = found.guessed[kept]
         self._begins = np.append(0.0, np.cumsum(self._within))[:-1]
         target = 2 * mdp.next_states[kept].astype(np.int64) + mdp.done[kept]
-        new = np.append(True, (np.diff(target) != 0) | (np.diff(self._owner) != 0))
-        starts = np.flatnonzero(new)
+        starts = runs(target, self._owner)
         self._begins -= np.repeat(self._begins[starts], np.diff(np.append(starts, target.size)))
 
     def draw(self) -> Floats:
@@ -81,11 +81,6 @@ class Posterior:
             sums > 0.0, masses / np.where(sums > 0.0, sums, 1.0), mdp.probabilities[self._kept]
         )
         return drawn
-
-
-def _sums(values: Floats, owners: Ints) -> tuple[Floats, Ints]:
-    first = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
-    return np.add.reduceat(values, first), np.diff(np.append(first, owners.size))
 
 
 def objective_of(mdp: TabularMDP, policy: Any, objective: Objective) -> tuple[Value, Ints]:
@@ -164,8 +159,6 @@ def _follow(rows, outcomes, beta, discount, values):  # type: ignore[no-untyped-
 
 def _stepwise(mdp: TabularMDP, rows: Ints, objective: Objective, chance: Floats) -> float:
     """Return the worst case or the nested CVaR of a fixed policy."""
-    from dataclasses import replace
-
     from tailwise.exact.sweeps import row_ends, row_tails
 
     table = replace(mdp, probabilities=chance)
@@ -214,8 +207,7 @@ def _by_totals(mdp: TabularMDP, policy: Any, objective: Objective) -> tuple[Valu
         if count > _MOST_PAIRS:
             raise OptionError(
                 f"the {objective.words} needs the distribution of the total, and the policy reaches more than "
-                f"{_MOST_PAIRS:,} "
-                "pairs of state and accrued cost; promise ERM or the mean, or round the costs"
+                f"{_MOST_PAIRS:,} pairs of state and accrued cost; promise ERM or the mean, or round the costs"
             )
         if not states.size:
             break
@@ -236,8 +228,8 @@ def _by_totals(mdp: TabularMDP, policy: Any, objective: Objective) -> tuple[Valu
     return value, np.unique(np.concatenate(used))
 
 
-def interval_of(draws: Floats, confidence: float) -> tuple[float, float]:
+def interval_of(draws: Floats, confidence: float) -> Interval:
     """Return the quantiles of draws that hold so much between them."""
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(draws, [tail, 1.0 - tail])
-    return float(low), float(high)
+    return Interval(float(low), float(high))

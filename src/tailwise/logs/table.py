@@ -23,6 +23,10 @@ from tailwise.models import Alternatives, TabularMDP
 from tailwise.risk.objectives import Robust, RobustL1
 
 START = "(start)"
+ARRAYS = ("counts", "pseudo", "tried", "pool", "pool_counts", "pool_states", "within", "guessed", "weights")
+STEPS = ("first", "states", "actions", "next_states", "losses", "done")
+_WORDS = ("sense", "num_states", "num_actions", "state_labels", "action_labels", "source", "notes")
+LEARNED = "learned_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +92,17 @@ class LearnedTable(TabularMDP):
         """How often each pair of state and action was tried (see :class:`Coverage`)."""
         return Coverage.of(self, self.evidence.episodes)
 
+    @property
+    def steps_before(self) -> int:
+        """Steps before the log's first: 1 where a state "(start)" leads to those in which episodes begin, else 0."""
+        return int(START in self.state_labels)
+
+    def comparable(self, log: Episodes) -> NDArray[np.bool_]:
+        """Return which episodes begin where the model does, and come to an end or to its horizon: bool, shape (k,)."""
+        are_whole = log.ends | (log.lengths >= self.horizon - self.steps_before)
+        begin_here = self.steps_before == 1 or log.states[log.first[:-1]] == self.start
+        return np.asarray(are_whole & begin_here)
+
     def told_of(self, plan: Any) -> tuple[str, ...]:
         """Return what a plan's reader must know: where it leans on pairs of state and action that were never tried."""
         policy = plan.policy
@@ -95,28 +110,30 @@ class LearnedTable(TabularMDP):
             state, action = plan.state, plan.action
             if not isinstance(state, (int, np.integer)) or not isinstance(action, (int, np.integer)):
                 return ()
-            is_known = not self.coverage.reached[state] or self.coverage.counts[state, action] > 0
-            return (
-                ()
-                if is_known
-                else (f"{plan.label} was never tried in {self.state_name(int(state))}: what it does is a guess",)
-            )
+            if not self.coverage.reached[state] or self.coverage.counts[state, action] > 0:
+                return ()
+            return (f"{plan.label} was never tried in {self.state_name(int(state))}: what it does is a guess",)
         known = self.__dict__.get("_told")
         if known is None or known[0] is not policy:
             pairs = self.coverage.under(policy, below=1)
             shown = "; ".join(map(str, pairs[:3])) + ("; ..." if len(pairs) > 3 else "")
-            said = (
-                (f"the plan leans on {len(pairs):,} pairs of state and action that were never tried: {shown}",)
-                if pairs
-                else ()
-            )
-            known = self.__dict__["_told"] = policy, said
+            said = f"the plan leans on {len(pairs):,} pairs of state and action that were never tried: {shown}"
+            known = self.__dict__["_told"] = policy, (said,) if pairs else ()
         found: tuple[str, ...] = known[1]
         return found
 
     def saved_members(self) -> dict[str, object]:
         """Return what a saved file keeps beside the table: counts, prior and log."""
-        return learned_members(self)
+        found, log, prior = self.evidence, self.evidence.episodes, self.evidence.prior
+        members = {name: getattr(found, name) for name in ARRAYS} | {name: getattr(log, name) for name in STEPS}
+        said = {name: value for name, value in vars(prior).items() if name != "table"}
+        words = {"prior": {"kind": type(prior).__name__, **said}, "log": {name: getattr(log, name) for name in _WORDS}}
+        members["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
+        if isinstance(prior, TablePrior):
+            with TemporaryDirectory(prefix="tailwise-") as folder:
+                write_npz(prior.table, Path(folder) / "prior.npz")
+                members["prior"] = np.frombuffer((Path(folder) / "prior.npz").read_bytes(), dtype=np.uint8)
+        return {LEARNED + name: np.ascontiguousarray(array) for name, array in members.items()}
 
     def draws(self, count: int = 20, *, seed: int = 0) -> Alternatives:
         """Return models drawn from the posterior, one of which is true for the whole episode.
@@ -165,24 +182,3 @@ class LearnedTable(TabularMDP):
     def promise(self, policy: Any, **options: Any) -> Any:
         """Return what a fixed plan or policy promises on this table; see :func:`tailwise.logs.promise`."""
         return self.evidence.promises(self, policy, **options)
-
-
-ARRAYS = ("counts", "pseudo", "tried", "pool", "pool_counts", "pool_states", "within", "guessed", "weights")
-STEPS = ("first", "states", "actions", "next_states", "losses", "done")
-_WORDS = ("sense", "num_states", "num_actions", "state_labels", "action_labels", "source", "notes")
-LEARNED = "learned_"
-
-
-def learned_members(table: Any) -> dict[str, object]:
-    """Return what a file keeps of a learned table beside the table."""
-    found, log = table.evidence, table.evidence.episodes
-    prior: Any = table.evidence.prior
-    members = {name: getattr(found, name) for name in ARRAYS} | {name: getattr(log, name) for name in STEPS}
-    said = {part.name: getattr(prior, part.name) for part in fields(prior) if part.name != "table"}
-    words = {"prior": {"kind": type(prior).__name__, **said}, "log": {name: getattr(log, name) for name in _WORDS}}
-    members["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
-    if isinstance(prior, TablePrior):
-        with TemporaryDirectory(prefix="tailwise-") as folder:
-            write_npz(prior.table, Path(folder) / "prior.npz")
-            members["prior"] = np.frombuffer((Path(folder) / "prior.npz").read_bytes(), dtype=np.uint8)
-    return {LEARNED + name: np.ascontiguousarray(array) for name, array in members.items()}
