@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from tailwise.evaluation.beta_choice import BetaChoice, choose_beta
     from tailwise.evaluation.comparison import Comparison, compare
     from tailwise.evaluation.episodes import evaluate
+    from tailwise.evaluation.frontier_points import Frontier, FrontierPoint
     from tailwise.evaluation.intervals import sampling_interval
     from tailwise.evaluation.returns import Returns, SampleInterval, Summary
-    from tailwise.evaluation.risk_frontier import Frontier, FrontierPoint, frontier
+    from tailwise.evaluation.risk_frontier import frontier
     from tailwise.evaluation.sampled_planning import SampledPlan, sampled_planning
     from tailwise.evaluation.study import Study, StudyResults, load_study
     from tailwise.evaluation.what_if import Influence, Scenario, Sensitivity, Turn, WhatIf, sensitivity, what_if
