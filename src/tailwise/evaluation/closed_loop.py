@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from tailwise._jit import inlined, kernel
 from tailwise._random import Seed, generator, next_double, seed_sequence
 from tailwise.errors import ModelError, SimulatorError, StateError
+from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.exact.fixed_policies import action_id, as_policy
 from tailwise.exact.policy import Policy
 from tailwise.models import TabularMDP
 from tailwise.models.contract import Model
 from tailwise.models.fingerprint import fingerprint
-from tailwise.models.simulator import cost_fault, model_name, outcome_fault, own_method, short
+from tailwise.models.partly_observed import drawn
+from tailwise.models.simulator import cost_fault, is_partly_observed, model_name, outcome_fault, own_method, short
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.anytime import plan_limits
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
@@ -199,8 +201,35 @@ class SimulatorEnvironment:
         return action
 
 
+class HiddenEnvironment(SimulatorEnvironment):
+    """A model whose state is not seen: what its players meet as the next state is what was observed."""
+
+    def begin(self, episode: int) -> Hashable:
+        """Start an episode; nothing is observed yet."""
+        self._rng = generator(child(self._root, episode, 0))
+        hidden: Any = self.model
+        self._state = hidden.sample_start(self._rng)
+        return None
+
+    def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
+        """Return (observation, cost, done)."""
+        self._state, cost, done, seen = drawn(self.model, self._state, action, self._rng)
+        return seen, cost, done
+
+    def end_cost(self, state: Any) -> float:
+        """Return what reaching step H costs."""
+        return super().end_cost(self._state)
+
+    @staticmethod
+    def allowed(model: Model, action: Any, state: Any, h: int) -> object:
+        """Return the action: whether it is allowed the model says."""
+        return action
+
+
 def environment_of(model: Any) -> type[Environment]:
     """Return the kind of environment of a model, to be made with it and a seed."""
+    if is_partly_observed(model):
+        return HiddenEnvironment
     return TableEnvironment if isinstance(model, TabularMDP) else SimulatorEnvironment
 
 
@@ -259,6 +288,18 @@ class Player:
             planner.reset(state, h + 1, **({"accrued": accrued} if self._told_accrued else {}))
 
 
+class HiddenPlayer(Player):
+    """A planner where the state is not seen: it is told what was observed, and the cost where that is seen."""
+
+    def fresh(self, seed: np.random.SeedSequence) -> Planner:
+        """Return a copy of the planner at the start."""
+        return self.planner.fresh(seed)
+
+    def follow(self, planner: Any, action: Any, state: Any, cost: float, h: int, accrued: float) -> None:
+        """Tell a planner what was observed."""
+        planner.advance(action, state, **({"cost": cost} if getattr(self.model, "cost_seen", False) else {}))
+
+
 class PolicyPlayer:
     """A fixed policy in the episodes of a model: a function of (state, h), or what has ``act``.
 
@@ -290,6 +331,41 @@ class PolicyPlayer:
         """Nothing has to be told."""
 
 
+class HiddenPolicyPlayer:
+    """A fixed policy where the state is not seen: of beliefs, or a function of the history and h."""
+
+    def __init__(self, model: Any, policy: Any) -> None:
+        self.model, self.world = model, environment_of(model)
+        self.is_stopped = threading.Event()
+        self._policy = policy
+        if not isinstance(policy, BeliefPolicy) and (not callable(policy) or isinstance(policy, Planner)):
+            raise ModelError(
+                f"{type(policy).__name__} does not act on what was observed, and the state of {model_name(model)} is "
+                "not seen; expected make_planner(model, beta), solve(model, beta), or a function of (history, h)"
+            )
+
+    def fresh(self, seed: np.random.SeedSequence) -> object:
+        """Return what holds the belief, or the history."""
+        return [self._policy.start if isinstance(self._policy, BeliefPolicy) else []]
+
+    def decide(self, known: Any, state: Any, h: int, accrued: float) -> object:
+        """Return the action."""
+        if isinstance(self._policy, BeliefPolicy):
+            return self._policy.act(known[0])
+        action: object = self._policy(known[0], h)
+        return action
+
+    def follow(self, known: Any, action: Any, state: Any, cost: float, h: int, accrued: float) -> None:
+        """Note what was done and observed."""
+        if isinstance(self._policy, BeliefPolicy):
+            known[0] = self._policy.update(known[0], action, state, cost)
+        else:
+            known[0] = [*known[0], (action, state)]
+
+
+AnyPlayer: TypeAlias = Player | PolicyPlayer | HiddenPolicyPlayer
+
+
 def minds_the_past(policy: Any) -> bool:
     """Return whether a policy's ``act`` wants to know what was paid so far."""
     if isinstance(policy, Policy):
@@ -297,7 +373,7 @@ def minds_the_past(policy: Any) -> bool:
     return hasattr(policy, "act") and takes(policy.act, "accrued")
 
 
-def play(player: Player | PolicyPlayer, root: np.random.SeedSequence, episode: int, decisions: Any = None) -> float:
+def play(player: AnyPlayer, root: np.random.SeedSequence, episode: int, decisions: Any = None) -> float:
     """Play one episode and return its total; ``decisions`` (H, 2), if given, gets state and action of each step."""
     model = player.model
     # An environment per episode (it holds the episode's draws), so that threads share nothing.

@@ -22,6 +22,9 @@ from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.evaluation.closed_loop import (
+    AnyPlayer,
+    HiddenPlayer,
+    HiddenPolicyPlayer,
     Player,
     PolicyPlayer,
     checked_limits,
@@ -32,7 +35,6 @@ from tailwise.evaluation.closed_loop import (
     start_stream,
     world_name,
 )
-from tailwise.evaluation.hidden_episodes import HiddenEpisodes
 from tailwise.evaluation.returns import Returns
 from tailwise.exact.distributions import closed, stationary_actions
 from tailwise.exact.fixed_policies import policy_rows
@@ -46,6 +48,7 @@ from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
 _MOST_STEPS, _MOST_EPISODES = 100_000, 10**9
+_HIDDEN = "a model whose state is not seen"
 _MOST_DECISIONS = 2**28  # that are kept: 2 GB
 
 
@@ -122,8 +125,7 @@ def evaluate(
     >>> returns.episodes, returns.costs.shape
     (20, (20,))
     """
-    hidden = is_partly_observed(model)
-    if hidden:
+    if is_partly_observed(model):
         require_hidden(model)
     else:
         require_model(model, endless=True)
@@ -133,9 +135,8 @@ def evaluate(
     workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
-    kind = HiddenEpisodes if hidden else Episodes
-    played = kind(model, planner_or_policy, root, (iterations, seconds), reuse)
-    if isinstance(played, Episodes) and model.horizon is None:
+    played = Episodes(model, planner_or_policy, root, (iterations, seconds), reuse)
+    if model.horizon is None:
         most = _MOST_STEPS if model.discount == 1.0 else math.ceil(math.log(1e-15) / math.log(model.discount))
         played = replace(played, most=most if max_steps is None else integer(max_steps, "max_steps", low=1))
     totals, decisions, notes = played.play(range(count), threads=workers, progress=progress, partial=partial)
@@ -168,29 +169,31 @@ class Episodes:
         notes: list[str] = []
         options: dict[str, Any] = {"progress": progress, "partial": partial}
         decisions: NDArray[np.int32] | None = None
-        player: Player | PolicyPlayer
-        is_table = environment_of(model).is_table
-        if hasattr(planner_or_policy, "fixed_policy"):
+        player: AnyPlayer
+        is_safe, is_hidden, is_table = False, is_partly_observed(model), environment_of(model).is_table
+        if not is_hidden and hasattr(planner_or_policy, "fixed_policy"):
             checked_limits(*limits)
             planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
         is_endless = model.horizon is None
         if is_table and is_endless:  # whatever leads to a state that absorbs at no cost ends there
             model = replace(closed(model, 1), horizon=None)
-        if isinstance(planner_or_policy, Planner):
+        if is_hidden and isinstance(planner_or_policy, Planner):
+            player, why = HiddenPlayer(model, planner_or_policy, checked_limits(*limits)), _HIDDEN
+        elif isinstance(planner_or_policy, Planner):
             if is_endless:
                 model = getattr(planner_or_policy, "problem", planner_or_policy.model)
                 if model.horizon is None:
                     raise ModelError(needs_horizon(model_name(model)))
                 notes += [note for note in getattr(model, "notes", ()) if note.startswith(CUT_SHORT)]
-            player, why = (
-                Player(model, planner_or_policy, checked_limits(*limits), reuse=self.reuse),
-                "a model in plain Python",
-            )
+            player = Player(model, planner_or_policy, checked_limits(*limits), reuse=self.reuse)
+            why = "a model in plain Python"
             is_safe = is_shareable(model) and is_shareable(planner_or_policy.model)
             if is_table and len(episodes) * model.horizon <= _MOST_DECISIONS:
                 decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
         elif limits != (None, None):
             raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
+        elif is_hidden:
+            player, why = HiddenPolicyPlayer(model, planner_or_policy), _HIDDEN
         elif is_table and not is_endless and not minds_the_past(planner_or_policy):
             rows = policy_rows(model, planner_or_policy)
             return _follow_rows(model, rows, model.horizon, episodes, root, threads, options)[0], None, notes
@@ -201,7 +204,6 @@ class Episodes:
             return paid, None, [*notes, *self._cut(paid.size, left)]
         else:
             player, why = PolicyPlayer(model, planner_or_policy, self.most), "a policy that is a function"
-            is_safe = False
         if threads > 1 and not is_safe:
             notes.append(f"played in one thread, not {threads}: {why} keeps to one")
             threads = 1
