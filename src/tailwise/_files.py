@@ -112,28 +112,21 @@ def record_parts(kind: str, version: int, record: Record) -> list[bytes | memory
     return [*parts, f"{digest.hexdigest()}\n".encode("ascii")]
 
 
-def write_record(path: Path, kind: str, version: int, record: Record) -> None:
-    """Write a container, whole or not at all.
-
-    Raises
-    ------
-    FormatError
-        If the file cannot be written.
-    """
+def write_result(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file, whole or not at all, or raise ``FormatError``."""
     try:
-        write_whole(path, record_parts(kind, version, record))
+        write_whole(path, parts)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise FormatError(f"{path}: it cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
-def read_record(path: Path, kind: str, version: int) -> Record:
-    """Read a container that :func:`write_record` wrote.
+def write_record(path: Path, kind: str, version: int, record: Record) -> None:
+    """Write a container, whole or not at all, or raise ``FormatError``."""
+    write_result(path, record_parts(kind, version, record))
 
-    Raises
-    ------
-    FormatError
-        If there is no such file, or it is foreign, of another kind or version, truncated or damaged.
-    """
+
+def read_record(path: Path, kind: str, version: int) -> Record:
+    """Read a container, or raise the ``FormatError`` of one that is not there, foreign, of another kind or damaged."""
     try:
         with path.open("rb") as file:
             _log.info("reading %s, a %s", path, kind)

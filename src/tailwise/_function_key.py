@@ -27,17 +27,8 @@ class NoKeyError(Exception):
 def function_key(function: Any, *, arrays: bool = True) -> tuple[Hashable, ...]:
     """Return the key of a function: hashable, equal in one process for functions that compile to the same.
 
-    Parameters
-    ----------
-    function : callable
-        A plain function, or one that numba has compiled.
-    arrays : bool, default True
-        Whether arrays are taken as the constants that they are to numba, by their bytes.
-
-    Raises
-    ------
-    NoKeyError
-        If it uses an object whose content cannot be told: a list, a dict, an instance.
+    With ``arrays`` they are taken as the constants that they are to numba, by their bytes. ``NoKeyError`` says that it
+    uses an object whose content cannot be told: a list, a dict, an instance.
     """
     return _Keys(strict=True, scopes=True, arrays=arrays).of(function)
 

@@ -74,8 +74,7 @@ def stream_words(rng: np.random.Generator) -> NDArray[np.uint64]:
 
 def _words_at(rng: np.random.Generator) -> NDArray[np.uint64]:
     address: Any = rng.bit_generator.ctypes.state_address
-    words = np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(address))
-    return words
+    return np.ctypeslib.as_array((ctypes.c_uint64 * 5).from_address(address))
 
 
 @functools.cache

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailwise._files import write_whole
+from tailwise._files import write_result
 from tailwise._validate import file_path
-from tailwise.errors import FormatError, OptionError, require
+from tailwise.errors import OptionError, require
 
 if TYPE_CHECKING:
     import pandas
@@ -145,10 +145,7 @@ def write_table(columns: Columns, path: str | Path, suffix: str = "") -> Path:
     if suffix in (".xlsx", ".parquet") and own in _TABLES and own != suffix:
         raise OptionError(f"{target} would hold {suffix}: name it so, or use to_{own[1:]}()")
     made = _TABLES[table_suffix(suffix or target)]({name: _cells(column) for name, column in columns.items()})
-    try:
-        write_whole(target, [made])
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise FormatError(f"{target}: it cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    write_result(target, [made])
     return target
 
 
@@ -195,10 +192,7 @@ def _excel(columns: Columns) -> bytes:
 
 
 def _parquet(columns: Columns) -> bytes:
-    arrow, parquet = (
-        require("pyarrow", "arrow", "a Parquet file"),
-        require("pyarrow.parquet", "arrow", "a Parquet file"),
-    )
+    arrow, parquet = (require(name, "arrow", "a Parquet file") for name in ("pyarrow", "pyarrow.parquet"))
     content = io.BytesIO()
     parquet.write_table(arrow.table(columns), content)
     return content.getvalue()

@@ -36,22 +36,10 @@ class CannotPackError(Exception):
 
 
 def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = None) -> Json:
-    """Turn ``value`` into what JSON can say; arrays are appended to ``arrays``.
+    """Turn ``value`` into what JSON can say, or raise ``CannotPackError``; arrays are appended to ``arrays``.
 
-    Parameters
-    ----------
-    value : object
-        The value.
-    arrays : list
-        Where arrays go.
-    instead : callable, optional
-        Called with each object that is none of the plain kinds: what is to be packed in its place, or the very same
-        object, which is then packed by the name of its class.
-
-    Raises
-    ------
-    CannotPackError
-        If some part of it cannot be said.
+    ``instead`` is called with each object that is none of the plain kinds, and returns what is to be packed in its
+    place, or the very same object, which is then packed by the name of its class.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -105,21 +93,10 @@ def _items_of(value: Any) -> Iterable[Any]:
 
 
 def unpack(packed: Any, arrays: Any, find: Callable[[str], type] | None = None) -> Any:
-    """Return the value that :func:`pack` turned into ``packed``.
+    """Return the value that :func:`pack` turned into ``packed``, what JSON gave back, and ``arrays``.
 
-    Parameters
-    ----------
-    packed : object
-        What JSON gave back.
-    arrays : sequence of ndarray
-        The arrays.
-    find : callable, optional
-        Finds a class by its name; among all that are loaded if not given.
-
-    Raises
-    ------
-    ValueError, TypeError, LookupError, AttributeError
-        If it is not what ``pack`` made.
+    ``find`` finds a class by its name, among all that are loaded if not given. What ``pack`` did not make raises a
+    ValueError, TypeError, LookupError or AttributeError.
     """
     if not isinstance(packed, list):
         return math.nan if packed != packed else packed  # one NaN, so that rows with it are equal to themselves
@@ -157,13 +134,7 @@ def class_name(kind: type) -> str:
 
 
 def find_class(name: str) -> type:
-    """Return a class that is loaded, by its name.
-
-    Raises
-    ------
-    LookupError
-        If there is none.
-    """
+    """Return a class that is loaded, by its name, or raise ``LookupError``."""
     module, _, path = name.partition(":")
     if module.partition(".")[0] == __package__:
         importlib.import_module(module)
@@ -187,10 +158,7 @@ def leaves(value: Any) -> Iterator[Leaf]:
 def refilled(like: Any, values: Iterator[Leaf]) -> Any:
     """Return nested tuples built as ``like``, their leaves taken from ``values``; arrays may be longer or shorter.
 
-    Raises
-    ------
-    ValueError, StopIteration
-        If a leaf has another type, or there are too few.
+    A leaf of another type raises ``ValueError``, too few of them ``StopIteration``.
     """
     if isinstance(like, tuple):
         items = [refilled(item, values) for item in like]

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _NameArgument = Annotated[
     str, typer.Argument(metavar="BANDIT", help="stationary, drifting, non-deterministic or gamble.")
 ]
-_PullsOption = Annotated[
-    int, typer.Option("--pulls", "-n", parser=given.whole, metavar="NUMBER", help="Pulls of each replication.")
-]
+_PullsOption = Annotated[int, given.count("--pulls", "-n", help="Pulls of each replication.")]
 _ReplicationsOption = Annotated[int, typer.Option("--replications", "-r", help="Independent repetitions.")]
 _ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of erm-ucb; sqrt(2) if not given.")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,14 +29,7 @@ def register(app: typer.Typer) -> None:
         from tailwise.explore import explore
 
         problem = with_horizon(model.load(), model)
-        options = {} if iterations is None else {"iterations": iterations}
-        explore(
-            problem,
-            beta=beta,
-            kind=planner,
-            seed=seed,
-            port=port,
-            open_browser=not no_browser,
-            announce=say,
-            **options,
-        )
+        begun: dict[str, Any] = {"beta": beta, "kind": planner, "seed": seed}
+        if iterations is not None:
+            begun["iterations"] = iterations
+        explore(problem, **begun, port=port, open_browser=not no_browser, announce=say)

@@ -28,11 +28,9 @@ def register(app: typer.Typer) -> None:
         planner: given.Planner = "auto",
         episodes: Annotated[
             int | None,
-            typer.Option(
+            given.count(
                 "--episodes",
                 "-e",
-                parser=given.whole,
-                metavar="NUMBER",
                 help="Simulators: episodes of each beta; 200, or fewer where they would take over a minute.",
             ),
         ] = None,

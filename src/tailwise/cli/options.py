@@ -7,6 +7,7 @@ as one value.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import re
@@ -94,6 +95,8 @@ def whole(text: str) -> int:
     return int(value)
 
 
+count = functools.partial(typer.Option, parser=whole, metavar="NUMBER")  # an option of a whole number
+
 NO_HORIZON = "none"
 
 
@@ -129,17 +132,12 @@ Report: TypeAlias = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline."),
 ]
-Iterations: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--iterations", "-n", parser=whole, metavar="NUMBER", help="Iterations of each decision, as 1e6."),
-]
+Iterations: TypeAlias = Annotated[int | None, count("--iterations", "-n", help="Iterations of each decision, as 1e6.")]
 Beta: TypeAlias = Annotated[
     float, typer.Option("--beta", "-b", help="Risk level per unit of cost: > 0 averse, 0 the mean, < 0 seeking.")
 ]
 Seconds: TypeAlias = Annotated[float | None, typer.Option("--seconds", "-t", help="Time for each decision.")]
-Episodes: TypeAlias = Annotated[
-    int, typer.Option("--episodes", "-e", parser=whole, metavar="NUMBER", help="Episodes to play.")
-]
+Episodes: TypeAlias = Annotated[int, count("--episodes", "-e", help="Episodes to play.")]
 Threads: TypeAlias = Annotated[int, typer.Option(help="Threads; they do not change the result.")]
 Bonus: TypeAlias = Annotated[
     float | None,
@@ -149,10 +147,7 @@ Bonus: TypeAlias = Annotated[
     ),
 ]
 MaxMemory: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        parser=whole, metavar="BYTES", help="Bytes that a search may take, as 2e9; it ends there, and answers."
-    ),
+    int | None, count(metavar="BYTES", help="Bytes that a search may take, as 2e9; it ends there, and answers.")
 ]
 Planner: TypeAlias = Annotated[
     str,

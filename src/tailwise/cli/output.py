@@ -53,22 +53,10 @@ def show_table(
     spare: Sequence[str] = (),
     texts: Sequence[str] = (),
 ) -> None:
-    """Print a table at whatever width the screen has.
+    """Print a table at whatever width the screen has, the row ``best`` emphasised.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Headings.
-    rows : sequence of sequence of str
-        Cells, as many as headings in each row.
-    title : str
-        Heading of the whole.
-    best : int, optional
-        Row to emphasise.
-    spare : sequence of str
-        Columns that can be left out, the first of them first; also if they hold nothing but dashes.
-    texts : sequence of str
-        Columns besides the first that hold text: aligned left, and wrapped rather than left out.
+    The columns ``spare`` can be left out, the first of them first; also if they hold nothing but dashes. Those of
+    ``texts`` hold text, as the first does: aligned left, and wrapped rather than left out.
     """
     out = console()
     if title:

@@ -32,15 +32,13 @@ def register(app: typer.Typer) -> None:
         ] = "total",
         iterations: Annotated[
             int | None,
-            typer.Option(
-                "--iterations", "-n", parser=given.whole, metavar="NUMBER",
+            given.count(
+                "--iterations", "-n",
                 help="Do not solve: learn from so many episodes, as 1e4, and judge the plan on fresh ones. For models "
                 "that cannot list their outcomes.",
             ),
         ] = None,
-        episodes: Annotated[
-            int, typer.Option("--episodes", "-e", parser=given.whole, metavar="NUMBER", help="Fresh episodes, with -n.")
-        ] = 2000,
+        episodes: Annotated[int, given.count("--episodes", "-e", help="Fresh episodes, with -n.")] = 2000,
         seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness, with -n.")] = 0,
         threads: given.Threads = 1,
         table: given.Table = None,

@@ -92,16 +92,9 @@ def connect(app: Any, session: Session) -> None:
 
 
 def answer(session: Session, pressed: Any, value: Any) -> None:
-    """Do what a control of the page stands for.
+    """Do what a control of the page stands for, by its id and its new value.
 
-    Parameters
-    ----------
-    session : Session
-        What the page shows.
-    pressed : str or dict
-        The control's id; of a button in a row what it stands for, with its step ("place") and its action.
-    value : object
-        Its new value; of no account for a button.
+    Of a button in a row the id is what it stands for ("type"), with its step ("place") and its action.
     """
     if isinstance(pressed, str):
         actions: dict[str, Any] = {
@@ -188,20 +181,7 @@ def explore(
 
 
 class PageServer:
-    """Serves one session; ``address`` is where, token included.
-
-    Parameters
-    ----------
-    session : Session
-        What the page shows.
-    port : int, default 0
-        Port; 0 takes a free one.
-
-    Raises
-    ------
-    RunError
-        If the port cannot be had.
-    """
+    """Serves one session; ``address`` is where, token included. Port 0 takes a free one."""
 
     def __init__(self, session: Session, *, port: int = 0) -> None:
         from werkzeug.serving import make_server

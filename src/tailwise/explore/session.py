@@ -24,7 +24,7 @@ from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.contract import Action, State
-from tailwise.models.simulator import action_label, own_method, short
+from tailwise.models.simulator import action_label, listed_actions, own_method, short
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
 from tailwise.planners.protocol import as_plan, takes
@@ -287,8 +287,7 @@ class Session:
 
     def actions(self, state: Any) -> list[Action]:
         """Return the actions allowed in a state."""
-        allowed = self.model.actions(state)
-        return list(range(int(allowed))) if isinstance(allowed, (int, np.integer)) else list(allowed)
+        return listed_actions(self.model.actions(state))[0]
 
     def action_text(self, action: Any, state: Any) -> str:
         """Return an action's name."""

@@ -38,13 +38,7 @@ class Answers:
 
 
 def vary(table: TabularMDP, asked: Varied) -> tuple[TabularMDP, Varied]:
-    """Return the table with a number multiplied, and by what: a probability grows until it is 1.
-
-    Raises
-    ------
-    OptionError
-        If the number cannot be read, matches nothing or is 0, or the factor is not between 0.5 and 2.
-    """
+    """Return the table with a number multiplied, and by what: a probability grows until it is 1."""
     factor = real(asked.factor, "factor", low=LEAST_FACTOR, high=MOST_FACTOR)
     possible = min(factor, largest_factor(table, asked.number))
     return changed(table, f"{asked.number}*={possible!r}"), Varied(asked.number, possible)
@@ -53,11 +47,9 @@ def vary(table: TabularMDP, asked: Varied) -> tuple[TabularMDP, Varied]:
 def answers(table: TabularMDP, beta: float, asked: Varied, base: Plan | None = None) -> Answers:
     """Solve a table as it is, where ``base`` is not known from before, and as it would be."""
     other, varied = vary(table, asked)
-    return Answers(varied, _decided(table, beta) if base is None else base, _decided(other, beta))
-
-
-def _decided(table: TabularMDP, beta: float) -> Plan:
-    return solve(table, ERM(beta)).plan(distributions=False)
+    if base is None:
+        base = solve(table, ERM(beta)).plan(distributions=False)
+    return Answers(varied, base, solve(other, ERM(beta)).plan(distributions=False))
 
 
 def numbers_of(table: TabularMDP) -> tuple[str, ...]:

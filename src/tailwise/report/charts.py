@@ -34,18 +34,8 @@ def histograms(
 ) -> Chart:
     """Draw one histogram under the other on a common axis, each with its mean, ERM and CVaR, its tail marked.
 
-    A tail that is too low to be seen there is drawn once more beside it, with a scale of its own.
-
-    Parameters
-    ----------
-    parts : sequence of (str, Measures)
-        Names and totals (Returns or ReturnDistribution).
-    beta : float or None
-        Risk level of the ERM lines; None for none.
-    level : float, default 0.95
-        Where the tail begins: at the VaR of this level.
-    caption, xlabel : str
-        Texts; the second is plain.
+    The tail begins at the VaR of ``level``; one that is too low to be seen there is drawn once more beside it, with a
+    scale of its own. Without ``beta`` there are no lines of the ERM. ``xlabel`` is plain text.
     """
     seen = [law.quantile(share) for _, law in parts for share in (_RARE, 1.0 - _RARE)]
     seen += [law.erm(beta) for _, law in parts] if beta is not None else []
@@ -148,14 +138,11 @@ def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: s
     layout = {
         "xaxis": {"title": {"text": label(in_unit(f"total {sense}"))}, **_AMOUNTS},
         "yaxis": {
-            "title": {"text": f"P({worse} than this)"},
-            "type": "log",
-            "exponentformat": "power",
-            "range": [math.log10(least) - 0.1, 0.05],
-            "dtick": max(1, round(-math.log10(least) / 6)),
+            "title": {"text": f"P({worse} than this)"}, "type": "log", "exponentformat": "power",
+            "range": [math.log10(least) - 0.1, 0.05], "dtick": max(1, round(-math.log10(least) / 6)),
         },
         "legend": _LEGEND,
-    }
+    }  # fmt: skip
     return Chart(caption, tuple(traces), layout)
 
 

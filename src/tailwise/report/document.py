@@ -70,16 +70,6 @@ def label(text: Any, most: int = 60) -> str:
     return html.escape(line if len(line) <= most else f"{line[: most - 1]}…", quote=False)
 
 
-def write(path: str | Path, text: str) -> Path:
-    """Write a page and return its path; ``RunError`` where that cannot be done."""
-    target = file_path(path)
-    try:
-        target.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise RunError(f"the report cannot be written to {target}: {error.strerror or error}") from None
-    return target
-
-
 @cache
 def _part(name: str) -> str:
     return (resources.files("tailwise.report") / name).read_text(encoding="utf-8")
@@ -212,15 +202,19 @@ class Document:
         MissingExtraError
             If it has charts, and plotly is not installed.
         """
-        charts = [block for block in self.blocks if isinstance(block, Chart)]
-        body = [f"<h1>{_inline(self.title)}</h1>"]
-        body += [_html(block, folder) for block in self.blocks]
-        title = html.escape(re.sub(_MARKUP, "", _escapes_undone(self.title)))
-        return assemble(title, "\n".join(body), has_charts=bool(charts))
+        has_charts = any(isinstance(block, Chart) for block in self.blocks)
+        body = [f"<h1>{_inline(self.title)}</h1>", *(_html(block, folder) for block in self.blocks)]
+        title = html.escape(re.sub(r"\*\*|`", "", _ESCAPED.sub(r"\1", self.title)))
+        return assemble(title, "\n".join(body), has_charts=has_charts)
 
     def save(self, path: str | Path, *, folder: Path | None = None) -> Path:
         """Write :meth:`html` into a file and return its path; ``RunError`` where that cannot be written."""
-        return write(path, self.html(folder))
+        target = file_path(path)
+        try:
+            target.write_text(self.html(folder), encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise RunError(f"the report cannot be written to {target}: {error.strerror or error}") from None
+        return target
 
 
 def literal(text: Any) -> str:
@@ -274,12 +268,7 @@ def html_table(block: Table) -> str:
     )
 
 
-_MARKUP = r"\*\*|`"
 _ESCAPED = re.compile(r"\\(.)")
-
-
-def _escapes_undone(text: str) -> str:
-    return _ESCAPED.sub(r"\1", text)
 
 
 def _inline(text: str) -> str:

@@ -48,15 +48,7 @@ class _Parts:
 
 
 def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, int]:
-    """Return the drill-down of a search tree, with how many states it shows, and leaves out.
-
-    Parameters
-    ----------
-    root : NodeView
-        Where to begin.
-    most : int, default 1200
-        Parts to show, states and actions together.
-    """
+    """Return the drill-down of a tree of ``most`` states and actions, and how many states it shows, and leaves out."""
     parts, order = _Parts(), itertools.count()
     sense = root.sense
 
@@ -94,18 +86,9 @@ def search_tree(root: NodeView, *, most: int = MOST_PARTS) -> tuple[Chart, int, 
 
 
 def scenario_tree(table: TabularMDP, solution: Policy, *, names: Sequence[str] = (), most: int = MOST_PARTS) -> Chart:
-    """Return the drill-down of what may happen on a table: each first action, and then the optimal ones.
+    """Return the drill-down of what may happen on a table: each first action, and then those of its optimum.
 
-    Parameters
-    ----------
-    table : TabularMDP
-        The decision, at its start.
-    solution : Policy
-        The optimum of the table.
-    names : sequence of str, optional
-        Names of the first actions, if not the table's.
-    most : int, default 1200
-        Parts to show.
+    ``names`` are those of the first actions, if not the table's.
     """
     parts, order = _Parts(), itertools.count()
     start = table.start

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailwise._results import amounts, number, span, step_word
+from tailwise._version import __version__
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.exact import Policy
 from tailwise.models import Report, TabularMDP
@@ -54,9 +55,8 @@ def made_with(rows: Iterable[tuple[str, str]]) -> tuple[Heading, Table]:
     """Return the last part of a report: settings, seed and versions; of ``rows`` the values are plain text."""
     lines = [(literal(name), literal(value)) for name, value in rows]
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "numba", "plotly")]
-    lines.append(
-        ("versions", literal(", ".join([f"tailwise {_version()}", *versions, f"Python {platform.python_version()}"])))
-    )
+    versions = [f"tailwise {__version__}", *versions, f"Python {platform.python_version()}"]
+    lines.append(("versions", literal(", ".join(versions))))
     return Heading("Settings, seed and versions"), Table(("what", "value"), tuple(lines), text_columns=2)
 
 
@@ -74,12 +74,6 @@ def settings_rows(model: Any, settings: Mapping[str, Any]) -> list[tuple[str, st
 def _said(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
     return str(name) if name is not None and callable(value) else str(value)
-
-
-def _version() -> str:
-    from tailwise import __version__
-
-    return __version__
 
 
 _MOST_ROWS = 20
@@ -121,13 +115,8 @@ def _(returns: Returns) -> str:
 
 @html_of.register
 def _(found: Comparison) -> str:
-    clear = "clear" if found.is_clear else "not clear"
-    cells = (
-        number(found.difference),
-        span(*found.interval),
-        clear,
-        *map(str, (found.better, found.equal, found.worse)),
-    )
+    clear, episodes = "clear" if found.is_clear else "not clear", (found.better, found.equal, found.worse)
+    cells = (number(found.difference), span(*found.interval), clear, *map(str, episodes))
     columns = ("difference", f"{100 * found.confidence:g} % interval", "", "better", "equal", "worse")
     return _shown(f"{found.first} minus {found.second}: {found.measure}", columns, [cells], text_columns=0)
 
@@ -141,13 +130,8 @@ def _(found: Frontier) -> str:
 
 @html_of.register
 def _(mdp: TabularMDP) -> str:
-    size = (
-        f"{mdp.num_states:,}",
-        f"{mdp.num_actions:,}",
-        f"{mdp.num_outcomes:,}",
-        str(mdp.horizon),
-        f"{mdp.discount:g}",
-    )
+    counts = (mdp.num_states, mdp.num_actions, mdp.num_outcomes)
+    size = (*(f"{count:,}" for count in counts), str(mdp.horizon), f"{mdp.discount:g}")
     widths = np.diff(mdp.action_offsets)
     start = f"starts at {mdp.state_name(mdp.start)}; {mdp.sense}s; {widths.min()} to {widths.max()} actions a state"
     columns = ("states", "actions", "outcomes", "horizon", "discount")
