@@ -71,8 +71,8 @@ def _triple(text: str) -> tuple[float, float, float]:
     """Return the three numbers of ``--indifference``."""
     from tailwise.errors import OptionError
 
-    try:
-        sure, chance, amount = (float(part) for part in text.split(","))
-    except ValueError:
-        raise OptionError(f"--indifference must be SURE,CHANCE,AMOUNT, such as 30,0.1,100, not {text!r}") from None
-    return sure, chance, amount
+    expected = "SURE,CHANCE,AMOUNT, such as 30,0.1,100"
+    found = given.numbers(text, "--indifference", expected, float)
+    if len(found) != 3:
+        raise OptionError(f"--indifference must be {expected}, not {text!r}")
+    return found[0], found[1], found[2]

@@ -129,11 +129,7 @@ def register(app: typer.Typer) -> None:
                 "equal and worse episodes"
             )
             say_optimum(optimum, objective)
-            say(
-                f"an outcome of a probability up to {rows[0][1].unseen:.2g} may be missing from {first.episodes} "
-                "episodes: it would not show in these numbers, nor widen their intervals",
-                "dim",
-            )
+            say(rows[0][1].caveat, "dim")
             for note in dict.fromkeys(note for _, summary, _ in rows for note in summary.notes):
                 say(f"note: {note}", "yellow")
         if len(runs) < len(wanted) or runs[-1].returns.episodes < episodes:
@@ -165,10 +161,7 @@ def _refuse_twice(option: str, wanted: Sequence[object]) -> None:
 def _sizes(text: str) -> list[int]:
     from tailwise._validate import integer
 
-    try:
-        sizes = [given.whole(part) for part in text.split(",")]
-    except (ValueError, OverflowError):
-        raise OptionError(f"--iterations must be whole numbers separated by commas, not {text!r}") from None
+    sizes = given.numbers(text, "--iterations", "whole numbers separated by commas", given.whole)
     return [integer(size, "iterations", low=1) for size in sizes]
 
 

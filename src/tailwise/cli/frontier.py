@@ -9,6 +9,8 @@ import typer
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, say_notes, show_table
 
+_BETAS = "'auto' or numbers with commas, such as 0,0.1,1"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
@@ -46,10 +48,8 @@ def register(app: typer.Typer) -> None:
         output.check()
         problem = with_horizon(model.load(), model)
         limits: dict[str, Any] = {"kind": planner, "episodes": episodes, "iterations": iterations}
-        found = lay_out(
-            problem, betas if betas == "auto" else _numbers(betas), budget=exceed, **limits, seed=seed,
-            threads=threads, progress=True,
-        )  # fmt: skip
+        wanted = betas if betas == "auto" else given.numbers(betas, "--betas", _BETAS, float)
+        found = lay_out(problem, wanted, budget=exceed, **limits, seed=seed, threads=threads, progress=True)
         used: dict[str, Any] = {"betas": betas, "exceed": exceed}
         if not found.exact:
             used |= {"planner": planner, "episodes": found.episodes, "iterations": found.iterations, "seed": seed}
@@ -64,13 +64,3 @@ def register(app: typer.Typer) -> None:
         show_table(tuple(columns), rows, spare=spare, texts=[name for name in columns if name.startswith("differs")])
         for said in found.in_words:
             say(said)
-
-
-def _numbers(text: str) -> list[float]:
-    """Return the betas of ``--betas``."""
-    from tailwise.errors import OptionError
-
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise OptionError(f"--betas must be 'auto' or numbers with commas, such as 0,0.1,1, not {text!r}") from None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tailwise.errors import ModelError, StateError
+from tailwise.errors import ModelError
 
 if TYPE_CHECKING:
     from tailwise.cli.options import Model
@@ -75,11 +74,6 @@ def build_planner(
 
 def find_state(model: Any, text: str | None) -> State:
     """Turn the text of ``--state`` into a state of the model; None stays None (the start)."""
-    if text is None:
-        return None
-    state: State
-    try:
-        state = model.find_state(text) if hasattr(model, "find_state") else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        raise StateError(f"state {text!r} is not a Python literal such as 3 or (0, 1.5)") from None
-    return state
+    from tailwise.models.simulator import read_state
+
+    return None if text is None else read_state(model, text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import os
 import re
@@ -16,7 +17,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -56,8 +57,10 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
             try:
                 function(**given, **whole)
             except OptionError as error:
-                words = re.sub(rf"\b({'|'.join(parameter.name for parameter in flat)})=(?![\w'\"])", _flag, str(error))
-                raise OptionError(words) from error
+                names = "|".join(parameter.name for parameter in flat)  # max_states= is --max-states here
+                named = re.compile(rf"\b({names})=(?![\w'\"])")
+                said = named.sub(lambda match: f"--{match[1].replace('_', '-')}", str(error))
+                raise OptionError(said) from error
 
         run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
@@ -66,11 +69,6 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         return function
 
     return added
-
-
-def _flag(named: re.Match[str]) -> str:
-    """Return an argument as the command line names it: ``max_states=`` is ``--max-states``."""
-    return f"--{named[1].replace('_', '-')}"
 
 
 class _Command(TyperCommand):
@@ -96,6 +94,19 @@ def whole(text: str) -> int:
 
 
 count = functools.partial(typer.Option, parser=whole, metavar="NUMBER")  # an option of a whole number
+
+Number = TypeVar("Number", int, float)
+
+
+def numbers(text: str, option: str, expected: str, read: Callable[[str], Number]) -> list[Number]:
+    """Return the numbers of an option that takes several with commas."""
+    from tailwise.errors import OptionError
+
+    try:
+        return [read(part) for part in text.split(",")]
+    except (ValueError, OverflowError):
+        raise OptionError(f"{option} must be {expected}, not {text!r}") from None
+
 
 NO_HORIZON = "none"
 
@@ -214,11 +225,6 @@ class Aim:
         typer.Option(metavar="BOUND", help="The mean, such that --beta's ERM or --cvar's CVaR is within this budget."),
     ] = None
 
-    @property
-    def is_given(self) -> bool:
-        """Whether there is any."""
-        return any(getattr(self, field.name) is not None for field in fields(self))
-
     def objective(self) -> Objective:
         """Return it, or raise the error of none or two."""
         from tailwise.risk.criteria import objective_of
@@ -260,11 +266,9 @@ class Output:
 
     def save(self, kind: str, *found: Any, **told: Any) -> None:
         """Write the report that ``tailwise.report.{kind}_report`` makes of something, where one is wanted."""
-        if self.report is None:
-            return
-        from tailwise import report
-
-        self.save_document(lambda: getattr(report, f"{kind}_report")(*found, **told))
+        self.save_document(
+            lambda: getattr(importlib.import_module("tailwise.report"), f"{kind}_report")(*found, **told)
+        )
 
     def save_document(self, document: Callable[[], Document]) -> None:
         """Write a report, which may take a while, where one is wanted."""

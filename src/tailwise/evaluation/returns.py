@@ -114,6 +114,14 @@ class Summary(Result):
     estimates: tuple[SampleInterval, ...]
     notes: tuple[str, ...]
 
+    @property
+    def caveat(self) -> str:
+        """What the sample cannot tell, in words."""
+        return (
+            f"an outcome of a probability up to {self.unseen:.2g} may be missing from {self.episodes:,} episodes: it "
+            "would not show in these numbers, nor widen their intervals"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Returns(Shown, Tabled, Measures):

@@ -269,7 +269,7 @@ def what_if(
         for name, changes in named.items()
     }
     tables = {name: _all_changed(table, name, changes) for name, changes in lists.items()}  # errors before the work
-    solver = _Solver.of(table, wanted)
+    solver = _Solver(table, wanted)
     base = solver.solved("as it is", table)
     found = [base]
     with followed(progress, "scenarios", len(tables)) as watch:
@@ -325,13 +325,13 @@ def sensitivity(
     wanted, table, names = as_objective(objective), tabulate(model), listing(numbers, "numbers", "texts")
     share = real(spread, "spread", low=0.0, high=1.0, ends="()")
     most = [largest_factor(table, name) for name in names]
-    solver = _Solver.of(table, wanted)
+    solver = _Solver(table, wanted)
     base, found = solver.solved("as it is", table), []
     with followed(progress, "numbers", len(names)) as watch:
         for k, (name, largest) in enumerate(zip(names, most, strict=True)):
             at = _scaled(table, solver, name, largest, base)
             ends = 1.0 / _LARGEST_FACTOR, min(_LARGEST_FACTOR, largest)
-            below, above = (_turn(at, base, end, solver.effort < 1.0) for end in ends)
+            below, above = (_turn(at, base, end, solver.is_rough) for end in ends)
             found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
             if watch is not None:
                 watch(k + 1)
@@ -351,25 +351,22 @@ def _all_changed(table: TabularMDP, name: str, changes: Iterable[str]) -> Tabula
     return table
 
 
-class _Solver(NamedTuple):
-    """How tables are solved for an objective: with which share of the work, 1 where that is exact."""
+class _Solver:
+    """Solves tables for an objective, with a share of the work that is 1 where totals can be listed."""
 
-    objective: Objective
-    effort: float
-
-    @classmethod
-    def of(cls, table: TabularMDP, objective: Objective) -> _Solver:
-        on_totals = objective.needs_accrued and table.horizon is not None
-        is_rough = on_totals and isinstance(reach_totals(table), GridTotals)
-        return cls(objective, _ROUGH_EFFORT if is_rough else 1.0)
+    def __init__(self, table: TabularMDP, objective: Objective) -> None:
+        self.objective = objective
+        self.is_rough = (
+            objective.needs_accrued and table.horizon is not None and isinstance(reach_totals(table), GridTotals)
+        )
 
     def solved(self, name: str, table: TabularMDP, keep: Any = None) -> Scenario:
-        policy = solve(table, self.objective, effort=self.effort)
+        policy = solve(table, self.objective, effort=_ROUGH_EFFORT if self.is_rough else 1.0)
         if not isinstance(policy.graph, GridTotals):
             plan = policy.plan(distributions=False)
-            kept = (
-                plan.value if keep is None else next((row.value for row in plan.rows if row.action == keep), math.nan)
-            )
+            kept = plan.value
+            if keep is not None:
+                kept = next((row.value for row in plan.rows if row.action == keep), math.nan)
             return Scenario(name, plan.action, plan.label, plan.value, kept)
         action = policy.action
         value = policy.distribution(action).risk(self.objective)

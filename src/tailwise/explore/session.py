@@ -6,7 +6,6 @@ once, and ``version`` goes up whenever there is something new to see.
 
 from __future__ import annotations
 
-import ast
 import copy
 import threading
 from dataclasses import dataclass, replace
@@ -17,14 +16,14 @@ import numpy as np
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import Frontier, frontier
-from tailwise.evaluation.closed_loop import SimulatorEnvironment, TableEnvironment
+from tailwise.evaluation.closed_loop import environment_of
 from tailwise.exact import truncate
 from tailwise.explore.varying import Answers, Varied, answers, numbers_of, vary
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.contract import Action, State
-from tailwise.models.simulator import action_label, listed_actions, own_method, short
+from tailwise.models.simulator import action_label, listed_actions, own_method, read_state, short
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
 from tailwise.planners.protocol import as_plan, takes
@@ -152,6 +151,7 @@ class Session:
         self._bases: dict[Any, Plan] = {}  # the last decision of the model as it is, by beta and state
         self._under_way: Any = None  # what the frontier is being laid out for
         self._version, self._episode, self._planner = 0, -1, None
+        self._total: float | None = None
         self._recorder = Recorder()
         self._frontiers: dict[Any, Frontier] = {}
         first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), kind, model.start)
@@ -235,8 +235,7 @@ class Session:
         """Begin a new episode."""
         with self._lock:
             self._episode += 1
-            kind: Any = TableEnvironment if self.is_table else SimulatorEnvironment
-            self._environment = kind(self.model, self._seed)
+            self._environment = environment_of(self.model)(self.model, self._seed)
             self._environment.begin(self._episode)
             self._moments, self._place, self._total = [Moment(self._settings.state)], 0, None
             self._think()
@@ -277,13 +276,8 @@ class Session:
     def find_state(self, text: str) -> State:
         """Return the state that a text means, or raise ``StateError``."""
         found: State = self.model.start
-        if text.strip() in ("", self.state_text(found)):
-            return found
-        try:
-            found = self.model.find_state(text.strip()) if hasattr(self.model, "find_state") else ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            raise StateError(f"state {short(text)} is not a Python literal such as 3 or (0, 1.5)") from None
-        return found
+        name = text.strip()
+        return found if name in ("", self.state_text(found)) else read_state(self.model, name)
 
     def actions(self, state: Any) -> list[Action]:
         """Return the actions allowed in a state."""

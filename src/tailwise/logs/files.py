@@ -8,7 +8,6 @@ costs, but no probabilities), and ``log:history.csv?episode=unit&state=wear,age`
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from tailwise.logs.table import LearnedTable
 
 _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow")
-_IS_A_LIST = frozenset(
-    ("probability", "prob", "p", "pr", "chance", "transitionprobability", "idstatefrom", "idstateto", "idoutcome")
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +98,7 @@ def is_log(path: Path) -> bool:
             found = next(numbered_rows(path), (1, []))[1]
     except (TailwiseError, OSError, ValueError, ImportError):
         return False  # as below
-    plain = {re.sub(r"[^a-z0-9]", "", str(one).lower()) for one in found}
-    return not plain & _IS_A_LIST and columns_meant([str(one) for one in found])
+    return columns_meant([str(one) for one in found])
 
 
 def _schema(path: Path) -> Any:

@@ -41,6 +41,7 @@ _GUESSES = {
     "cut": "timeout timeouts truncated truncations truncation",
 }
 _CHANCES = ("probability", "prob", "transitionprobability", "chance")
+_ARE_TRANSITIONS = frozenset((*_CHANCES, "p", "pr", "idstatefrom", "idstateto", "idoutcome"))
 _WIDE = re.compile(r"(state|s|observation|obs|action|a|cost|c|reward|r|done)[ _.\-]?([0-9]{1,6})")
 _WIDE_MEANING = {"s": "state", "observation": "state", "obs": "state", "a": "action", "c": "cost", "r": "reward"}
 _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -213,9 +214,8 @@ def _from_table(table: Any, source: str, place: Any, given: dict[str, Any], aske
     notes: list[str] = []
     if all(value is None for value in given.values()):
         wide = [match for name in names if (match := _WIDE.fullmatch(name.strip().lower()))]
-        if any(match[1][0] == "s" or match[1][0] == "o" for match in wide) and any(
-            match[1][0] == "a" for match in wide
-        ):
+        initials = {match[1][0] for match in wide}
+        if "a" in initials and initials & {"s", "o"}:
             table, order, names = _long(table, named)
             named = dict(zip(names, names, strict=True))
             inner, rows = where, order
@@ -237,6 +237,8 @@ def _from_table(table: Any, source: str, place: Any, given: dict[str, Any], aske
 
 def columns_meant(names: list[str]) -> bool:
     """Whether columns of such names are read as a log without being told what they are."""
+    if _ARE_TRANSITIONS & set(map(_plain, names)):
+        return False
     wide = {_WIDE_MEANING.get(m[1], m[1]) for name in names if (m := _WIDE.fullmatch(name.strip().lower()))}
     try:
         return {"state", "action"} <= wide or bool(_meanings(names, {}))

@@ -7,6 +7,7 @@ its compiled kernel through a callback, with states interned in a dict.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
 import inspect
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise.errors import ModelError
+from tailwise.errors import ModelError, StateError
 from tailwise.models.contract import (
     LARGEST_COST,
     MAX_ACTIONS,
@@ -23,6 +24,7 @@ from tailwise.models.contract import (
     Action,
     Outcome,
     Sense,
+    State,
     needs_horizon,
     scalar_faults,
 )
@@ -172,6 +174,15 @@ def state_label(model: Any, state: Any) -> str:
     """Return the simulator's own name of a state, or its text."""
     name = own_method(model, "state_name")
     return short(state) if name is None else str(name(state))
+
+
+def read_state(model: Any, text: str) -> State:
+    """Return the state that a text means, a name of the model's or a Python literal, or raise ``StateError``."""
+    try:
+        state: State = model.find_state(text) if hasattr(model, "find_state") else ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise StateError(f"state {short(text)} is not a Python literal such as 3 or (0, 1.5)") from None
+    return state
 
 
 def contract_faults(model: Any) -> list[str]:
@@ -345,6 +356,7 @@ __all__ = [
     "model_name",
     "outcome_fault",
     "own_method",
+    "read_state",
     "short",
     "state_fault",
     "state_label",

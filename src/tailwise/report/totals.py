@@ -61,7 +61,7 @@ def evaluation_report(
         tuple((literal(e.measure), number(e.value), span(*e)) for e in summary.estimates),
     ))  # fmt: skip
     blocks += [Paragraph(f"Note: {literal(note)}") for note in summary.notes]
-    blocks.append(Paragraph(_unseen(summary)))
+    blocks.append(Paragraph(f"A{summary.caveat[1:]}."))
     blocks += _totals([(returns.label or "total", returns)], summary.beta)
     blocks += made_with(settings_rows(model, {"objective": summary.measure, **(settings or {})}))
     return Document(f"What {who} pays on {what}", tuple(blocks))
@@ -127,7 +127,7 @@ def comparison_report(
             "**+/=/-**: episodes in which it did better than, as well as, and worse than the first.",
         )),
         *[Paragraph(f"Note: {literal(note)}") for note in dict.fromkeys(n for _, s, _ in rows for n in s.notes)],
-        Paragraph(_unseen(summary)),
+        Paragraph(f"A{summary.caveat[1:]}."),
         *_totals([(returns.label, returns) for returns, _, _ in rows], summary.beta),
         *made_with(settings_rows(model, {"objective": summary.measure, **(settings or {})})),
     ]  # fmt: skip
@@ -269,13 +269,6 @@ def _against(optimum: float | None, value: float, sense: str) -> str:
     side = "above" if (loss >= 0.0) == (sense == "cost") else "below"
     luck = "" if loss >= 0.0 else ", which is luck: no planner is better than the optimum"
     return f"The exact optimum is {number(optimum)}; the episodes came out {number(abs(loss), 3)} {side} it{luck}."
-
-
-def _unseen(summary: Evaluation) -> str:
-    return (
-        f"An outcome of a probability up to {summary.unseen:.2g} may be missing from {summary.episodes:,} episodes: it "
-        "would not show in these numbers, nor widen their intervals."
-    )
 
 
 def _percent(confidence: float) -> str:
