@@ -58,6 +58,15 @@ def plain(value: Any) -> Json:
     return str(value)
 
 
+def nesting(value: Any) -> int:
+    """Return how deep lists and objects of JSON are nested, looked at one level at a time: 0 for other values."""
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, (dict, list))]:
+        depth += 1
+        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
 class Result:
     """A frozen dataclass of findings, for subclasses that add the fields."""
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TextIO
 
 import typer
 
-from tailwise._results import JsonObject, plain
+from tailwise._results import JsonObject, nesting, plain
 from tailwise.cli import options as given
 from tailwise.errors import OptionError, TailwiseError
 
@@ -165,7 +165,7 @@ def _request(line: bytes) -> JsonObject:
         raise OptionError(f"the line is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise OptionError('a request is a JSON object such as {"id": 1, "op": "plan"}')
-    if _depth(found) > _DEEPEST:
+    if nesting(found) > _DEEPEST:
         raise OptionError(f"a request is nested at most {_DEEPEST} deep")
     if isinstance(found.get("id"), (dict, list)):
         raise OptionError("id must be a number or a text")
@@ -174,12 +174,3 @@ def _request(line: bytes) -> JsonObject:
 
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
-
-
-def _depth(value: Any) -> int:
-    """Return how deep lists and objects are nested, one level at a time."""
-    depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, (dict, list))]:
-        depth += 1
-        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one)]
-    return depth

@@ -16,6 +16,7 @@ import webbrowser
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tailwise._results import nesting
 from tailwise._validate import integer
 from tailwise.errors import RunError, TailwiseError, require
 from tailwise.explore import layout
@@ -226,15 +227,9 @@ class PageServer:
 def _is_shallow(request: Any) -> bool:
     """Whether a request's JSON is no deeper than the page's own requests are."""
     try:
-        level = [request.get_json(silent=True)]
+        return nesting(request.get_json(silent=True)) < _MOST_DEPTH
     except RecursionError:
         return False
-    for _ in range(_MOST_DEPTH):
-        holders = [value for value in level if isinstance(value, (dict, list))]
-        level = [item for value in holders for item in (value.values() if isinstance(value, dict) else value)]
-        if not level:
-            return True
-    return False
 
 
 def page_app(session: Session, token: str, port: int) -> Dash:

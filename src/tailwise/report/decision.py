@@ -71,15 +71,11 @@ def _decision(plan: Plan, found: Outlook) -> list[Block]:
         parts.append(f"How it was planned: {literal(plan.planner)}, since {literal(plan.reason)}.")
     notes = [Paragraph(f"Note: {literal(note)}") for note in plan.notes]
     has_laws = any(law is not None for law in found.totals)
-    return [Paragraph(" ".join(parts)), *notes, _rows_table(plan, ("mean", "std", "min", "max") if has_laws else ())]
-
-
-def _rows_table(plan: Plan, left_out: tuple[str, ...]) -> Table:
-    """Return the plan's rows, the best first, without the columns that stand with the distributions."""
+    left_out = ("mean", "std", "min", "max") if has_laws else ()  # they stand with the distributions
     columns = {name: cells for name, cells in plan.columns.items() if name not in left_out}
     rows = [tuple(literal(cells[k]) for cells in columns.values()) for k in places(plan)]
     first = tuple(f"**{cell}**" for cell in rows[0])
-    return Table(tuple(columns), (first, *rows[1:]))
+    return [Paragraph(" ".join(parts)), *notes, Table(tuple(columns), (first, *rows[1:]))]
 
 
 def _certainty(plan: Plan, solution: Policy | None) -> list[Block]:

@@ -138,7 +138,10 @@ def _steps_chart(solution: Policy, reached: NDArray[np.bool_]) -> Chart:
         for s in shown
     ]
     count = max(1, len(used))
-    scale = [[(k + side) / count, _shade(k, count)] for k in range(count) for side in (0, 1)]
+    shades = (
+        COLOURS if count <= len(COLOURS) else ["rgb({},{},{})".format(*viridis(k / (count - 1))) for k in range(count)]
+    )
+    scale = [[(k + side) / count, shades[k]] for k in range(count) for side in (0, 1)]
     trace = {
         "type": "heatmap", "z": z, "zmin": -0.5, "zmax": count - 0.5, "colorscale": scale, "xgap": 1, "ygap": 1,
         "text": hover, "hovertemplate": "%{text}<extra></extra>",
@@ -184,8 +187,3 @@ def _is_light(z: Floats, sense: str) -> NDArray[np.bool_]:
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     share = (z - low) / (high - low) if high > low else np.zeros_like(z)
     return np.asarray((share if sense == "cost" else 1.0 - share) > 0.55)
-
-
-def _shade(k: int, count: int) -> str:
-    """Return the colour of one of some actions: a palette for a few, a scale for more."""
-    return COLOURS[k] if count <= len(COLOURS) else f"rgb({','.join(map(str, viridis(k / (count - 1))))})"

@@ -411,19 +411,16 @@ class SaysItself(Shown, Tabled, Numbers):
         return self._overlap(row), meaning
 
     def _overlap(self, chosen: ActionRow) -> str:
-        close = []
-        for row in self.rows:
-            bad, good = chosen.interval, row.interval
-            apart = bad.high < good.low if self.sense == "cost" else bad.low > good.high
-            if row is not chosen and not apart:
-                close.append(row.label)
+        bad, is_cost = chosen.interval, self.sense == "cost"
+        others = [(row.label, row.interval) for row in self.rows if row is not chosen]
+        close = [name for name, good in others if not (bad.high < good.low if is_cost else bad.low > good.high)]
         if not close:
             return "The 90 % interval of the recommended action is apart from all others."
         return f"The 90 % interval of the recommended action overlaps that of {listed(close)}: search on to be surer."
 
     def __str__(self) -> str:
         columns = self.columns
-        most = _MOST_ROWS if len(self.rows) > _MOST_ROWS else len(self.rows)
+        most = min(len(self.rows), _MOST_ROWS)
         ranked = [self.rows.index(row) for row in self.ranked[:most]]
         shown = ranked if most < len(self.rows) else range(most)
         table = {name: [cells[k] for k in shown] for name, cells in columns.items()}

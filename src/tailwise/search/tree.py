@@ -224,12 +224,8 @@ class Tree:
         used = int(arena.counters[units.USED])
         ints, statistics = arena.ints[: 4 * used].copy(), arena.statistics[:used].copy()
         ints[:4], statistics[:1] = 0, 0.0  # the null link's own memory is never written
-        return {
-            "capacity": units.capacity(arena),
-            "counters": arena.counters.copy(),
-            "units": ints,
-            "statistics": statistics,
-        }
+        sizes = {"capacity": units.capacity(arena), "counters": arena.counters.copy()}
+        return {**sizes, "units": ints, "statistics": statistics}
 
     @classmethod
     def loaded(cls, state: dict[str, Any], limits: Limits) -> Tree:

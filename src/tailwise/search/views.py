@@ -254,16 +254,9 @@ class NodeView:
             nested = [
                 {"probability": c.visits / total, **c.to_dict(max_depth=deeper, min_visits=min_visits)} for c in shown
             ]
-            actions.append(
-                {
-                    "label": action.label,
-                    "visits": action.visits,
-                    "share": action.share,
-                    "erm": action.erm if action.visits else None,
-                    "children": nested,
-                    "omitted": len(children) - len(shown),
-                }
-            )
+            own = {name: getattr(action, name) for name in ("label", "visits", "share")}
+            own["erm"] = action.erm if action.visits else None
+            actions.append({**own, "children": nested, "omitted": len(children) - len(shown)})
         return {"state": self.state_name, "step": self.step, "visits": self.visits, "actions": actions}
 
     def __str__(self) -> str:
