@@ -36,7 +36,8 @@ def bind(model: Any, rng: np.random.Generator, options: SimulationOptions) -> Mo
 
 @bind.register
 def _bind_table(model: TabularMDP, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
-    if not (options.widening or options.rollout_policy or options.leaf_value or options.rare_outcomes):
+    given = options.widening, options.rollout_policy, options.leaf_value, options.bounds, options.rare_outcomes
+    if not any(given):
         return TableInterface(model)
     from tailwise.bindings.python import PythonInterface  # these ask for a simulator
 
@@ -54,7 +55,7 @@ def _bind_accrued(model: AccruedView, rng: np.random.Generator, options: Simulat
 
 @bind.register
 def _bind_compiled(model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
-    if DISABLE_JIT or options.rare_outcomes is not None:
+    if DISABLE_JIT or options.bounds or options.rare_outcomes:
         return _bind_python(model, rng, options)
     from tailwise.bindings.compiled import CompiledInterface
 

@@ -39,6 +39,7 @@ from tailwise.bindings.kernel_model import (
     ModelInterface,
     policy_action,
     register_kernel_model,
+    value_bounds,
 )
 from tailwise.bindings.options import (
     SimulationOptions,
@@ -157,9 +158,9 @@ FAULT, FAULT_ACTION, FAULT_STEP = 7, 8, 9  # what a compiled simulator was doing
 GENERATOR = 10  # address of the state, state, next_uint64, next_uint32, next_double, bit generator
 SAVED_STREAM = 16  # the generator's state (5 words) before the last step
 INTEGERS_SIZE = 24
-TOTAL, POLICY_ACTION = 0, 1  # what the third function is asked for, in place of an action
+TOTAL, POLICY_ACTION, BOUNDS = 0, 1, 2  # what the third function is asked for, in place of an action
 # Entries of ``numbers``.
-COST, DISCOUNT = 0, 1
+COST, DISCOUNT, HIGHEST = 0, 1, 2
 NUMBERS_SIZE = 4
 
 
@@ -171,7 +172,7 @@ class CallbackModel(NamedTuple):
     roll: (
         Any  # address of (context, state, what, h): integers[STATUS], and for TOTAL integers[STEPS] and numbers[COST],
     )
-    #   for POLICY_ACTION its action in integers[NEXT]
+    #   for POLICY_ACTION its action in integers[NEXT], for BOUNDS numbers[COST, HIGHEST]
     context: int
     integers: NDArray[np.int64]
     numbers: NDArray[np.float64]
@@ -251,6 +252,15 @@ def _policy_action(model, state, h):  # type: ignore[no-untyped-def]
 
 register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _roll_out)
 policy_action.register(CallbackModel, _policy_action)
+
+
+def _value_bounds(model, state, h):  # type: ignore[no-untyped-def]
+    model.integers[STATUS] = FAILED
+    call_words(model.roll, model.context, state, BOUNDS, h)
+    return model.numbers[COST], model.numbers[HIGHEST], model.integers[STATUS]
+
+
+value_bounds.register(CallbackModel, _value_bounds)
 
 
 class SimulatorInterface(ModelInterface):

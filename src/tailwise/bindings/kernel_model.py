@@ -8,7 +8,8 @@ index, or a simulator's handle of an interned state. Each kind of model register
     end_cost(model, state) -> cost                   (charged when step H is reached)
     roll_out(model, state, h, horizon, discount, stream) -> (cost_to_go, steps, status)
 
-and, where it takes a ``rollout_policy``, policy_action(model, state, h) -> (action, status).
+and, where it takes a ``rollout_policy``, policy_action(model, state, h) -> (action, status); where it takes
+``bounds``, value_bounds(model, state, h) -> (low, high, status).
 ``action`` is the position 0..n-1 among the state's actions; costs are costs (never rewards);
 ``status`` is GO_ON, DONE, or an error below 0. The kernel is written once; numba compiles it
 once per kind, and caches both on disk. Uncompiled, the same functions dispatch on the type. What a search asks of a
@@ -60,6 +61,12 @@ def roll_out(model, state, h, horizon, discount, stream):  # type: ignore[no-unt
 def policy_action(model, state, h):  # type: ignore[no-untyped-def]
     """Action that the user's ``rollout_policy`` takes, of models that can ask it."""
     return np.int64(0), np.int64(FAILED)
+
+
+@ChosenByKind
+def value_bounds(model, state, h):  # type: ignore[no-untyped-def]
+    """Bounds of the least risk-to-go that the user's ``bounds`` says, of models that can ask it, and a status."""
+    return -math.inf, math.inf, np.int64(FAILED)
 
 
 def register_kernel_model(kind: type, counts: Kernel, steps: Kernel, ends: Kernel, rolls: Kernel) -> None:

@@ -215,12 +215,14 @@ def pruned(widened: Widened, kept: NDArray[np.int64], fresh: NDArray[np.int64]) 
 
 RolloutPolicy: TypeAlias = Callable[[Any, int, np.random.Generator], Any]
 LeafValue: TypeAlias = Callable[[Any, int], float]
+ValueBounds: TypeAlias = Callable[[Any, int], tuple[float, float]]
 RareOutcomes: TypeAlias = Callable[[Any, Any], Sequence[tuple[float, Any, float, bool]]]
 
 
 _FUNCTIONS = {
     "rollout_policy": "(state, h, rng) -> action",
     "leaf_value": "(state, h) -> float",
+    "bounds": "(state, h) -> (low, high)",
     "rare_outcomes": "(state, action) -> list of (probability, next_state, cost, done)",
 }
 
@@ -243,6 +245,10 @@ class SimulationOptions:
     leaf_value : callable, optional
         ``leaf_value(state, h) -> float``: the cost-to-go (in the model's sense, discounted to step h) of a new state,
         instead of a rollout. For a compiled simulator this and ``rollout_policy`` are compiled.
+    bounds : callable, optional
+        ``bounds(state, h) -> (low, high)``, between which the optimal risk-to-go from step h on lies (in the model's
+        sense, discounted to step h): cuts what new leaves, and states in the learned model, are worth. A compiled
+        simulator runs interpreted with it.
     rare_outcomes : callable, optional
         ``rare_outcomes(state, action) -> [(probability, next_state, cost, done), ...]``: outcomes of known probability,
         each with all of it, which are then drawn in a tenth of the draws of the action, and weighed. The simulator's
@@ -255,6 +261,7 @@ class SimulationOptions:
     widening: Widening | None = None
     rollout_policy: RolloutPolicy | None = None
     leaf_value: LeafValue | None = None
+    bounds: ValueBounds | None = None
     rare_outcomes: RareOutcomes | None = None
 
     def __post_init__(self) -> None:
@@ -280,4 +287,5 @@ class SimulationKeywords(TypedDict, total=False):
     widening: Widening | None
     rollout_policy: RolloutPolicy | None
     leaf_value: LeafValue | None
+    bounds: ValueBounds | None
     rare_outcomes: RareOutcomes | None

@@ -12,6 +12,7 @@ callbacks is kept the same way (see ``running``).
 from __future__ import annotations
 
 import ctypes
+import math
 import signal
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -46,6 +47,7 @@ from tailwise.models.simulator import (
     validate_simulator,
 )
 
+_UNBOUNDED = -math.inf, math.inf
 PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
@@ -225,11 +227,15 @@ class PythonInterface(SimulatorInterface):
     def _roll(self, handle: int, what: int, h: int) -> None:
         state, options = self._known.states[handle], self._options
         total, steps = 0.0, 0
+        low, high = self._bounds(state, h) if what != shared.POLICY_ACTION else _UNBOUNDED
         if what == shared.POLICY_ACTION:
             assert options.rollout_policy is not None
             self._place = ("rollout_policy", state, None, h, PENDING)
             action = self._allowed(options.rollout_policy(state, h, self._rng), state)
             self._integers[NEXT] = self._known_actions(handle).index(action)
+        elif what == shared.BOUNDS:
+            total = low
+            self._numbers[shared.HIGHEST] = high
         elif options.leaf_value is not None:
             self._place = ("leaf_value", state, None, h, PENDING)
             total = self._checked_total(options.leaf_value(state, h))
@@ -243,9 +249,22 @@ class PythonInterface(SimulatorInterface):
             total, steps = self._follow(state, h)
         if hash(state) != self._known.hashes[handle]:
             raise SimulatorError("it changed the state in place; return a new state instead")
-        self._numbers[COST] = total
+        self._numbers[COST] = min(max(total, low), high)
         self._integers[STEPS] = steps
         self._integers[STATUS] = GO_ON
+
+    def _bounds(self, state: Any, h: int) -> tuple[float, float]:
+        """Return what the user's function says of the least risk-to-go, as costs."""
+        if self._options.bounds is None:
+            return _UNBOUNDED
+        self._place = ("bounds", state, None, h, PENDING)
+        found = self._options.bounds(state, h)
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise SimulatorError(f"it returned {short(found)}; expected (low, high)")
+        if not found[0] <= found[1]:
+            raise SimulatorError(f"it returned {short(found)}; low must not exceed high")
+        low, high = (self._to_cost(value) for value in found)
+        return min(low, high), max(low, high)
 
     def _checked_total(self, value: Any) -> float:
         fault = cost_fault(value)

@@ -131,6 +131,10 @@ class DistributionalMcts(PolicyMixin):
                 f"{self.objective.words} is no function of the total alone: use solve where outcomes are listed"
                 + ("" if isinstance(self.objective, Robust) else ", or sampled_planning")
             )
+        if keywords.get("bounds") is not None:
+            raise OptionError(
+                "bounds are those of an ERM at one beta: a search for the whole distribution does not take them"
+            )
         self.model, self._turn = model, Turn()
         one, two = seed_sequence(seed).spawn(2)
         self.search = _Sampler(model, LearnedOptions(beta=0.0, **keywords), seed=one)

@@ -237,7 +237,7 @@ _TREE = (
     *("rollout_policy", "leaf_value"),
 )
 _LEARNED = ("exploration", "max_nodes", "max_memory", "widening", "rollout_policy", "leaf_value", "features")
-_ERM = ("rare_outcomes",)  # what charges costs that are none
+_ERM = ("bounds", "rare_outcomes")  # what is known of the ERM of plain costs
 _POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBonus"
 
 register_planner(PlannerKind(
@@ -281,11 +281,13 @@ register_planner(PlannerKind(
 ))  # fmt: skip
 register_planner(PlannerKind(
     "uct", build="tailwise.planners.searches:uct_planner",
-    summary="risk-neutral search, logarithmic bonus, whatever the beta", options=_TREE, bonus=_LOG, saves=True,
+    summary="risk-neutral search, logarithmic bonus, whatever the beta", options=("bounds", *_TREE), bonus=_LOG,
+    saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
     "uct-polynomial", build="tailwise.planners.searches:polynomial_planner",
-    summary="risk-neutral search, polynomial bonus, whatever the beta", options=_TREE, bonus=_POLYNOMIAL, saves=True,
+    summary="risk-neutral search, polynomial bonus, whatever the beta", options=("bounds", *_TREE), bonus=_POLYNOMIAL,
+    saves=True,
 ))  # fmt: skip
 register_planner(PlannerKind(
     "cvar-mcts", build="tailwise.planners.distributional_mcts:cvar_planner",

@@ -58,6 +58,8 @@ def lifted(options: SearchOptions, view: AccruedView) -> SearchOptions:
     A rollout policy sees the model's state. A leaf's value v, a cost-to-go, becomes the utility of the total that ends
     there: ``u(accrued + discount^h v)``.
     """
+    if options.bounds is not None:
+        raise OptionError("bounds are those of an ERM of plain costs: a search on accrued costs does not take them")
     given = [name for name in ("widening", "rollout_policy", "leaf_value") if getattr(options, name) is not None]
     if not given:
         return options

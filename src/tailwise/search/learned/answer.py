@@ -25,7 +25,15 @@ from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.measures import Interval
-from tailwise.search.learned.backups import Ahead, between, cost_offset, pair_erm, pair_error, value_after
+from tailwise.search.learned.backups import (
+    Ahead,
+    between,
+    cost_offset,
+    pair_erm,
+    pair_error,
+    value_after,
+    within_bounds,
+)
 from tailwise.search.learned.counts import DISMISSED, OUTCOMES, PAIRS, find_node, place_of
 
 
@@ -181,7 +189,7 @@ def induct(  # type: ignore[no-untyped-def]
             state = np.int64(reached.states[k])
             best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
             tried, drawn, mean = 0, 0, 0.0
-            node = find_node(nodes, h, state) if rules.leaves and h > depth else 0
+            node = find_node(nodes, h, state) if (rules.leaves or rules.bounded) and h > depth else 0
             leaf = nodes.leaves[node] if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
             for a in range(num_actions_of(known, rules.horizon, state, h)):
                 pair = pair_of(known, rules.horizon, state, a, h)
@@ -221,6 +229,10 @@ def induct(  # type: ignore[no-untyped-def]
                     chosen = 0
             elif tried > 1 and h > depth:
                 best += min(1.0, slips * (tried / drawn) ** _SLIPS_FADE) * (mean - best)
+            if best < math.inf:
+                best = within_bounds(nodes, node, best)
+            elif node != 0 and rules.bounded and nodes.used[DISMISSED] == 0:  # nothing was tried: it is no worse
+                best = nodes.most[node]
             work[here, state], work[4 + here, state] = best, best
             if held_out.size > 0 and chosen != 0:
                 held = pair_erm(known, held_ahead, held_out, rules, scratch, chosen, h)
@@ -327,7 +339,7 @@ _LOW, _HIGH = 0.05, 0.95  # quantiles
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
 SAMPLED = "none is given: the totals are as they were sampled, exploration included"
 FITTED = "none is given: the values are fitted to features of the states"
-WRONG_LEAVES = "the draws refute what leaf_value says more often than not, and it is left out"
+WRONG_LEAVES = "the draws refute what {} says more often than not, and it is left out"
 UNEXPLORED = (
     "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
 )

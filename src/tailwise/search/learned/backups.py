@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import ChosenByKind, borrowed, inlined
-from tailwise.bindings.kernel_model import DONE, FULL, GO_ON, end_cost, roll_out, take_step
+from tailwise.bindings.kernel_model import DONE, FULL, GO_ON, end_cost, roll_out, take_step, value_bounds
 from tailwise.bindings.table import draw_outcome as draw_of_table
 from tailwise.models.table import TableData
 from tailwise.risk.accumulator import merge_values
@@ -149,7 +149,7 @@ def _optimistic_value(nodes, rules, scratch, target, h):  # type: ignore[no-unty
     node = find_node(nodes, h, target)
     if node != 0 and nodes.values[node] < math.inf:
         return nodes.values[node]
-    return scratch.numbers[LEAST] * rules.horizon_left[h]
+    return within_bounds(nodes, node, scratch.numbers[LEAST] * rules.horizon_left[h])
 
 
 def _supported_value(ahead, rules, scratch, target, h):  # type: ignore[no-untyped-def]
@@ -220,6 +220,25 @@ def between(leaf, low, high):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def within_bounds(nodes, node, value):  # type: ignore[no-untyped-def]
+    """A value between the bounds that the user knows, if there are any; ``node`` may be 0."""
+    if nodes.least.size == 0 or node == 0 or nodes.used[DISMISSED] != 0:
+        return value
+    return min(max(value, nodes.least[node]), nodes.most[node])
+
+
+@inlined
+def bound(model, nodes, rules, node, state, h):  # type: ignore[no-untyped-def]
+    """Ask ``bounds`` of a node, if it is given; return the status."""
+    if not rules.bounded:
+        return np.int64(GO_ON)
+    low, high, status = value_bounds(model, state, h)
+    if status >= 0:
+        nodes.least[node], nodes.most[node] = low, high
+    return np.int64(status)
+
+
+@inlined
 def node_span(nodes, node):  # type: ignore[no-untyped-def]
     """Between what the errors leave the least Q of a node."""
     at, low, high = nodes.first_q[node], math.inf, math.inf
@@ -238,7 +257,7 @@ def node_value(nodes, node):  # type: ignore[no-untyped-def]
         return between(nodes.leaves[node], low, high)
     for k in range(at, at + nodes.arity[node]):
         least = min(least, nodes.q[k])
-    return least
+    return within_bounds(nodes, node, least)
 
 
 @inlined
@@ -246,7 +265,7 @@ def refresh_action(model, known, nodes, rules, scratch, node, a, h):  # type: ig
     """Recompute Q of action ``a``, of which an outcome must be known; return it."""
     at, pair = nodes.first_q[node] + a, nodes.first_pair[node] + a
     value = pair_erm(known, nodes, known.counts, rules, scratch, pair, h)
-    if nodes.leaves[node] < math.inf:
+    if rules.bounded or nodes.leaves[node] < math.inf:
         nodes.errors[at] = pair_error(known, nodes, known.counts, rules, scratch, pair, h, value)
     nodes.q[at] = cost_offset(model, int(nodes.states[node]), a, h) + value
     return nodes.q[at]
@@ -360,6 +379,8 @@ def add_reached(model, known, nodes, rules, scratch, depth, limit, stream):  # t
                         status = (
                             value_leaf(model, nodes, rules, new, target, h + 1, stream) if asked else np.int64(GO_ON)
                         )
+                        if status >= 0:
+                            status = bound(model, nodes, rules, new, target, h + 1)
                         if status < 0:
                             scratch.work[STATE], scratch.work[ACTION] = target, -1
                             return status
@@ -388,6 +409,11 @@ def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untype
                 if low > -math.inf:
                     judged += 1
                     refuted += nodes.leaves[node] < low or nodes.leaves[node] > high
+            elif rules.bounded:
+                low, high = node_span(nodes, node)
+                if low > -math.inf:
+                    judged += 1
+                    refuted += nodes.most[node] < low or nodes.least[node] > high
             node = np.int64(nodes.links[node])
     nodes.used[DISMISSED] = 1 if judged >= _JUDGED and 2 * refuted > judged else 0
     return looked

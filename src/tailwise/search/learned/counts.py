@@ -73,12 +73,14 @@ class Nodes(NamedTuple):
     lows: NDArray[np.float64]  # (N,) least and, directed iterations left out,
     highs: NDArray[np.float64]  # (N,) greatest cost-to-go seen from here
     leaves: NDArray[np.float64]  # (N,) what a leaf value said of it, inf where none did
+    least: NDArray[np.float64]  # (N,) bounds of V that the user knows,
+    most: NDArray[np.float64]  # (N,) (0,) where none are
     q: NDArray[np.float64]  # (U,) inf until known
     errors: NDArray[np.float64]  # (U,) of q, as far as leaf values are weighed against it
     taken: NDArray[np.int64]  # (U,)
     slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
     heads: NDArray[np.int32]  # (H + 1,) newest node of each step
-    used: NDArray[np.int64]  # (4,) the last: whether leaf values were found to be wrong more often than not
+    used: NDArray[np.int64]  # (4,) the last: whether leaf values, or bounds, were found wrong more often than not
 
 
 class Scratch(NamedTuple):
@@ -132,17 +134,18 @@ def new_counts(step_kinds: int, handles: int = 64, pairs: int = 128, outcomes: i
     )
 
 
-def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256) -> Nodes:
-    """Return no nodes, with room for so many nodes and actions of them."""
+def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256, *, bounded: bool = False) -> Nodes:
+    """Return no nodes, with room for so many nodes, ``bounded`` or not, and actions of them."""
     states, steps, first, pairs, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
     visits, (values, novelty, lows, highs, leaves) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(5))
+    least, most = (np.zeros(nodes if bounded else 0) for _ in range(2))
     q, errors, taken = np.zeros(actions), np.zeros(actions), np.zeros(actions, np.int64)
     novelty[0] = 1.0  # where there is no node nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
     used = np.array([1, 1, max_nodes, 0])
     return Nodes(
-        states, steps, first, pairs, arity, links, visits, values, novelty, lows, highs, leaves, q, errors, taken,
-        slots, heads, used,
+        states, steps, first, pairs, arity, links, visits, values, novelty, lows, highs, leaves, least, most, q,
+        errors, taken, slots, heads, used,
     )  # fmt: skip
 
 
@@ -221,6 +224,8 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
     nodes.links[node], nodes.heads[step] = nodes.heads[step], node
     nodes.visits[node], nodes.values[node], nodes.novelty[node] = 0, math.inf, 0.0
     nodes.lows[node], nodes.highs[node], nodes.leaves[node] = math.inf, -math.inf, math.inf
+    if nodes.least.size > 0:
+        nodes.least[node], nodes.most[node] = -math.inf, math.inf
     for k in range(at, at + num_actions):
         nodes.q[k], nodes.errors[k], nodes.taken[k] = math.inf, math.inf, 0
     nodes.used[NODES], nodes.used[Q_VALUES] = node + 1, at + num_actions
@@ -344,6 +349,8 @@ def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
         nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
         nodes.lows[copy], nodes.highs[copy], nodes.novelty[copy] = old.lows[node], old.highs[node], old.novelty[node]
         nodes.leaves[copy] = old.leaves[node]
+        if nodes.least.size > 0:
+            nodes.least[copy], nodes.most[copy] = old.least[node], old.most[node]
         for k in range(old.arity[node]):
             here, there = nodes.first_q[copy] + k, old.first_q[node] + k
             nodes.q[here], nodes.errors[here], nodes.taken[here] = old.q[there], old.errors[there], old.taken[there]
@@ -387,7 +394,7 @@ def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_] | None, short: int = 0) -> 
         nodes.states.size * (2 if short == SHORT_OF_NODES else 1),
         nodes.q.size * (2 if short == SHORT_OF_Q else 1),
     )
-    other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes)
+    other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes, bounded=nodes.least.size > 0)
     refill_nodes(other, nodes, np.ones(nodes.states.size, np.bool_) if kept is None else kept)
     return other
 

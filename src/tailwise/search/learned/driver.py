@@ -116,7 +116,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._ends: list[float] = []
         self._features: list[tuple[float, ...] | None] = []
         self._known = counts.new_counts(self._step_kinds())
-        self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
+        self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED, bounded=self._rules.bounded)
         self._settle(handle, step)
 
     def _step_kinds(self) -> int:
@@ -198,7 +198,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self.require_decision()
             self.options = dataclasses.replace(self.options, beta=beta)
             self._rules = compile_rules(self.options, self._horizon, float(self.model.discount), self._rules.fits)
-            self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED)
+            self._nodes = counts.new_nodes(
+                self._horizon, self.options.max_nodes or _UNLIMITED, bounded=self._rules.bounded
+            )
             self._scratch.work[counts.SWEEP_COST] = 0  # the next iteration begins with a sweep
             self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1
             self._settle(self._handle, self._step, self._scratch)
@@ -419,7 +421,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             notes += (_MORE.format(blind, factor * int(self._scratch.work[counts.ITERATIONS])),)
         if self._binding.weighs:
             notes += (WEIGHED,)
-        return (*notes, WRONG_LEAVES) if self._nodes.used[counts.DISMISSED] else notes
+        wrong = WRONG_LEAVES.format("leaf_value" if self._rules.leaves else "bounds")
+        return (*notes, wrong) if self._nodes.used[counts.DISMISSED] else notes
 
     def _report_rng(self) -> np.random.Generator:
         """Return a stream of its own, so that reporting never changes what follows; another one for every seed."""

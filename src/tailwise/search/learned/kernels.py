@@ -40,6 +40,7 @@ from tailwise.risk.accumulator import merge_values
 from tailwise.search.action_rows import SPREAD, note_total
 from tailwise.search.learned.backups import (
     BLOCK,
+    bound,
     cost_offset,
     draw_outcome,
     explore_unknown,
@@ -224,6 +225,9 @@ def enter_new(model, known, nodes, rules, scratch, handle, h):  # type: ignore[n
         scratch.work[SHORT] = SHORT_OF_PAIRS
         return np.int64(0)
     node = add_node(nodes, h, handle, known.first[place], num_actions)
+    status = bound(model, nodes, rules, node, handle, h)
+    if status < 0:
+        return status
     refresh_node(model, known, nodes, rules, scratch, node, h)
     known.used[CHANGES] += 1
     return node

@@ -72,6 +72,7 @@ class LearnedRules(NamedTuple):
     fourth_roots: NDArray[np.float64]  # (16384,) n ** 0.25
     rests: NDArray[np.int64]  # (16384,) an action taken n times is backed up where ``n & rests[n]`` is 0
     leaves: bool  # whether ``leaf_value`` says what each state at each step is worth
+    bounded: bool  # whether ``bounds`` says between what each state at each step is worth
     follows: bool  # whether iterations follow a ``rollout_policy``
     fits: bool  # whether the cost-to-go is fitted where states do not come back
     widening: NDArray[np.float64]  # (2,) k and alpha, (0,) where there is none
@@ -92,6 +93,7 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float, fits: 
         np.sqrt(np.sqrt(counts)),
         2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1,
         options.leaf_value is not None,
+        options.bounds is not None,
         options.rollout_policy is not None,
         fits,
         limits_of(options.widening),
