@@ -12,7 +12,7 @@ plans leave out what is said of their distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def weighs(model: Any, rare_outcomes: RareOutcomes | None) -> bool:
 
 def weighed_step(
     model: Any, step: Callable[..., Any], rare_outcomes: RareOutcomes | None, beta: float
-) -> Callable[..., Any]:
+) -> Callable[..., tuple[Hashable, float, bool]]:
     """Return ``step(state, action, rng, h) -> (next_state, cost, done)`` that charges the ratios of what it draws."""
     if beta == 0.0:
         raise OptionError(
@@ -46,7 +46,7 @@ def weighed_step(
     draw = step if rare_outcomes is None else _Proposal(step, rare_outcomes)
     discount, sign = float(model.discount), 1.0 if model.sense == "cost" else -1.0
 
-    def charged(state: Any, action: Any, rng: np.random.Generator, h: int) -> tuple[Any, float, bool]:
+    def charged(state: Any, action: Any, rng: np.random.Generator, h: int) -> tuple[Hashable, float, bool]:
         result = draw(state, action, rng, h)
         if not isinstance(result, tuple) or len(result) != 4:
             raise SimulatorError(f"it returned {short(result)}; expected (next_state, cost, done, likelihood ratio)")
