@@ -546,6 +546,29 @@ def test_a_right_leaf_value_is_not_refuted_by_draws_that_are_all_alike():
         assert abs(plan.row(1).erm - exact.action_values(0)[table.start, 1]) < 0.25 * exact.value
 
 
+@pytest.mark.parametrize("per_step", [False, True])
+def test_with_a_leaf_value_the_costs_of_a_tables_end_and_steps_stay_those_of_its_states(per_step):
+    table = random_mdp(3, states=6, horizon=4, discount=0.95, per_step=per_step)
+    table = dataclasses.replace(table, terminal_losses=30.0 * np.arange(table.num_states))
+    exact = backward_induction(table, 0.02)
+    search = LearnedModelSearch(table, 0.02, seed=1, leaf_value=lambda state, h: float(exact.values[h, state]))
+    plan = search.plan(iterations=4000)
+    assert plan.action in exact.optimal_actions(0, table.start)
+    assert abs(plan.value - exact.value) < 0.05 * exact.value
+    learned = backward_induction(search.table().mdp, 0.02)
+    assert abs(learned.value - exact.value) < 0.05 * exact.value
+
+
+def test_of_a_last_step_that_was_not_come_to_the_leaf_value_counts():
+    rows = [(s, a, t, 0.5, 0.1 * a) for s in range(20) for a in range(3) for t in (0, (s + 1) % 20)]
+    table = TabularMDP.from_outcomes(
+        *map(np.array, zip(*rows, strict=True)), horizon=30, terminal_costs=np.full(20, 50.0)
+    )
+    search = LearnedModelSearch(table, 0.0, seed=0, leaf_value=lambda state, h: 50.0)
+    for _ in range(30):
+        assert not any("refute" in note for note in search.plan(iterations=10).notes)
+
+
 def test_while_the_root_knows_little_most_iterations_with_a_leaf_value_are_one_step_long():
     table = random_mdp(2, states=30, actions=4, horizon=12)
     exact = backward_induction(table, 0.0)

@@ -51,10 +51,9 @@ from tailwise.search.learned.counts import (
     WALKED,
     WANTED_AT_SWEEP,
     Nodes,
-    add_node,
     find_node,
     place_of,
-    short_of,
+    plant,
 )
 
 
@@ -354,7 +353,10 @@ def value_leaf(model, nodes, rules, node, state, h, stream):  # type: ignore[no-
 
 @inlined
 def add_reached(model, known, nodes, rules, scratch, depth, limit, stream):  # type: ignore[no-untyped-def]
-    """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; return a status."""
+    """Add the nodes that known outcomes reach from the root, up to ``limit`` nodes; return a status.
+
+    Of a last step that was not come to nothing is known but what ``leaf_value`` says.
+    """
     asked = rules.leaves and nodes.used[DISMISSED] == 0
     for h in range(depth, rules.horizon - 1):
         node = np.int64(nodes.heads[h])
@@ -368,13 +370,18 @@ def add_reached(model, known, nodes, rules, scratch, depth, limit, stream):  # t
                     if target < 0:
                         continue
                     place = place_of(known, rules.horizon, target, h + 1)
-                    if place >= known.first.size or known.first[place] == 0:
+                    if place >= known.first.size:
+                        continue
+                    if known.first[place] == 0 and asked and known.step_kinds == 2 and h + 2 == rules.horizon:
+                        place -= 1
+                    if known.first[place] == 0:
                         continue
                     if find_node(nodes, h + 1, target) == 0:
                         if nodes.used[NODES] > limit:
                             return np.int64(GO_ON)
-                        new = add_node(nodes, h + 1, target, known.first[place], known.arity[place])
-                        if new == 0:
+                        new = plant(known, nodes, rules.horizon, h + 1, target, np.int64(known.arity[place]))
+                        if new < 0:
+                            scratch.work[SHORT] = -new
                             return np.int64(FULL)
                         status = (
                             value_leaf(model, nodes, rules, new, target, h + 1, stream) if asked else np.int64(GO_ON)
@@ -432,7 +439,6 @@ def sweep_if_due(model, known, nodes, rules, scratch, depth, stream):  # type: i
         limit = min(2 * work[WALKED] + 1024, nodes.used[MAX_NODES] // 2)
         status = add_reached(model, known, nodes, rules, scratch, depth, limit, stream)
         if status < 0:
-            work[SHORT] = short_of(nodes) if status == FULL else 0
             return status
         work[CHANGES_AT_EXPANSION] = known.used[CHANGES]
     work[LOOKED] = sweep(model, known, nodes, rules, scratch, depth)

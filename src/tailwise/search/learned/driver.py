@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, Ints
 from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator, own_words
 from tailwise._values import leaves, refilled
@@ -38,7 +38,7 @@ from tailwise.search.learned.answer import (
 )
 from tailwise.search.learned.backups import BLOCK, Ahead
 from tailwise.search.learned.options import LearnedOptions, compile_rules
-from tailwise.search.learned.table import Learned, LearnedTable, added_losses, learned_table
+from tailwise.search.learned.table import Learned, LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
 
 TOO_EARLY = "none is given: too little was seen for one that holds"
@@ -121,11 +121,13 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def _step_kinds(self) -> int:
         """How many step functions the model has: two where the last step differs, else one for every step."""
-        own_steps = getattr(self.model, "step_losses", np.empty(0)).size and not isinstance(
-            self._binding.data, TableData
-        )
+        own_steps = getattr(self.model, "step_losses", np.empty(0)).size and not self._has_handles_of_table()
         own_steps = own_steps or (self._binding.weighs and self.model.discount < 1.0)
         return max(3, self._horizon) if own_steps else 2
+
+    def _has_handles_of_table(self) -> bool:
+        """Whether handles are the states of a table; with a ``leaf_value`` or ``rollout_policy`` they are not."""
+        return isinstance(self._binding.data, TableData)
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
         self._settle(handle, step, self._scratch)
@@ -188,7 +190,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Return what was learned, from the root on, as a table; something must have been sampled there."""
         learned = Learned(
             self.model, self._binding, self._known, self._nodes, self._rules, self._handle, self._step,
-            self._terminal_costs, self._is_tree(),
+            self._terminal_costs, self._offsets, self._is_tree(),
         )  # fmt: skip
         return learned_table(learned)
 
@@ -385,8 +387,12 @@ class LearnedSearch(AnytimeSearch[Plan]):
         betas, discount = self._rules.betas[self._step :], self._rules.discount
         return fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
 
-    def _offsets(self, handles: NDArray[np.int64], actions: NDArray[np.int64], h: int) -> Floats:
-        return added_losses(self.model, handles, actions, h)
+    def _offsets(self, handles: Ints, actions: Ints, h: int) -> Floats:
+        """Return what a table's costs per step add, where draws do not hold it."""
+        added: Floats = getattr(self.model, "step_losses", np.empty(0))
+        if added.size and self._has_handles_of_table():
+            return np.asarray(added[h, self.model.action_offsets[handles] + actions])
+        return np.zeros(handles.size)
 
     def _reached(self) -> answer.Reached:
         states, offsets = answer.reach(self._known, self._horizon, self._handle, self._step)
@@ -397,9 +403,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def _terminal_costs(self) -> Floats:
         """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
-        known: Floats | None = getattr(self.model, "terminal_losses", None)  # a table's
-        if known is not None:
-            return known
+        if self._has_handles_of_table():
+            return np.asarray(self.model.terminal_losses)
         end = own_method(self.model, "terminal_cost")
         if end is None:
             return np.empty(0)

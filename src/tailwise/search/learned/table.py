@@ -33,6 +33,7 @@ class Learned:
     handle: int  # of the root's state
     step: int
     terminal_costs: Callable[[], Floats]  # by handle; empty where the end costs nothing
+    offsets: Callable[[Ints, Ints, int], Floats]  # what the step adds to the costs of handles and actions
     is_tree: bool  # new states are valued by playing on
 
 
@@ -121,7 +122,7 @@ def learned_table(learned: Learned) -> LearnedTable:
         _, rows, entries = ranges(starts[pairs], starts[pairs + 1])
         owners, actions, outcomes = owners[rows], actions[rows], order[entries]
         targets = known.targets[outcomes].astype(np.int64)
-        costs = known.costs[outcomes] + added_losses(learned.model, layers[-1][owners], actions, h)
+        costs = known.costs[outcomes] + learned.offsets(layers[-1][owners], actions, h)
         if h + 1 == horizon:
             ends, at_end = learned.terminal_costs(), borrowed[rows] & (targets >= 0)
             if ends.size:
@@ -202,14 +203,6 @@ def _found(known: TransitionCounts, places: Ints) -> tuple[Ints, Ints]:
     return np.where(met, known.first[inside], 0).astype(np.int64), np.where(met, known.arity[inside], 0).astype(
         np.int64
     )
-
-
-def added_losses(model: Any, handles: Ints, actions: Ints, h: int) -> Floats:
-    """Return what a table's costs per step add."""
-    added: Floats = getattr(model, "step_losses", np.empty(0))
-    if added.size:
-        return np.asarray(added[h, model.action_offsets[handles] + actions])
-    return np.zeros(handles.size)
 
 
 def _leaves(learned: Learned, h: int, layer: Ints, owners: Ints) -> tuple[Ints, Floats]:
