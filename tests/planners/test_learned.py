@@ -199,7 +199,9 @@ def test_growing_memory_changes_nothing(monkeypatch):
     small = LearnedModelSearch(model, 0.2, seed=4).plan(iterations=300)
     new_counts, new_nodes = counts.new_counts, counts.new_nodes
     monkeypatch.setattr(counts, "new_counts", lambda step_kinds, *sizes: new_counts(step_kinds, 4096, 4096, 8192))
-    monkeypatch.setattr(counts, "new_nodes", lambda horizon, most, *sizes: new_nodes(horizon, most, 8192, 32768))
+    monkeypatch.setattr(
+        counts, "new_nodes", lambda horizon, most, **kind: new_nodes(horizon, most, 8192, 32768, **kind)
+    )
     assert same(LearnedModelSearch(model, 0.2, seed=4).plan(iterations=300), small)
 
 

@@ -182,15 +182,19 @@ class Reference:
         return [outcome for counts in records for outcome in counts]
 
     def sweep(self):
+        asked = self.leaf_value is not None and not self.dismissed
         for h in range(self.H - 1):
+            is_last = h + 2 == self.H
             for state in [state for step, state in self.q if step == h]:
                 for _, target in self.outcomes(h, state):
-                    is_known = target is not None and (target, h + 2 == self.H) in self.met
+                    if asked and is_last and (target, False) in self.met:
+                        self.met.add((target, True))  # what leaf_value says is known of it
+                    is_known = target is not None and (target, is_last) in self.met
                     if is_known and (h + 1, target) not in self.q:
                         n = len(self.actions(target))
                         self.q[h + 1, target], self.taken[h + 1, target] = [math.inf] * n, [0] * n
                         self.seen[h + 1, target] = []
-                        if self.leaf_value is not None and not self.dismissed:
+                        if asked:
                             self.v[h + 1, target] = self.leaves[h + 1, target] = self.roll_out(h + 1, target)
         for step, state in sorted(self.q, key=lambda key: -key[0]):
             self.refresh(step, state)
