@@ -34,7 +34,7 @@ class PolicyMixin:
     def __new__(cls, *args: Any, **keywords: Any) -> Self:
         """Make an instance that knows what it is made with."""
         made = super().__new__(cls)
-        made.problem, made._params = _by_name(inspect.signature(cls), args, keywords)
+        made.problem, made._params = _by_name(inspect.signature(cls.__init__), (made, *args), keywords)
         return made
 
     def get_params(self) -> dict[str, object]:
@@ -110,13 +110,13 @@ class PolicyMixin:
 def _by_name(
     signature: inspect.Signature, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the first argument, and the others by name but for the seed."""
+    """Return the first argument after the instance, and the others by name but for the seed."""
     try:
         bound = signature.bind(*args, **keywords)
     except TypeError:
         return None, {}  # the constructor itself says what is wrong
     bound.apply_defaults()
-    (_, model), *rest = bound.arguments.items()
+    _, (_, model), *rest = bound.arguments.items()
     params: dict[str, Any] = {}
     for name, value in rest:
         params |= value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value}
