@@ -311,7 +311,7 @@ class PolicyPlayer:
         self.is_stopped = threading.Event()
         self.most, self.unfinished = most, set[int]()
         self._policy: Any = as_policy(policy)
-        self._minds = minds_the_past(policy)
+        self.minds = minds_the_past(policy)
         if not hasattr(self._policy, "act"):
             raise ModelError(
                 f"{policy!r} is neither a planner nor a policy; expected a tailwise.Planner such as "
@@ -324,7 +324,7 @@ class PolicyPlayer:
 
     def decide(self, policy: Any, state: Any, h: int, accrued: float) -> object:
         """Return an action that is allowed."""
-        action = policy.act(state, h, accrued=accrued) if self._minds else policy.act(state, h)
+        action = policy.act(state, h, accrued=accrued) if self.minds else policy.act(state, h)
         return self.world.allowed(self.model, action, state, h)
 
     def follow(self, policy: Any, action: Any, state: Any, cost: float, h: int, accrued: float) -> None:

@@ -121,4 +121,6 @@ def compare(
 def _difference(first: Returns, second: Returns) -> str:
     if first.streams == second.streams:
         return ""
+    if max(len(first.streams), len(second.streams)) > 3:
+        return ", of which batch_size gave luck that no other sample shares"
     return " of different models" if first.streams[:2] == second.streams[:2] else " under different seeds"

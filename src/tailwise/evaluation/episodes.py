@@ -9,6 +9,8 @@ of its own, for the environment and for the planner.
 from __future__ import annotations
 
 import math
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from tailwise._random import Seed, next_double, seed_sequence
 from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
 from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.evaluation.batches import Batches
 from tailwise.evaluation.closed_loop import (
     AnyPlayer,
     HiddenPlayer,
@@ -48,6 +51,8 @@ from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
 _MOST_STEPS, _MOST_EPISODES = 100_000, 10**9
+_MOST_BATCH = 10**6
+_NO_LIMITS = "iterations and seconds are limits of a planner; a fixed policy takes none"
 _HIDDEN = "a model whose state is not seen"
 _MOST_DECISIONS = 2**28  # that are kept: 2 GB
 
@@ -66,6 +71,7 @@ def evaluate(
     progress: Progress = None,
     partial: bool = False,
     max_steps: int | None = None,
+    batch_size: int | None = None,
 ) -> Returns:
     """Play closed-loop episodes and return their discounted totals.
 
@@ -103,6 +109,11 @@ def evaluate(
     max_steps : int, optional
         Most steps of an episode of a model without a horizon, which is played until it is done; 100,000 if not given,
         or as many as the discount leaves anything of. A note says how many episodes had not ended by then.
+    batch_size : int, optional
+        Play so many episodes of a fixed policy side by side, by the simulator's ``step_many``. They are independent of
+        each other, and the same for the same seed and batch size; but they are other ones than those played one by one,
+        and share no luck with any other sample: ``compare`` refuses them. A policy that has ``act_many(states, h)`` is
+        asked for all at once. One thread plays.
 
     Returns
     -------
@@ -136,6 +147,11 @@ def evaluate(
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
     played = Episodes(model, planner_or_policy, root, (iterations, seconds), reuse)
+    if batch_size is not None:
+        size = integer(batch_size, "batch_size", low=1, high=_MOST_BATCH)
+        if is_partly_observed(model):
+            raise OptionError(f"batch_size is for simulators with step_many; {_HIDDEN} has none: leave it out")
+        played = replace(played, batch_size=size)
     if model.horizon is None:
         most = _MOST_STEPS if model.discount == 1.0 else math.ceil(math.log(1e-15) / math.log(model.discount))
         played = replace(played, most=most if max_steps is None else integer(max_steps, "max_steps", low=1))
@@ -143,7 +159,10 @@ def evaluate(
     if totals.size < count:
         notes.append(f"interrupted: {totals.size} of {count} episodes were played")
         decisions = None if decisions is None else decisions[: totals.size]
-    return Returns(totals, model.sense, name, world_name(root, model), decisions, tuple(notes))
+    streams = world_name(root, model)
+    if batch_size is not None:
+        streams = (*streams, batch_size, zlib.crc32(totals.tobytes()))  # no other sample is its pair
+    return Returns(totals, model.sense, name, streams, decisions, tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +170,7 @@ class Episodes:
     """The episodes of a sample: each has streams of its own, whichever others are played.
 
     ``root`` is the seed of the whole sample, ``limits`` are iterations and seconds of each decision, ``most`` the
-    steps of an episode without a horizon.
+    steps of an episode without a horizon, ``batch_size`` how many are played side by side (0: none).
     """
 
     model: Any
@@ -160,6 +179,7 @@ class Episodes:
     limits: tuple[int | None, float | None] = (None, None)
     reuse: bool = True
     most: int = 0
+    batch_size: int = 0
 
     def play(
         self, episodes: range, *, threads: int = 1, progress: Progress = None, partial: bool = False
@@ -175,6 +195,12 @@ class Episodes:
             checked_limits(*limits)
             planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
         is_endless = model.horizon is None
+        if self.batch_size:
+            if limits != (None, None):
+                raise OptionError(_NO_LIMITS)
+            batches = Batches(model, planner_or_policy, root, self.most if is_endless else model.horizon)
+            paid = in_blocks(batches.play, episodes, self.batch_size, 1, options)
+            return paid, None, self._cut(paid.size, batches.left if is_endless else 0)
         if is_table and is_endless:  # whatever leads to a state that absorbs at no cost ends there
             model = replace(closed(model, 1), horizon=None)
         if is_hidden and isinstance(planner_or_policy, Planner):
@@ -191,7 +217,7 @@ class Episodes:
             if is_table and len(episodes) * model.horizon <= _MOST_DECISIONS:
                 decisions = np.full((len(episodes), model.horizon, 2), -1, dtype=np.int32)
         elif limits != (None, None):
-            raise OptionError("iterations and seconds are limits of a planner; a fixed policy takes none")
+            raise OptionError(_NO_LIMITS)
         elif is_hidden:
             player, why = HiddenPolicyPlayer(model, planner_or_policy), _HIDDEN
         elif is_table and not is_endless and not minds_the_past(planner_or_policy):
@@ -245,23 +271,36 @@ def _follow_rows(
 
     The last of the rows is followed up to there.
     """
-    count = len(episodes)
-    totals, left = np.empty(count), np.zeros(-(-count // _BLOCK), np.int64)
+    left = np.zeros(-(-len(episodes) // _BLOCK), np.int64)
     key, course = run_key(root), _Course(rows, mdp.start, mdp.discount, horizon)
 
-    def block(index: int) -> float:
-        part = totals[index * _BLOCK : (index + 1) * _BLOCK]
-        first, reached = episodes.start + index * _BLOCK, left[index : index + 1]
-        failed = _follow(mdp.data, course, key, first, part, reached)
+    def block(first: int, part: NDArray[np.float64]) -> None:
+        index = (first - episodes.start) // _BLOCK
+        failed = _follow(mdp.data, course, key, first, part, left[index : index + 1])
         if failed >= 0:
             h, state = divmod(int(failed), mdp.num_states)
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
-        return 0.0
+
+    return np.asarray(mdp.signed(in_blocks(block, episodes, _BLOCK, threads, options))), int(left.sum())
+
+
+def in_blocks(
+    block: Callable[[int, NDArray[np.float64]], None],
+    episodes: range,
+    size: int,
+    threads: int,
+    options: dict[str, Any],
+) -> NDArray[np.float64]:
+    """Return the totals of episodes, those of ``size`` at once by ``block(first episode, totals to fill)``."""
+    count, totals = len(episodes), np.empty(len(episodes))
+
+    def one(index: int) -> None:
+        block(episodes.start + index * size, totals[index * size : (index + 1) * size])
 
     with followed(options["progress"], "playing", count) as tick:
-        told = None if tick is None else lambda blocks, _: tick(min(count, blocks * _BLOCK))
-        blocks = len(in_threads(block, -(-count // _BLOCK), threads, told, partial=options["partial"]))
-    return np.asarray(mdp.signed(totals[: blocks * _BLOCK])), int(left.sum())
+        told = None if tick is None else lambda blocks, _: tick(min(count, blocks * size))
+        blocks = len(in_threads(one, -(-count // size), threads, told, partial=options["partial"]))
+    return totals[: blocks * size]
 
 
 class _Course(NamedTuple):

@@ -21,6 +21,7 @@ from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import SUM_TOLERANCE, Action
+from tailwise.models.many import check_many
 from tailwise.models.partly_observed import check_hidden
 from tailwise.models.simulator import (
     MAX_ACTIONS,
@@ -138,6 +139,8 @@ def check_simulator(simulator: Any, seed: Seed = 0, *, episodes: int = 20, steps
                 break
         for check in (check_repeats, check_itself, check_size, check_states_recur):
             check(trial)
+        if own_method(simulator, "step_many") is not None and not trial.violations:
+            check_many(trial)
     except Exception as error:  # whatever a user's objects raise when they are compared, or summed
         problem = f"using what it returned raised {type(error).__name__}: {error}"
         trial.fault(

@@ -36,6 +36,7 @@ _REQUIRED = {
 _OPTIONAL = {
     "terminal_cost": (1, "terminal_cost(self, state) -> float"),
     "rollout": (3, "rollout(self, state, h, rng) -> float"),
+    "step_many": (3, "step_many(self, states, actions, rng) -> (next_states, costs, done)"),
     "outcomes": (2, "outcomes(self, state, action) -> list of (probability, next_state, cost, done)"),
     "action_name": (1, "action_name(self, action) -> str"),
     "state_name": (1, "state_name(self, state) -> str"),
@@ -79,13 +80,18 @@ class Simulator:
 
     Notes
     -----
-    Three optional methods are used where a subclass (or duck type) defines them:
+    Four optional methods are used where a subclass (or duck type) defines them:
 
     ``terminal_cost(state) -> float``
         Charged (in the model's sense) when step H is reached; not after ``done``.
     ``rollout(state, h, rng) -> float``
         A sampled cost-to-go from step ``h``, discounted to ``h``, in the model's sense, instead of
         the uniform random rollout; it may return ``(total, number of steps)`` to have its steps counted.
+    ``step_many(states, actions, rng) -> (next_states, costs, done)``
+        A step of n states at once, in NumPy, for ``evaluate(..., batch_size=)``. ``states`` has shape (n,) where a
+        state is a number, (n, d) where it is a tuple of d numbers; ``actions`` has shape (n,), or (n, k) of tuples.
+        What returns: numbers of the shape of ``states``, finite numbers (n,), and bools (n,); each row is drawn by
+        itself.
     ``outcomes(state, action) -> list of (probability, next_state, cost, done)``
         For exact planning: see :func:`tailwise.models.tabulate`.
 
