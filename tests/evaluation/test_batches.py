@@ -137,7 +137,7 @@ def test_episodes_without_an_end_are_left_and_counted():
     ("model", "policy", "options", "error", "text"),
     [
         (domains.make("mdp-4"), np.zeros(4, int), {}, OptionError, "has no step_many"),
-        (domains.make("tiger"), lambda s, h: 0, {}, OptionError, "whose state is not seen is played"),
+        (domains.make("tiger"), lambda s, h: 0, {}, OptionError, "whose state is not seen has none"),
         (domains.make("battery"), lambda s, h: 0, {}, OptionError, "has no step_many"),
         (Shop(), Uct(Shop()), {}, OptionError, "a planner decides episode by episode"),
         (Shop(), order, {"batch_size": 0}, OptionError, "batch_size must be from 1 to 1000000, not 0"),
