@@ -155,3 +155,17 @@ def test_who_cannot_use_it_says_so():
         make_planner(Furnace(), 0.1, kind="bounded", rare_outcomes=breakdown)
     with pytest.raises(OptionError, match="rare_outcomes must be a function"):
         LearnedModelSearch(Furnace(), 0.1, rare_outcomes=[(0.1, 0, 1.0, False)])
+
+
+def test_ratios_and_rare_outcomes_together_are_refused():
+    class Weighed(Simulator):
+        start, horizon, discount, sense, likelihood_ratios = 0, 4, 1.0, "cost", True
+
+        def actions(self, state):
+            return 2
+
+        def step(self, state, action, rng):
+            return 0, 1.0, False, 1.0
+
+    with pytest.raises(OptionError, match="not both"):
+        LearnedModelSearch(Weighed(), 0.5, rare_outcomes=lambda state, action: [(1e-3, 0, 20.0, False)])

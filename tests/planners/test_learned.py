@@ -645,6 +645,17 @@ def test_a_fit_counts_as_one_draw_beside_those_of_a_state(beta):
         assert found[handle] == pytest.approx(erm(draws, beta, weights=np.append(weights[own], 1.0)), rel=1e-12)
 
 
+def test_a_fit_that_takes_too_long_is_left_out_of_short_calls(monkeypatch):
+    fits = []
+    search = LearnedModelSearch(Tank(), 0.0, seed=1)
+    monkeypatch.setattr(search, "_fitted", lambda: fits.append(1))
+    search._fit_seconds = 100.0
+    search.plan(iterations=20, seconds=60.0)
+    assert not fits
+    search.plan(iterations=20)
+    assert fits
+
+
 def test_features_may_be_given_and_must_be_a_function():
     blind = LearnedModelSearch(Tank(), 0.0, seed=1, features=lambda state: (0.0,)).plan(iterations=300)
     assert not blind.states_recur

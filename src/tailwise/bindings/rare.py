@@ -41,6 +41,8 @@ def weighed_step(
             "rare_outcomes, and simulators with likelihood_ratios, are for the ERM of plain costs at a beta other than "
             "0: a ratio w is charged as a cost of ln(w) / beta"
         )
+    if rare_outcomes is not None and getattr(model, "likelihood_ratios", False):
+        raise OptionError("give rare_outcomes, or a simulator with likelihood_ratios that weighs its own, not both")
     if np.size(getattr(model, "step_losses", ())):
         raise OptionError("rare_outcomes are costs of a state and an action alone: this table has costs per step")
     draw = step if rare_outcomes is None else _Proposal(step, rare_outcomes)

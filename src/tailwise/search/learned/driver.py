@@ -85,6 +85,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     options: LearnedOptions
     bootstraps = True  # whether plans say how sure they are
+    _fit_seconds = 0.1  # that the latest fit took; before the first, a guess
     _outcome_seconds = 1e-7  # that a replicate took for each outcome; before the first, a guess
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
@@ -338,8 +339,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
         inducted = np.full((2, 3, arity), math.inf)
         looked = self._induct(reached, inducted, np.empty(0, np.uint64))
         now = np.vstack((inducted[0, :2], inducted[1, :1]))
-        if self._scratch.work[counts.MET] < _OFTEN * self._scratch.work[counts.ARRIVED]:
+        seldom = self._scratch.work[counts.MET] < _OFTEN * self._scratch.work[counts.ARRIVED]
+        if seldom and self._fit_seconds <= _ANSWER_SHARE * self._allowed:
+            begun = time.perf_counter()
             fit = self._fitted()
+            self._fit_seconds = time.perf_counter() - begun
             now[2] = now[2] if fit is None else fit
         if untried > _UNTRIED:
             return now, *nothing, TOO_EARLY, 0.0, untried
