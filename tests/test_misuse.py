@@ -9,6 +9,7 @@ from tailwise import (
     CVaR,
     ErmMcts,
     ExpectedUtility,
+    GymnasiumSimulator,
     Returns,
     Simulator,
     domains,
@@ -21,7 +22,7 @@ from tailwise import (
     solve,
     what_if,
 )
-from tailwise.errors import OptionError, RunError, StateError, TailwiseError, UnknownNameError
+from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
 
 GRID = domains.make("grid-mdp")
 
@@ -34,6 +35,35 @@ class Coin(Simulator):
 
     def step(self, state, action, rng):
         return state, float(rng.random()), False
+
+
+class Spoilt(Coin):
+    """Answers that are nearly right: what of them is replaced."""
+
+    def __init__(self, done=False, actions=2):
+        self.done, self.listed = done, actions
+
+    def actions(self, state):
+        return self.listed
+
+    def step(self, state, action, rng):
+        return state, float(rng.random()), self.done
+
+
+class HiddenSpoilt:
+    horizon, discount, sense = 3, 1.0, "cost"
+
+    def actions(self):
+        return 2
+
+    def sample_start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        return state, 1.0, None
+
+    def observe(self, state, action, next_state, rng):
+        return 0
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +123,54 @@ def test_a_wrong_call_of_a_plan_is_one_error(plan, tmp_path, monkeypatch, call, 
     with pytest.raises(error, match=message):
         call(plan, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["learned", "tree", "erm-mcts", "uct", "acc-mcts", "distributional"])
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        (Spoilt(done=None), "done is None; expected a bool"),
+        (Spoilt(done=""), "done is ''; expected a bool"),
+        (Spoilt(done=0.5), "done is 0.5; expected a bool"),
+        (Spoilt(actions=("a", "b", "a")), "action 'a' is listed twice"),
+        (Spoilt(actions=np.array([2, 2])), "action 2 is listed twice"),
+    ],
+    ids=str,
+)
+def test_an_answer_of_a_simulator_that_is_nearly_right_is_refused(spoilt, message, kind):
+    with pytest.raises(TailwiseError, match=message):
+        make_planner(spoilt, 0.1, kind=kind, seed=0).plan(iterations=50)
+
+
+@pytest.mark.parametrize("kind", ["histories", "learned-beliefs"])
+def test_where_the_state_is_hidden_too(kind):
+    with pytest.raises(TailwiseError, match="done is None; expected a bool"):
+        make_planner(HiddenSpoilt(), 0.1, kind=kind, seed=0).plan(iterations=50)
+
+
+def test_an_environment_that_is_nearly_one_is_refused():
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Endless(gymnasium.Env):
+        action_space = observation_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            return 0, 1.0, None, False, {}
+
+    with pytest.raises(ModelError, match=r"make it: Endless\(\)"):
+        GymnasiumSimulator(Endless, horizon=5)
+    with pytest.raises(ModelError, match="size: options of"):
+        GymnasiumSimulator(Endless(), horizon=5, size=3)
+    with pytest.raises(ModelError, match="terminated=None"):
+        GymnasiumSimulator(Endless(), horizon=5)
+
+
+@pytest.mark.parametrize("done", [False, np.False_, 0, np.int64(0), np.array(False)], ids=repr)
+def test_what_stands_for_a_bool_is_one(done):
+    assert ErmMcts(Spoilt(done=done), 0.1, seed=0).plan(iterations=50).iterations == 50
 
 
 def test_more_nodes_than_any_memory_holds_are_no_bound():

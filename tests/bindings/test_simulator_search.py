@@ -114,6 +114,9 @@ BAD = {
     "none": (lambda state: None, r"it returned None; expected \(next_state, cost, done\)"),
     "pair": (lambda state: (state, 1.0), r"it returned \(\(3,\), 1.0\); expected"),
     "done": (lambda state: (state, 1.0, "False"), r"done is 'False'; expected a bool"),
+    "no done": (lambda state: (state, 1.0, None), r"at step 3: done is None; expected a bool"),
+    "done float": (lambda state: (state, 1.0, 0.0), r"done is 0.0; expected a bool"),
+    "done two": (lambda state: (state, 1.0, 2), r"done is 2; expected a bool"),
 }
 BAD_IN_TREE = {
     "list": (

@@ -49,6 +49,7 @@ FAULTS = {
     "form": ({"step": lambda self, s, a, rng: (s, 1.0)}, r"expected (next_state, cost, done)"),
     "unhashable": ({"step": lambda self, s, a, rng: ([1], 1.0, False)}, "not hashable"),
     "done": ({"step": lambda self, s, a, rng: (s, 1.0, "no")}, "done is 'no'"),
+    "no done": ({"step": lambda self, s, a, rng: (s, 1.0, None)}, "done is None"),
     "global random": (
         {"step": lambda self, s, a, rng: ((next(COUNTER),), 1.0, False)},
         "the same draws gave another outcome",
@@ -97,7 +98,12 @@ def test_each_fault_is_found_and_placed(kind):
 
 def test_several_faults_are_reported_together():
     report = check_simulator(
-        faulty(actions=lambda self, s: ("a", "a"), rollout=lambda self, s, h, rng: None), 0, episodes=1
+        faulty(
+            rollout=lambda self, s, h, rng: None,
+            outcomes=lambda self, s, a: [(1.0, s, 1.0, False)],
+        ),
+        0,
+        episodes=1,
     )
     assert len(report.violations) == 2
 

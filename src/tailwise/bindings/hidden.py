@@ -39,7 +39,7 @@ from tailwise.errors import SimulatorError
 from tailwise.models.contract import LARGEST_COST
 from tailwise.models.partly_observed import hidden_actions
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.simulator import cost_fault, outcome_fault, state_fault
+from tailwise.models.simulator import cost_fault, done_fault, state_fault
 
 NEW = -2
 _FAR = 600.0
@@ -276,8 +276,8 @@ class HiddenSimulatorInterface(PythonInterface):
             result = self.model.step(state, action, self._rng)
             self._place = ("step", state, action, h, result)
             target, cost, done = result
-            if done is not True and done is not False and outcome_fault(result):
-                raise SimulatorError(outcome_fault(result))
+            if done is not True and done is not False and done_fault(done):
+                raise SimulatorError(done_fault(done))
             seen = None
             if not done:
                 self._place = ("observe", state, action, h, PENDING)

@@ -38,6 +38,7 @@ from tailwise.models.simulator import (
     action_label,
     compared_by_identity,
     cost_fault,
+    done_fault,
     listed_actions,
     model_name,
     outcome_fault,
@@ -48,6 +49,7 @@ from tailwise.models.simulator import (
 )
 
 _UNBOUNDED = -math.inf, math.inf
+_BOOL = np.bool_
 PENDING = object()  # stands for a result that has not come yet
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
@@ -200,9 +202,9 @@ class PythonInterface(SimulatorInterface):
         if not -LARGEST_COST <= cost <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(result[1])}")
         integers = self._integers
+        if done is not False and done is not True and type(done) is not _BOOL:
+            _require_bool(done)
         if done:
-            if done is not True and outcome_fault((0, 0.0, done)):
-                raise SimulatorError(outcome_fault((0, 0.0, done)))
             integers[STATUS] = DONE
         elif h + 1 == integers[shared.HORIZON]:
             fault = state_fault(target)
@@ -300,10 +302,11 @@ class PythonInterface(SimulatorInterface):
                 raise SimulatorError(f"the cost {cost_fault(result[1])}")
             total += factor * cost
             h += 1
-            if done:
-                if done is not True and outcome_fault((0, 0.0, done)):
-                    raise SimulatorError(outcome_fault((0, 0.0, done)))
-                return total, h - first
+            if done is not False:
+                if done is not True and type(done) is not _BOOL:
+                    _require_bool(done)
+                if done:
+                    return total, h - first
             factor *= discount
         if self._terminal is not None:
             total += factor * self._end(state)
@@ -407,3 +410,9 @@ class PythonInterface(SimulatorInterface):
     def require_portable(self) -> None:
         """Raise if a file cannot hold one of the states; names it."""
         self._known.require_portable(self.model)
+
+
+def _require_bool(done: Any) -> None:
+    """Raise for a ``done`` that would only be taken for a bool."""
+    if done_fault(done):
+        raise SimulatorError(done_fault(done))

@@ -33,6 +33,7 @@ from tailwise.models.simulator import (
     Simulator,
     action_label,
     cost_fault,
+    done_fault,
     model_name,
     own_method,
     short,
@@ -209,6 +210,8 @@ class AccruedView:
         target, cost, done = self.model.step(state[0], action, rng, *at)
         if not abs(cost) <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(cost)}")
+        if done is not False and done is not True and done_fault(done):
+            raise SimulatorError(done_fault(done))
         accrued = state[1] + float(self.powers[h]) * float(cost)
         if not done and h + 1 < self.horizon:
             return (target, accrued), 0.0, False

@@ -310,7 +310,20 @@ def listed_actions(answer: Any) -> tuple[list[Action], str]:
         return [], f"it returned {short(number)} actions; the search takes at most {MAX_ACTIONS}: choose some"
     if number < 1:
         return [], "no action is allowed; give the state one, or end the episode with done=True"
-    return list(range(int(answer))) if is_number else answer.tolist() if is_array else list(answer), ""
+    if is_number:
+        return list(range(int(answer))), ""
+    listed = answer.tolist() if is_array else list(answer)
+    twice = _listed_twice(listed)
+    return ([], f"action {short(twice[0])} is listed twice; list every action once") if twice else (listed, "")
+
+
+def _listed_twice(actions: list[Any]) -> list[Any]:
+    """Return the first action that equals an earlier one, in a list, or an empty one."""
+    with contextlib.suppress(TypeError):  # of actions that cannot be hashed
+        if len(set(actions)) == len(actions):
+            return []
+        return next([action] for k, action in enumerate(actions) if action in actions[:k])
+    return []
 
 
 def outcome_fault(result: Any) -> str:
@@ -324,9 +337,14 @@ def outcome_fault(result: Any) -> str:
     fault = cost_fault(cost)
     if fault:
         return f"the cost {fault}"
-    if not isinstance(done, (bool, np.bool_, int, np.integer)):
-        return f"done is {short(done)}; expected a bool"
-    return ""
+    return done_fault(done)
+
+
+def done_fault(done: Any) -> str:
+    """Say what is wrong with a ``done``, which is a bool, or 0 or 1; empty if nothing is."""
+    value = done[()] if isinstance(done, np.ndarray) and done.ndim == 0 else done
+    is_whole = isinstance(value, (bool, np.bool_, int, np.integer))
+    return "" if is_whole and value in (0, 1) else f"done is {short(done)}; expected a bool"
 
 
 def cost_fault(cost: Any) -> str:
@@ -358,6 +376,7 @@ __all__ = [
     "compared_by_identity",
     "contract_faults",
     "cost_fault",
+    "done_fault",
     "listed_actions",
     "model_name",
     "outcome_fault",

@@ -99,6 +99,8 @@ class PrivateEnv:
     def go_on(self, action: Any) -> StepResult:
         """Step the environment with whatever it draws from now."""
         observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated is None or truncated is None:
+            raise TypeError(f"step gave terminated={terminated!r} and truncated={truncated!r}; expected bools")
         if truncated and not terminated:
             self.truncates = True
         if self.is_masked:
@@ -185,6 +187,12 @@ def make_environment(env_or_id: Any, **options: Any) -> Env:
             raise ModelError(
                 f"{kind} has several agents (PettingZoo); plan on an environment of one, with the others in its step"
             )
+        if isinstance(env_or_id, type):
+            raise ModelError(
+                f"expected a Gymnasium environment or its id, not a class; make it: {env_or_id.__name__}()"
+            )
+        if options:
+            raise ModelError(f"{', '.join(options)}: options of gymnasium.make, and this {kind} is made already")
         if not hasattr(env_or_id, "unwrapped") or not hasattr(env_or_id, "step"):
             raise ModelError(f"expected a Gymnasium environment or its id, not {kind}")
         given: Env = env_or_id
