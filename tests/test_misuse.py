@@ -98,6 +98,10 @@ def plan():
         (lambda: load_search(None, GRID), OptionError, "a text or a Path"),
         (lambda: solve(GRID, CVaR(0.9)).act(GRID.start, 0, accrued=math.nan), OptionError, "accrued must be"),
         (lambda: solve(GRID, CVaR(0.9)).act(GRID.start, 0, accrued="x"), OptionError, "accrued must be"),
+        (lambda: solve(GRID, 0.1).act(GRID.start, 0, accrued="x"), OptionError, "accrued must be"),
+        (lambda: solve(domains.make("tiger"), 0.1).act(accrued=math.inf), OptionError, "accrued must be"),
+        (lambda: solve(GRID, CVaR(0.9)).act(GRID.start, 0, accrued=1.0), StateError, "paid before step 0, cannot be"),
+        (lambda: solve(GRID, CVaR(0.9)).plan().act(GRID.start, 2, accrued=1e9), StateError, "before step 2, cannot be"),
         (lambda: solve(GRID, 0.1).distribution("jump"), StateError, "no action's id or label"),
     ],
 )

@@ -110,7 +110,8 @@ def _past(method: Callable[..., Any], name: str, paid: Any) -> dict[str, float]:
     from tailwise._validate import real
     from tailwise.planners.protocol import takes
 
-    return {} if paid is None or not takes(method, name) else {name: real(paid, name)}
+    past = {} if paid is None else {name: real(paid, name)}
+    return past if takes(method, name) else {}
 
 
 def _value(value: Any) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailwise._arrays import Floats, Ints
 from tailwise._results import amounts, number
-from tailwise._validate import integer
+from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.alpha_vectors import (
     Branch,
@@ -292,6 +292,7 @@ class BeliefPolicy(Policy):
         StateError
             If there is no such step, or the history cannot be.
         """
+        real(accrued, "accrued")
         known = self._known(state, step)
         return self._named(int(self._values_at(known)[1]))
 

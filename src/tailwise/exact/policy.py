@@ -24,6 +24,7 @@ from tailwise.exact.parts import Part
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
+from tailwise.models.accrued import paid_bounds
 from tailwise.models.simulator import action_label, short, state_label
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
@@ -141,13 +142,28 @@ class Policy(Shown, Tabled):
         Raises
         ------
         StateError
-            If there is no such state or step, or the policy never gets there.
+            If there is no such state or step, the policy never gets there, or so much cannot have been paid.
         """
         index = self.index(state, step)
+        paid = accrued if type(accrued) is float and math.isfinite(accrued) else real(accrued, "accrued")
         if self.graph is not None:
-            paid = float(self.mdp.signed(real(accrued, "accrued")))
+            paid = float(self.mdp.signed(paid))
+            low, high = self._paid[:, step]
+            if not low <= paid <= high:
+                least, most = sorted(map(float, self.mdp.signed(self._paid[:, step])))
+                raise StateError(
+                    f"accrued {accrued:g}, the discounted {self.mdp.sense} paid before step {step}, cannot be: it is from "
+                    f"{least:g} to {most:g}"
+                )
             return self._named(self.graph.action(self.chosen, index, step, paid), state)
         return self._named(int(self._policy[self._place(step), index]), state)
+
+    @cached_property
+    def _paid(self) -> Floats:
+        """Bounds (low, high) of what can have been paid before each step, as losses, and a little for rounding."""
+        bounds = paid_bounds(self.mdp)
+        slack = 1e-6 * np.abs(bounds).max(axis=0)
+        return np.stack((bounds[0] - slack, bounds[1] + slack))
 
     def _place(self, step: int) -> int:
         """Return which row of the policy is followed at a step."""

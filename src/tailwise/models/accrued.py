@@ -24,6 +24,7 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
+from tailwise._arrays import Floats
 from tailwise._validate import choice, real
 from tailwise.errors import OptionError, SimulatorError, StateError
 from tailwise.models.check import check_model, require_model
@@ -273,20 +274,30 @@ def known_cost(model: Any, origin: Any, action: Any, target: Any, step: int) -> 
     )
 
 
+def paid_bounds(mdp: TabularMDP) -> Floats:
+    """Return bounds (low, high) on the discounted loss of the first h steps, while they go on; shape (2, H + 1)."""
+    bounds = np.zeros((2, mdp.horizon + 1))
+    bounds[:, 1:] = np.cumsum(_step_bounds(mdp), axis=1)
+    return bounds
+
+
 def total_bounds(mdp: TabularMDP) -> tuple[float, float]:
     """Return bounds (low, high) on the discounted total loss of every episode of a table."""
     mdp.require_sound()
-    low = high = 0.0
-    for h in range(mdp.horizon):
-        losses = mdp.losses
-        if mdp.step_losses.size:
-            losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
-        least, most = float(losses.min()), float(losses.max())
-        if mdp.done.any():  # an episode that is over costs nothing more
-            least, most = min(least, 0.0), max(most, 0.0)
-        low, high = low + mdp.discount**h * least, high + mdp.discount**h * most
+    steps = _step_bounds(mdp)
     last = mdp.discount**mdp.horizon
-    ends = (float(mdp.terminal_losses.min()), float(mdp.terminal_losses.max()))
-    if mdp.done.any():
-        ends = (min(ends[0], 0.0), max(ends[1], 0.0))
-    return low + last * ends[0], high + last * ends[1]
+    ends = last * float(mdp.terminal_losses.min()), last * float(mdp.terminal_losses.max())
+    if mdp.done.any():  # an episode that is over costs nothing more
+        steps = np.minimum(steps[0], 0.0), np.maximum(steps[1], 0.0)
+        ends = min(ends[0], 0.0), max(ends[1], 0.0)
+    return float(steps[0].sum()) + ends[0], float(steps[1].sum()) + ends[1]
+
+
+def _step_bounds(mdp: TabularMDP) -> Floats:
+    """Return the least and the largest discounted loss of each step, shape (2, H)."""
+    bounds = np.empty((2, mdp.horizon))
+    bounds[0], bounds[1] = mdp.losses.min(), mdp.losses.max()
+    for h, more in enumerate(mdp.step_losses):
+        losses = mdp.losses + np.repeat(more, np.diff(mdp.outcome_offsets))
+        bounds[:, h] = losses.min(), losses.max()
+    return bounds * float(mdp.discount) ** np.arange(mdp.horizon)
