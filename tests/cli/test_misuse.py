@@ -50,6 +50,11 @@ evaluate mdp-4 --beta 1 --returns dir
 evaluate mdp-4 --beta 1 --bonus 3
 compare mdp-4 --beta 1 -e 0
 compare mdp-4 --beta 1 -n 1,,2
+compare mdp-4 --beta 1 -p exact,auto
+compare mdp-4 --beta 1 -p exact -p uct
+plan mdp-4 --beta 1 --beta 2
+bandit run stationary --beta 1 --seed 1 --seed=1
+domains --json --json
 compare mdp-4 --cvar 0.5 -p erm-mcts
 compare mdp-4 --cvar 0.5 --integrate
 frontier mdp-4 --report no/x.html

@@ -26,10 +26,10 @@ _ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of e
 def register(app: typer.Typer) -> None:
     """Add the group of commands to ``app``."""
     group = typer.Typer(no_args_is_help=True, help="Risk-aware bandits: run, compare, measure, draw.")
-    group.command("run")(run_command)
-    group.command("compare")(compare_command)
+    given.command(group, "run")(run_command)
+    given.command(group, "compare")(compare_command)
     given.command(group, "rates")(rates_command)
-    group.command("figures")(figures_command)
+    given.command(group, "figures")(figures_command)
     app.add_typer(group, name="bandit")
 
 

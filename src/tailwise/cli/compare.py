@@ -147,6 +147,8 @@ def _players(problem: Any, objective: Objective, names: list[str], bonus: float 
     for name in names:
         takes_bonus = name != "auto" and find_planner(name).bonus is not None
         built: Any = build_planner(problem, objective, name, bonus=bonus if takes_bonus else None)
+        if name == "auto" and built.kind in names:
+            raise OptionError(f"--planners names {built.kind} twice: auto is {built.kind} here; name each once")
         players[f"auto ({built.kind})" if name == "auto" else name] = getattr(built, "fixed_policy", built)
     return players
 

@@ -11,7 +11,7 @@ from tailwise.cli.output import print_json, show_table
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("domains")
+    @given.command(app, "domains")
     def domains(json: given.Json = False) -> None:
         """List the built-in problems and their options."""
         from tailwise.domains import list_domains

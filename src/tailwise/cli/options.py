@@ -65,13 +65,25 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
         run.__doc__ = function.__doc__
-        app.command(name, cls=_Command if "log" in run.__annotations__ else None)(run)
+        app.command(name, cls=_LogCommand if "log" in run.__annotations__ else _Command)(run)
         return function
 
     return added
 
 
 class _Command(TyperCommand):
+    """A command that refuses an option given twice, whose first value would be dropped in silence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line."""
+        order = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for k, one in enumerate(order):
+            if one in order[:k] and one.param_type_name == "option" and not one.multiple:
+                ctx.fail(f"Option '{one.opts[0]}' is given twice; give it once.")
+        return super().parse_args(ctx, args)
+
+
+class _LogCommand(_Command):
     """A command that takes a model: ``--episodes`` without a number says that MODEL is a log of them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

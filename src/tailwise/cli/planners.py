@@ -13,7 +13,7 @@ from tailwise.cli.output import print_json, show_table
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
 
-    @app.command("planners")
+    @given.command(app, "planners")
     def planners(json: given.Json = False) -> None:
         """List the planners: the objectives, models and options of each."""
         from tailwise.planners import list_planners, objective_cells

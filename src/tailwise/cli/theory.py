@@ -29,9 +29,9 @@ _BetaOption = Annotated[float, typer.Option("--beta", "-b", help="Risk level per
 def register(app: typer.Typer) -> None:
     """Add the group of commands to ``app``."""
     group = typer.Typer(no_args_is_help=True, help="The paper's constants and schedules, in logarithms.")
-    group.command("schedule")(schedule_command)
-    group.command("constants")(constants_command)
-    group.command("xi")(xi_command)
+    given.command(group, "schedule")(schedule_command)
+    given.command(group, "constants")(constants_command)
+    given.command(group, "xi")(xi_command)
     app.add_typer(group, name="theory")
 
 

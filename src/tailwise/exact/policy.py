@@ -152,8 +152,8 @@ class Policy(Shown, Tabled):
             if not low <= paid <= high:
                 least, most = sorted(map(float, self.mdp.signed(self._paid[:, step])))
                 raise StateError(
-                    f"accrued {accrued:g}, the discounted {self.mdp.sense} paid before step {step}, cannot be: it is from "
-                    f"{least:g} to {most:g}"
+                    f"accrued {accrued:g}, the discounted {self.mdp.sense} paid before step {step}, cannot be: it is "
+                    f"from {least:g} to {most:g}"
                 )
             return self._named(self.graph.action(self.chosen, index, step, paid), state)
         return self._named(int(self._policy[self._place(step), index]), state)

@@ -284,13 +284,13 @@ def paid_bounds(mdp: TabularMDP) -> Floats:
 def total_bounds(mdp: TabularMDP) -> tuple[float, float]:
     """Return bounds (low, high) on the discounted total loss of every episode of a table."""
     mdp.require_sound()
-    steps = _step_bounds(mdp)
+    least, most = _step_bounds(mdp)
     last = mdp.discount**mdp.horizon
     ends = last * float(mdp.terminal_losses.min()), last * float(mdp.terminal_losses.max())
     if mdp.done.any():  # an episode that is over costs nothing more
-        steps = np.minimum(steps[0], 0.0), np.maximum(steps[1], 0.0)
+        least, most = np.minimum(least, 0.0), np.maximum(most, 0.0)
         ends = min(ends[0], 0.0), max(ends[1], 0.0)
-    return float(steps[0].sum()) + ends[0], float(steps[1].sum()) + ends[1]
+    return float(least.sum()) + ends[0], float(most.sum()) + ends[1]
 
 
 def _step_bounds(mdp: TabularMDP) -> Floats:
