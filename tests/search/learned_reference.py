@@ -16,6 +16,12 @@ class Reference:
         self.records, self.draws = {}, {}  # (state, is last, action) -> {(cost, target): count}, number
         self.q, self.v, self.taken, self.seen = {}, {}, {}, {}  # by (h, state)
         self.dismissed = False
+        self.past, self.steps, self.steps_past, self.told = (
+            0,
+            0,
+            0,
+            [[] for _ in range(self.H)],
+        )  # of iterations that look past leaf values
         self.leaves, self.errors = {}, {}  # by (h, state), and of q by (h, state, action)
         self.met = set()
         self.costs, self.range = [], 0.0
@@ -69,7 +75,7 @@ class Reference:
     def action_value(self, h, state, a):
         counts = self.records[self.record(h, state, a)]
         xs = [(cost + self.g * self.value_after(h + 1, target), n) for (cost, target), n in counts.items()]
-        self.errors[h, state, a] = two_errors(xs, self.beta * self.g**h, self.range * self.togo(h))
+        self.errors[h, state, a] = bounds_of_error(xs, self.beta * self.g**h, self.range * self.togo(h))
         return self.offset(h, state, a) + erm(xs, self.beta * self.g**h)
 
     def node_value(self, h, state):
@@ -90,7 +96,15 @@ class Reference:
                 low = min(q[a] - self.errors[h, state, a] for a in self.indices(state))
                 high = min(q[a] + self.errors[h, state, a] for a in self.indices(state))
                 outside.append(not low <= leaf <= high)
-        self.dismissed = len(outside) >= 8 and sum(outside) > len(outside) / 2
+        self.dismissed = (len(outside) >= 8 and sum(outside) > len(outside) / 2) or self.is_far_off()
+
+    def is_far_off(self):
+        """Whether leaf values lie beyond all costs-to-go of even episodes: above, or one number and below."""
+        steps = [list(zip(*pairs, strict=True)) for pairs in self.told if len(pairs) >= 4]
+        above = sum(min(leaves) > max(costs) for leaves, costs in steps)
+        below = sum(max(leaves) < min(costs) for leaves, costs in steps)
+        is_one_number = len({leaf for leaves, _ in steps for leaf in leaves}) == 1
+        return 2 * above > len(steps) or (is_one_number and 2 * below > len(steps))
 
     def refresh(self, h, state):
         for a in self.indices(state):
@@ -212,7 +226,7 @@ class Reference:
         return self.supported_span(h, state, a)[0]
 
     def supported_span(self, h, state, a, slips=False):
-        """The same, and two standard errors of it."""
+        """The same, and two and a half standard errors of it."""
         xs = []
         for (cost, target), n in self.records.get(self.lent(h, state, a), {}).items():
             borrows = self.lent(h, state, a) != self.record(h, state, a)
@@ -221,7 +235,7 @@ class Reference:
             if after < math.inf:
                 xs.append((self.offset(h, state, a) + cost + self.g * after, n))
         beta = self.beta * self.g**h
-        return (erm(xs, beta), two_errors(xs, beta, self.range * self.togo(h))) if xs else (math.inf, math.inf)
+        return (erm(xs, beta), bounds_of_error(xs, beta, self.range * self.togo(h))) if xs else (math.inf, math.inf)
 
     def lent(self, h, state, a):
         """The record to answer by: at the last step that of the others where it has more draws."""
@@ -269,13 +283,18 @@ class Reference:
             looked = sum(len(self.outcomes(*key)) for key in self.q)
             self.since, self.swept = 0, max(len(self.q) + 1, looked // 64)
         h, state, path, tail = 0, self.model.start, [], 0.0
-        scouts = not is_tree and self.iterations % 8 == 7 and self.reach.get((0, state), 0.0) > 0.0
-        evenly = not is_tree and self.iterations % 2 == 1 and not scouts
-        follows = evenly and self.policy is not None and self.iterations % 4 == 1
-        root_draws = [self.draws.get(self.record(0, state, a), 0) for a in self.indices(state)]
-        shallow = (
-            self.leaf_value is not None and not self.dismissed and self.iterations % 8 != 1 and min(root_draws) < 32
+        past = (
+            not is_tree
+            and self.leaf_value is not None
+            and not self.dismissed
+            and 4 * (self.steps_past + self.H) <= self.steps
         )
+        turn = self.past if past else self.iterations
+        scouts = not is_tree and turn % 8 == 7 and self.reach.get((0, state), 0.0) > 0.0
+        evenly = not is_tree and turn % 2 == 1 and not scouts
+        follows = evenly and self.policy is not None and turn % 4 == 1
+        root_draws = [self.draws.get(self.record(0, state, a), 0) for a in self.indices(state)]
+        shallow = self.leaf_value is not None and not self.dismissed and not past and min(root_draws) < 32
         while h < self.H:
             a = self.scout(h, state) if scouts and self.reach.get((h, state), 0.0) > 0.0 else None
             if follows and state != self.model.start:
@@ -299,7 +318,9 @@ class Reference:
                     continue
                 tail = self.leaves[h, target] = self.roll_out(h, target)
                 self.v[h, target] = self.node_value(h, target)
-                break
+                if not past:
+                    break
+                tail = 0.0
             if not known and is_tree:
                 tail = self.v[h, target] = self.roll_out(h, target)
                 break
@@ -311,6 +332,8 @@ class Reference:
             whole = cost + self.offset(step, before, a)
             self.costs = [min([whole, *self.costs]), max([whole, *self.costs])]
             tail = whole + self.g * tail
+            if past and evenly and step > 0:
+                self.told[step].append((self.leaves[step, before], tail))
             counts = self.records.setdefault(self.record(step, before, a), {})
             self.draws[self.record(step, before, a)] = self.draws.get(self.record(step, before, a), 0) + 1
             if (cost, target) not in counts:
@@ -337,7 +360,9 @@ class Reference:
             self.arrived, self.old = self.arrived + 1, self.old + 1
         if self.arrived >= 8 * 256:
             self.arrived, self.old = self.arrived // 2, self.old // 2
-        self.iterations += 1
+        self.iterations, self.steps = self.iterations + 1, self.steps + len(path)
+        if past:
+            self.past, self.steps_past = self.past + 1, self.steps_past + len(path)
         self.totals.setdefault(path[0][2], []).append(tail)
         for step, before, *_ in reversed(path if scouts else []):
             self.refresh_reach(step, before)
@@ -355,13 +380,13 @@ def erm(xs, beta):
     return (top + math.log(math.fsum(n * math.exp(beta * x - top) for x, n in xs) / total)) / beta
 
 
-def two_errors(xs, beta, span):
-    """Two standard errors of an ERM (delta method), one ``span`` away added; none of fewer than 16."""
+def bounds_of_error(xs, beta, span):
+    """Two and a half standard errors of an ERM (delta method), one ``span`` away added; none of fewer than 16."""
     total, value = sum(n for _, n in xs), erm(xs, beta)
     if total < 16:
         return math.inf
     away = [(x - value if abs(beta) < 1e-9 else math.expm1(beta * (x - value)) / beta, n) for x, n in xs]
-    return 2.0 * math.sqrt((span * span + math.fsum(n * d * d for d, n in away)) / (total - 1) / total)
+    return 2.5 * math.sqrt((span * span + math.fsum(n * d * d for d, n in away)) / (total - 1) / total)
 
 
 def clipped(leaf, spans):

@@ -103,7 +103,8 @@ draw_step.register(TableData, _table_draw)
 cost_offset.register(TableData, _table_offset)
 
 BLOCK = 64
-_ERRORS, _FEWEST = 2.0, 16.0  # standard errors that a leaf value may be off; draws from which those are known
+_ERRORS, _FEWEST = 2.5, 16.0  # standard errors that a leaf value may be off; draws from which those are known
+_EPISODES = 4  # that went past the leaf values of a step, before it is asked whether they are far off
 _JUDGED = 8  # leaf values that were judged before all of them may be dismissed
 
 
@@ -396,6 +397,23 @@ def add_reached(model, known, nodes, rules, scratch, depth, limit, stream):  # t
 
 
 @inlined
+def is_far_off(rules, scratch):  # type: ignore[no-untyped-def]
+    """Whether leaf values lie beyond all costs-to-go that followed in even iterations, at more than half of the steps.
+
+    Above them all; or below, if they are one number everywhere. The best may well be better than all that was seen.
+    """
+    steps, above, below, least, greatest = 0, 0, 0, math.inf, -math.inf
+    for h in range(rules.horizon):
+        seen = scratch.compared[h]
+        if rules.leaves and seen[0] >= _EPISODES:
+            steps += 1
+            above += seen[1] > seen[4]
+            below += seen[2] < seen[3]
+            least, greatest = min(least, seen[1]), max(greatest, seen[2])
+    return 2 * above > steps or (least == greatest and 2 * below > steps)
+
+
+@inlined
 def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Back every node up, from the last step to the root's; return the outcomes looked at."""
     looked, wanted, work, judged, refuted = 0, wanted_draws(scratch), scratch.work, 0, 0
@@ -422,7 +440,7 @@ def sweep(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untype
                     judged += 1
                     refuted += nodes.most[node] < low or nodes.least[node] > high
             node = np.int64(nodes.links[node])
-    nodes.used[DISMISSED] = 1 if judged >= _JUDGED and 2 * refuted > judged else 0
+    nodes.used[DISMISSED] = 1 if (judged >= _JUDGED and 2 * refuted > judged) or is_far_off(rules, scratch) else 0
     return looked
 
 

@@ -28,7 +28,7 @@ PAIRS, OUTCOMES, CHANGES = 0, 1, 2
 NODES, Q_VALUES, MAX_NODES, DISMISSED = range(4)
 # Entries of Scratch.work and of Scratch.numbers.
 ITERATIONS, STEPS, STATE, ACTION, STEPS_SINCE_SWEEP, SWEEP_COST, CHANGES_AT_EXPANSION, ARRIVED, MET, WALKED = range(10)
-LOOKED, SHORT, WANTED_AT_SWEEP, CHANGES_AT_SWEEP, TREE, PLACES = range(10, 16)
+LOOKED, SHORT, WANTED_AT_SWEEP, CHANGES_AT_SWEEP, TREE, PLACES, PAST, STEPS_PAST = range(10, 18)
 SHORT_OF_STATES, SHORT_OF_PAIRS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_Q = 1, 2, 3, 4, 5
 LEAST, GREATEST, RANGE, DEVIATION = range(4)
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
@@ -91,12 +91,14 @@ class Scratch(NamedTuple):
     costs: NDArray[np.float64]  # (H,) of the path, without offsets
     values: NDArray[np.float64]  # (BLOCK,) of a backup
     weights: NDArray[np.float64]  # (BLOCK,)
-    work: NDArray[np.int64]  # (16,) iterations, simulator steps, state and action of a failure; steps since the last
+    work: NDArray[np.int64]  # (18,) iterations, simulator steps, state and action of a failure; steps since the last
     #   sweep, nodes it had, CHANGES when closed; new outcomes, those to known states; steps walked;
     #   outcomes that the last sweep looked at; what ran out; wanted draws and CHANGES at the last sweep;
-    #   whether it was a tree; places needed
+    #   whether it was a tree; places needed; iterations that looked past leaf values, and their steps
     numbers: NDArray[np.float64]  # (4,) least and greatest cost of a step, and by steps to go:
     #   range and standard deviation of the totals
+    compared: NDArray[np.float64]  # (H, 5) leaf values to the costs-to-go that followed: number, least and greatest
+    #   leaf value, least and greatest cost-to-go
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
     latest: NDArray[np.float64]  # (A, K) the last K of them, K a power of 2
@@ -116,8 +118,9 @@ def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:
     kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (32_768 // num_actions).bit_length() - 1))
     return Scratch(
         np.zeros(1, np.int64), np.zeros((horizon, 5), np.int64), np.zeros(horizon), np.zeros(block), np.zeros(block),
-        np.zeros(PLACES + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros(num_actions, np.int64),
-        np.tile([0.0, 0.0, math.inf, -math.inf], (num_actions, 1)), np.zeros((num_actions, kept)),
+        np.zeros(STEPS_PAST + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros((horizon, 5)),
+        np.zeros(num_actions, np.int64), np.tile([0.0, 0.0, math.inf, -math.inf], (num_actions, 1)),
+        np.zeros((num_actions, kept)),
     )  # fmt: skip
 
 

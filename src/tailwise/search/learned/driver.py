@@ -62,7 +62,15 @@ _AS_TREE = "its states come back too seldom, so that new ones are played to the 
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST_FITS = 200  # of the steps of an episode times the actions of a state
-_KEPT = ("root", "work", "numbers", "sampled", "moments", "latest")  # of the scratch, from one iteration to the next
+_KEPT = (
+    "root",
+    "work",
+    "numbers",
+    "compared",
+    "sampled",
+    "moments",
+    "latest",
+)  # of the scratch, from one iteration to the next
 
 _compiled_kinds: set[type] = set()
 
@@ -216,7 +224,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._step, self._handle = step, handle
         self._scratch = counts.new_scratch(self._horizon, num_actions, BLOCK)
         if before is not None:
-            self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers)
+            self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers, compared=before.compared)
         self._scratch.root[0] = self._root_node(num_actions)
         if self._num_bytes() > (self.options.max_memory or _UNLIMITED):
             self.refuse(StopReason.MAX_MEMORY)

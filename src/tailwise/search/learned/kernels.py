@@ -67,6 +67,7 @@ from tailwise.search.learned.counts import (
     NODES,
     OUTCOMES,
     PAIRS,
+    PAST,
     PLACES,
     RANGE,
     SHORT,
@@ -75,6 +76,7 @@ from tailwise.search.learned.counts import (
     SHORT_OF_STATES,
     STATE,
     STEPS,
+    STEPS_PAST,
     STEPS_SINCE_SWEEP,
     TREE,
     WALKED,
@@ -95,7 +97,8 @@ _TREE = 10.0  # times the exploration where states do not come back: of a deviat
 _FITTED = 8192  # iterations up to which, in a tree, every other one plays at random, for a fit to learn from
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
-_AT_ROOT = 32  # draws of every action of the root before a leaf value is doubted in most iterations
+_AT_ROOT = 32  # draws of every action of the root before iterations go beyond the first leaf value
+_LOOKS_PAST = 4  # one step in 4 looks past leaf values
 _DIRECTED = 8  # one iteration in 8 looks for what was tried too seldom
 GREEDY, EVEN, DIRECTED, FOLLOW = 0, 1, 2, 3  # how an iteration explores
 _FOLLOWS = 4  # one iteration in 4 follows a rollout policy
@@ -243,12 +246,12 @@ def is_met(known, horizon, handle, h):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def way_of(nodes, rules, scratch, tree):  # type: ignore[no-untyped-def]
+def way_of(nodes, rules, scratch, tree, past):  # type: ignore[no-untyped-def]
     """How an iteration explores: every other one evenly, one in eight towards the unknown, the rest by optimism.
 
     Where there is a policy, two of three even ones follow it.
     """
-    iteration = scratch.work[ITERATIONS]
+    iteration = scratch.work[PAST] if past else scratch.work[ITERATIONS]
     if tree:
         return EVEN if rules.fits and iteration % 2 == 1 and iteration < _FITTED else GREEDY
     if rules.follows and iteration % _FOLLOWS == 1:
@@ -259,9 +262,20 @@ def way_of(nodes, rules, scratch, tree):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def looks_past(nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
+    """Whether an iteration goes on to the end, whatever ``leaf_value`` says: a fourth of all steps is for that."""
+    work = scratch.work
+    return (
+        rules.leaves
+        and nodes.used[DISMISSED] == 0
+        and _LOOKS_PAST * (work[STEPS_PAST] + rules.horizon - depth) <= work[STEPS]
+    )
+
+
+@inlined
 def stays_shallow(known, nodes, rules, scratch):  # type: ignore[no-untyped-def]
-    """Whether an iteration ends at the first state that ``leaf_value`` valued: most do while the root knows little."""
-    if not rules.leaves or nodes.used[DISMISSED] != 0 or scratch.work[ITERATIONS] % _DIRECTED == 1:
+    """Whether an iteration ends at the first state that ``leaf_value`` valued: while the root knows little."""
+    if not rules.leaves or nodes.used[DISMISSED] != 0:
         return False
     first, fewest = nodes.first_pair[scratch.root[0]], _AT_ROOT
     for pair in range(first, first + nodes.arity[scratch.root[0]]):
@@ -270,10 +284,10 @@ def stays_shallow(known, nodes, rules, scratch):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # type: ignore[no-untyped-def]
+def descend(model, known, nodes, rules, scratch, depth, tree, way, past, stream):  # type: ignore[no-untyped-def]
     """Follow the rule from the root to the end or to a leaf; return (status, path length, tail cost)."""
     node, h, root_state = scratch.root[0], depth, nodes.states[scratch.root[0]]
-    shallow = not tree and stays_shallow(known, nodes, rules, scratch)
+    shallow = not tree and not past and stays_shallow(known, nodes, rules, scratch)
     while True:
         handle = np.int64(nodes.states[node])
         action = -1
@@ -325,7 +339,8 @@ def descend(model, known, nodes, rules, scratch, depth, tree, way, stream):  # t
             if status < 0:
                 scratch.work[STATE], scratch.work[ACTION] = target, -1
                 return np.int64(status), k + 1, 0.0
-            return np.int64(GO_ON), k + 1, tail
+            if not past:
+                return np.int64(GO_ON), k + 1, tail
         if shallow and nodes.leaves[node] < math.inf:
             return np.int64(GO_ON), k + 1, nodes.values[node]
 
@@ -362,7 +377,17 @@ def update_action(model, known, nodes, rules, scratch, node, a, h, target, cost)
 
 
 @inlined
-def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way):  # type: ignore[no-untyped-def]
+def compare_leaf(seen, leaf, cost_to_go):  # type: ignore[no-untyped-def]
+    """Note a leaf value and what it cost to go on."""
+    if seen[0] == 0.0:
+        seen[1:3], seen[3:5] = leaf, cost_to_go
+    seen[0] += 1.0
+    seen[1], seen[2] = min(seen[1], leaf), max(seen[2], leaf)
+    seen[3], seen[4] = min(seen[3], cost_to_go), max(seen[4], cost_to_go)
+
+
+@inlined
+def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way, past):  # type: ignore[no-untyped-def]
     """Count the outcomes of the path and back its values up; return the root's cost-to-go."""
     numbers, cost_to_go, settled = scratch.numbers, tail, True
     least, greatest = numbers[LEAST], numbers[GREATEST]
@@ -376,6 +401,8 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way):
             least, greatest = min(least, cost), max(greatest, cost)
             numbers[LEAST], numbers[GREATEST] = least, greatest
         cost_to_go = cost + rules.discount * cost_to_go
+        if past and way == EVEN and k > 0:
+            compare_leaf(scratch.compared[h], nodes.leaves[node], cost_to_go)
         if learn(known, scratch, nodes.first_pair[node] + a, k) or scratch.path[k, DRAWN] == 0:
             settled = False
         if tree and way == EVEN:
@@ -458,10 +485,11 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
             return done, np.int64(FULL)
         for k in range(stream.size):
             saved[k] = stream[k]
-        way = way_of(nodes, rules, scratch, tree)
+        past = not tree and looks_past(nodes, rules, scratch, depth)
+        way = way_of(nodes, rules, scratch, tree, past)
         steps, before = work[STEPS], nodes.used[NODES]
         told, pairs = known.used[CHANGES], known.used[PAIRS]
-        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, way, stream)
+        status, length, tail = descend(model, known, nodes, rules, scratch, depth, tree, way, past, stream)
         if status < 0:
             work[STEPS] = steps
             while nodes.used[NODES] > before:
@@ -473,11 +501,14 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
             return done, status
         work[STEPS_SINCE_SWEEP] += length
         work[WALKED] += length
-        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way)
+        total = backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way, past)
         if not tree or way == GREEDY:
             note_total(scratch.sampled, scratch.moments, scratch.latest, scratch.path[0, TAKEN], total)
         note_range(nodes, rules, scratch, depth)
         work[ITERATIONS] += 1
+        if past:
+            work[PAST] += 1
+            work[STEPS_PAST] += length
         if way == DIRECTED:
             for k in range(length - 1, -1, -1):
                 refresh_novelty(known, nodes, scratch.path[k, NODE], depth + k, wanted_draws(scratch))
