@@ -103,6 +103,37 @@ def test_few_atoms_and_many_are_resampled_alike():
     assert first == pytest.approx(second, abs=0.1)
 
 
+MEASURES = {
+    "erm": ("erm", {"beta": 0.5}),
+    "std": ("std", {}),
+    "cvar": ("cvar", {"level": 0.95}),
+    "median": ("quantile", {"level": 0.5}),
+    "worst": (WorstCase(), {}),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_many_totals_are_merged_without_a_change_that_matters(name, monkeypatch):
+    measure, given = MEASURES[name]
+    sample = Returns(np.random.default_rng(0).exponential(size=1500))
+    whole = sample.interval(measure, resamples=2000, **given)
+    monkeypatch.setattr("tailwise.evaluation.intervals._MOST_ATOMS", 1000)
+    monkeypatch.setattr("tailwise.evaluation.intervals._ATOMS", 256)
+    merged = sample.interval(measure, resamples=2000, **given)
+    width = whole.high - whole.low
+    np.testing.assert_allclose(merged, whole, atol=0.1 * width + 1e-12)  # of 2000 resamples an end is off by 0.02
+
+
+def test_many_pairs_are_merged_without_a_change_that_matters(monkeypatch):
+    rng = np.random.default_rng(0)
+    first = Returns(rng.exponential(size=1500))
+    second = Returns(np.where(rng.random(1500) < 0.7, first.costs + 0.02, rng.exponential(size=1500)))
+    whole = compare(first, second, 0.5, resamples=2000).interval
+    monkeypatch.setattr("tailwise.evaluation.intervals._MOST_ATOMS", 1000)
+    merged = compare(first, second, 0.5, resamples=2000).interval
+    np.testing.assert_allclose(merged, whole, atol=0.1 * (whole.high - whole.low))
+
+
 def test_coverage_is_near_nominal_where_the_truth_is_known():
     # mdp-4 at beta 0.5: nominal 90 %, 400 samples of 100 episodes. The known coverage of the percentile
     # interval there is 88 %, that of BCa similar; +-6 points is more than 3.5 standard errors.
@@ -148,7 +179,7 @@ def test_degenerate_samples():
         ({"measure": "quantile"}, "needs level"),
         ({"measure": "median"}, "measure must be one of"),
         ({"measure": "mean", "method": "basic"}, "method must be one of"),
-        ({"measure": "mean", "resamples": 5}, "resamples must be at least 100"),
+        ({"measure": "mean", "resamples": 5}, "resamples must be from 100 to"),
         ({"measure": "mean", "confidence": 1.0}, "confidence"),
     ],
 )

@@ -360,9 +360,10 @@ class Judging:
     def check(self) -> None:
         """Raise the error of a wrong value before a large model is loaded and played."""
         from tailwise._validate import integer, real
+        from tailwise.evaluation.intervals import MOST_RESAMPLES
 
         real(self.confidence, "confidence", low=0.0, high=1.0, ends="()")
-        integer(self.resamples, "resamples", low=100)
+        integer(self.resamples, "resamples", low=100, high=MOST_RESAMPLES)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tailwise._random import Seed, generator
 from tailwise._results import Result, Shown
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.evaluation.intervals import objective_statistic, resampled_counts
+from tailwise.evaluation.intervals import MOST_RESAMPLES, merged_pairs, objective_statistic, resampled_counts
 from tailwise.evaluation.returns import Returns
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Objective, as_objective
@@ -72,7 +72,7 @@ def compare(
     confidence : float in (0, 1), default 0.9
         Nominal coverage of the interval.
     resamples : int, default 10,000
-        Number of resamples, at least 100.
+        Number of resamples, 100 to 1,000,000.
     seed : None, int, SeedSequence or Generator, default 0
         Of the resampling.
 
@@ -97,7 +97,7 @@ def compare(
     """
     aim = as_objective(objective)
     wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
-    number = integer(resamples, "resamples", low=100)
+    number = integer(resamples, "resamples", low=100, high=MOST_RESAMPLES)
     if first.streams != second.streams or first.episodes != second.episodes or first.sense != second.sense:
         raise OptionError(
             "the samples are not paired: evaluate both on one model with the same seed and episodes "
@@ -105,14 +105,18 @@ def compare(
         )
     sign = 1.0 if first.sense == "cost" else -1.0
     pairs, counts = np.unique(np.stack((sign * first.costs, sign * second.costs)), axis=1, return_counts=True)
-    left, right = (objective_statistic(aim, sign * costs, first.sense) for costs in pairs)
+    few, sizes = merged_pairs(pairs, counts)
+    left, right = (objective_statistic(aim, sign * costs, first.sense) for costs in few)
     rng = generator(seed)
-    values = np.concatenate([left(rows) - right(rows) for rows in resampled_counts(counts, number, rng)])
+    values = np.concatenate([left(rows) - right(rows) for rows in resampled_counts(sizes, number, rng)])
     low, high = np.quantile(sign * values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
-    ends = sorted((sign * float(low) + 0.0, sign * float(high) + 0.0))  # + 0.0: no -0.0
+    found = first.risk(aim) - second.risk(aim) + 0.0  # + 0.0: no -0.0
+    whole = sizes[None, :].astype(np.float64)
+    gap = 0.0 if few is pairs else found - float(left(whole)[0] - right(whole)[0])
+    ends = sorted((sign * float(low) + gap + 0.0, sign * float(high) + gap + 0.0))
     one, two = sign * first.costs, sign * second.costs
     return Comparison(
-        first.label, second.label, aim.words, first.risk(aim) - second.risk(aim) + 0.0,
+        first.label, second.label, aim.words, found,
         Interval(*ends), wanted,
         int(np.count_nonzero(one < two)), int(np.count_nonzero(one == two)), int(np.count_nonzero(one > two)),
     )  # fmt: skip

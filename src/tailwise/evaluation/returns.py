@@ -15,7 +15,7 @@ from tailwise._random import Seed
 from tailwise._results import Columns, Result, Shown, Tabled, plain
 from tailwise._validate import integer
 from tailwise.errors import OptionError
-from tailwise.evaluation.intervals import objective_statistic, statistic, statistic_interval
+from tailwise.evaluation.intervals import objective_statistic, sample_interval, statistic
 from tailwise.models.contract import Sense
 from tailwise.risk.distribution import Measures
 from tailwise.risk.measures import Interval
@@ -209,7 +209,7 @@ class Returns(Shown, Tabled, Measures):
         method : "bca" or "percentile", default "bca"
             Kind of interval; the paper's is "percentile".
         resamples : int, default 10,000
-            Number of resamples, at least 100.
+            Number of resamples, 100 to 1,000,000.
         seed : None, int, SeedSequence or Generator, default 0
             Of the resampling.
 
@@ -217,7 +217,8 @@ class Returns(Shown, Tabled, Measures):
         -------
         SampleInterval
             A pair (low, high) whose ``target`` says what it is for. It knows only what the sample saw: a rare
-            disaster that decides the risk and did not occur in it makes the interval short and wrong.
+            disaster that decides the risk and did not occur in it makes the interval short and wrong. Of more than
+            4096 different totals those of nearby ranks are taken for one, so that large samples take seconds.
 
         Raises
         ------
@@ -225,21 +226,23 @@ class Returns(Shown, Tabled, Measures):
             If an option is missing or out of range.
         """
         player = f" played by {self.label}" if self.label else ""
+        how = confidence, method, resamples, seed
         if not isinstance(measure, str):
             objective = as_objective(measure)
             if beta is not None or level is not None:
                 raise OptionError("an objective has its own beta or level: leave beta= and level= out")
-            atoms, counts = np.unique(self.signed(self.costs), return_counts=True)  # in costs: the draws of a name
-            measured = objective_statistic(objective, self.signed(atoms), self.sense)
-            found = statistic_interval(measured, counts, confidence, method, resamples, seed)
+            found = sample_interval(  # in costs: the draws of a name
+                lambda atoms: objective_statistic(objective, self.signed(atoms), self.sense),
+                self.signed(self.costs),
+                how,
+            )
             target = f"{objective.words} of the total {self.sense} of an episode{player}"
             return SampleInterval(*found, objective.words, self.risk(objective), target, confidence, method)
         costs = np.asarray(self.signed(self.costs))
         if self.sense == "reward" and measure == "quantile" and level is not None:
             costs = self.costs  # a quantile has no bad side
-        atoms, counts = np.unique(costs, return_counts=True)
-        measured = statistic(measure, atoms, beta=beta, level=level)
-        found = statistic_interval(measured, counts, confidence, method, resamples, seed)
+        near = level if measure == "quantile" else None
+        found = sample_interval(lambda atoms: statistic(measure, atoms, beta=beta, level=level), costs, how, level=near)
         if costs is not self.costs and measure != "std":
             found = Interval(0.0 - found.high, 0.0 - found.low)
         given = beta if level is None else level
