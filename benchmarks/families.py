@@ -427,6 +427,66 @@ def furnace(rng: np.random.Generator) -> Simulator:
 # ------------------------------------------------------- states that do not come back
 
 
+def parking(rng: np.random.Generator) -> Simulator:
+    """Take a free place on the way, or drive on to where fewer are free; the garage at the end costs."""
+    places, walk = size(rng, 8, 60), rng.uniform(0.3, 1.5)
+    free = np.linspace(rng.uniform(0.5, 0.9), rng.uniform(0.05, 0.3), places)
+    garage, rest, tow = rng.uniform(5.0, 20.0), rng.uniform(0.3, 0.9), rng.uniform(0.0, 0.08)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        place, is_free = state
+        if action == 1 and is_free:
+            cost = walk * (places - place)
+            return merged([(1.0 - tow, (place, 0), cost, True), (tow, (place, 0), cost + 2.0 * garage, True)])
+        if place + 1 == places:
+            return [(1.0, (place, 0), garage, True)]
+        chance = rest * float(free[place + 1]) + (1.0 - rest) * is_free * float(free[place])
+        delay = 0.1 + 0.4 * action  # to wait here is slow
+        if action == 2:
+            return merged([(0.3, (place, 1), delay, False), (0.7, (place, 0), delay, False)])
+        return merged([(chance, (place + 1, 1), delay, False), (1.0 - chance, (place + 1, 0), delay, False)])
+
+    return Listed((0, 1), 2 * places, lambda s: 3, outcomes)
+
+
+def overbooking(rng: np.random.Generator) -> Simulator:
+    """Sell tickets at one of several prices, more than there are seats, since some do not come."""
+    seats, prices = size(rng, 4, 30), np.sort(rng.uniform(0.5, 4.0, size(rng, 3, 10)))
+    wanted, shows = rng.uniform(0.4, 0.95), rng.uniform(0.6, 0.95)
+    most, angry = seats + int(rng.integers(2, 8)), rng.uniform(3.0, 12.0)
+
+    def outcomes(sold: Any, action: int) -> Outcomes:
+        if sold == most:
+            return [(1.0, sold, 0.0, False)]
+        chance = wanted * (1.0 - 0.8 * action / prices.size)
+        return merged([(chance, sold + 1, -float(prices[action]), False), (1.0 - chance, sold, 0.0, False)])
+
+    def terminal(sold: Any) -> float:
+        return angry * sum(p * max(0, come - seats) for come, p in enumerate(binomial(sold, shows)))
+
+    return Listed(0, int(seats * rng.uniform(1.0, 2.5)), lambda s: prices.size, outcomes, terminal=terminal)
+
+
+def charging(rng: np.random.Generator) -> Simulator:
+    """Charge a car at prices that come and go, before an hour that nobody knows."""
+    full, levels = size(rng, 5, 40), size(rng, 2, 6)
+    prices = np.cumsum(rng.uniform(0.1, 1.0, levels))
+    moves = rng.dirichlet(np.ones(levels) * 0.7, levels)
+    leaves, short = rng.uniform(0.0, 0.08), rng.uniform(1.0, 4.0)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        charge, price = state
+        new = min(full, charge + action)
+        cost = float(prices[price]) * (new - charge) * (1.0 + 0.1 * action)
+        missing = short * (full - new) ** 1.3
+        found = [(leaves, (new, price), cost + missing, True)] if leaves > 0.0 else []
+        found += [((1.0 - leaves) * float(p), (new, k), cost, False) for k, p in enumerate(moves[price])]
+        return merged(found)
+
+    terminal = lambda state: short * (full - state[0]) ** 1.3  # noqa: E731
+    return Listed((0, 0), size(rng, 6, 40), lambda s: 1 + min(4, full // 2), outcomes, terminal=terminal, discount=0.99)
+
+
 def storage(rng: np.random.Generator) -> Simulator:
     """Buy, hold or sell energy at a price that takes a new value at every step."""
     room, horizon = 3, int(rng.integers(5, 8))
@@ -547,12 +607,12 @@ Family = Callable[[np.random.Generator], Simulator]
 CHOOSING: dict[str, Family] = {
     "queue": queue, "lead times": lead_times, "replacement": replacement, "stopping": stopping,
     "windy route": windy_route, "pricing": pricing, "random table": random_table, "corrosion": corrosion,
-    "investing": investing, "crews": crews, "storage*": storage, "dose*": dose, "irrigation*": irrigation,
-    "hedging*": hedging,
+    "investing": investing, "crews": crews, "reservoir": reservoir, "knapsack": knapsack, "storage*": storage,
+    "dose*": dose, "irrigation*": irrigation, "hedging*": hedging,
 }  # fmt: skip
 REPORTING: dict[str, Family] = {
-    "reservoir": reservoir, "epidemic": epidemic, "knapsack": knapsack, "project": project, "gambling": gambling,
-    "beds": beds, "furnace": furnace, "trading*": trading, "contract*": contract,
+    "epidemic": epidemic, "project": project, "gambling": gambling, "beds": beds, "furnace": furnace,
+    "parking": parking, "overbooking": overbooking, "charging": charging, "trading*": trading, "contract*": contract,
 }  # fmt: skip
 AVERSIONS = (-1.0, 0.0, 0.5, 1.0, 2.0, 5.0)
 

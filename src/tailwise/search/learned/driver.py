@@ -52,6 +52,7 @@ _REACHABLE = (
     "tried; go on with more iterations"
 )
 _UNTRIED = 0.5  # that probability, above which what was never tried may be the best
+_ALLOWED = 0.1  # of the range of the totals, that what was never tried may be better, with that probability
 _UNLIMITED = 2**62
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
@@ -464,9 +465,10 @@ class LearnedSearch(AnytimeSearch[Plan]):
         tree = self._is_tree()
         actions = self._binding.actions(self._handle)
         labels, known = [self._binding.action_name(action, self._handle) for action in actions], np.isfinite(values)
+        allowance = _ALLOWED * untried * max(0.0, float(self._nodes.highs[root] - self._nodes.lows[root]))
         judged = Judged(
             values, self._known.draws[pair : pair + values.size], unexplored, possible, held_out,
-            float(self._nodes.highs[root]), beta, sign,
+            float(self._nodes.highs[root]), allowance, beta, sign,
         )  # fmt: skip
         moments, intervals = scratch.moments, judged.intervals()
         sampled = scratch.sampled * (not self._binding.weighs)
