@@ -11,6 +11,7 @@ draws are kept: a second call goes on.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -169,6 +170,29 @@ def draw_picture(results: dict[str, dict[str, Any]], path: Path) -> None:
     figure.savefig(path)
 
 
+def draw_reliability(results: dict[str, dict[str, Any]], path: Path) -> None:
+    """Draw how often the action is right over how probable that was said to be, on the reported families."""
+    from matplotlib.figure import Figure
+
+    rows = [row for title, row in results[OURS].items() if family_of(title) in REPORTING]
+    said, right = (np.concatenate([np.ravel(row[key]) for row in rows]) for key in ("sure", "right"))
+    figure = Figure(figsize=(4.6, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    edges = [0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0 + 1e-9]
+    for low, high in itertools.pairwise(edges):
+        inside = (said >= low) & (said < high)
+        if inside.any():
+            share, size = right[inside].mean(), inside.sum()
+            error = 1.64 * (share * (1.0 - share) / size + 0.7 / size**2) ** 0.5  # as if runs were independent
+            axes.errorbar(said[inside].mean(), share, error, marker="o", markersize=5, color="C0", capsize=3)
+            axes.annotate(f"{size}", (said[inside].mean(), share), (5, -12), textcoords="offset points", fontsize=8)
+    axes.set(xlim=(0, 1.12), ylim=(0, 1.06), xlabel="said probability of being best", ylabel="share that is best")
+    axes.grid(alpha=0.25)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
 def main() -> None:
     """Run the study and print its tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -181,6 +205,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--picture", type=Path, help="where to draw regret over iterations and seconds")
     parser.add_argument("--out", type=Path, default=Path(".cache/study.json"))
+    parser.add_argument("--reliability", type=Path, help="where to draw how often what is said to be best is")
     options = parser.parse_args()
     results = run(options)
     for title, keep in (
@@ -193,6 +218,8 @@ def main() -> None:
     print(f"## Ours / {STUDENT}\n\n{by_family(results)}\n\n## Calibration\n\n{calibration(results, lambda f: True)}")
     if options.picture is not None:
         draw_picture(results, options.picture)
+    if options.reliability is not None:
+        draw_reliability(results, options.reliability)
 
 
 if __name__ == "__main__":
