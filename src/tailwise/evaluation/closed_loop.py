@@ -127,10 +127,8 @@ class TableEnvironment:
         row = mdp.row(state, action)
         first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
         k = first + int(np.searchsorted(self._cumulative[first:last], self._uniforms[h], side="right"))
-        cost = float(mdp.losses[k])
-        if mdp.step_losses.size:
-            cost += float(mdp.step_losses[h, row])
-        return int(mdp.next_states[k]), float(mdp.signed(cost)), bool(mdp.done[k])
+        cost = float(mdp.signed(mdp.losses_at(h, k, row)))
+        return int(mdp.next_states[k]), cost, bool(mdp.done[k])
 
     def end_cost(self, state: int) -> float:
         """Return what reaching step H in ``state`` costs."""

@@ -68,7 +68,7 @@ class Branch(NamedTuple):
 def branches_of(model: PomdpTable) -> list[Branch]:
     """Return the outcomes of each action."""
     table = model.table
-    rows = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    rows = table.outcome_rows
     states, ids = table.row_states[rows], table.action_ids[rows]
     found = []
     for action in range(model.num_actions):
@@ -118,10 +118,7 @@ def grouped_erm(values: Floats, weights: Floats, starts: Ints, beta: float) -> F
     scaled = np.exp(beta * (values - np.repeat(top, lengths, axis=-1)))
     guess = top + np.log(np.add.reduceat(weights * scaled, starts, axis=-1) / mass) / beta
     guess = np.where(abs(beta) * (high - low) < NEAR, mean, guess)
-    return _corrected(guess, values - np.repeat(guess, lengths, axis=-1), weights, mass, starts, beta)
-
-
-def _corrected(guess: Floats, apart: Floats, weights: Floats, mass: Floats, starts: Ints, beta: float) -> Floats:
+    apart = values - np.repeat(guess, lengths, axis=-1)
     terms = np.expm1(np.minimum(beta * apart, 700.0)) / beta
     return np.asarray(guess + np.log1p(beta * (np.add.reduceat(weights * terms, starts, axis=-1) / mass)) / beta)
 
@@ -152,6 +149,12 @@ def belief_erm(values: Floats, log_weights: Floats, beta: float) -> Floats:
 # --------------------------------------------------------------------- beliefs
 
 
+def log_of(probabilities: Floats) -> Floats:
+    """Return logarithms, -inf of zeros."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(probabilities))
+
+
 def normalised(log_weights: Floats) -> Floats:
     """Return log weights whose weights sum to 1."""
     top = log_weights.max(axis=-1, keepdims=True)
@@ -164,8 +167,7 @@ def tilted(branch: Branch, log_weights: Floats, beta: float) -> list[Floats]:
     ``beta`` is the risk level of the step at which the action was taken.
     """
     size, found = log_weights.shape[1], []
-    with np.errstate(divide="ignore"):
-        tilt = np.log(branch.chances) + beta * branch.losses
+    tilt = log_of(branch.chances) + beta * branch.losses
     for signal in range(len(branch.seen)):
         mine = np.flatnonzero(branch.signals == signal)
         mine = mine[np.argsort(branch.targets[mine], kind="stable")]
@@ -176,8 +178,7 @@ def tilted(branch: Branch, log_weights: Floats, beta: float) -> list[Floats]:
         lengths = np.diff(np.append(starts, mine.size))
         sums = np.add.reduceat(np.exp(terms - np.repeat(base, lengths, axis=1)), starts, axis=1)
         after = np.full((log_weights.shape[0], size), -np.inf)
-        with np.errstate(divide="ignore"):
-            after[:, ends] = base + np.log(sums)
+        after[:, ends] = base + log_of(sums)
         found.append(after)
     return found
 
@@ -408,9 +409,7 @@ def _relative(apart: Floats, beta: float) -> Floats:
 def _best_at_samples(g: Floats, candidates: Ints, beta: float) -> set[int]:
     rng = np.random.Generator(np.random.SFC64(0))
     weights = np.concatenate([np.eye(g.shape[1]), rng.dirichlet(np.full(g.shape[1], 0.5), 16 * g.shape[1])])
-    with np.errstate(divide="ignore"):
-        logs = np.log(weights)
-    return {int(candidates[np.argmin(belief_erm(g[candidates], log[None, :], beta))]) for log in logs}
+    return {int(candidates[np.argmin(belief_erm(g[candidates], log[None, :], beta))]) for log in log_of(weights)}
 
 
 def _mixture(g: Floats, k: int, others: Ints, beta: float, size: float) -> tuple[bool, Floats]:

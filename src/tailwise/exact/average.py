@@ -17,7 +17,7 @@ import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
-from tailwise.exact.parts import Part, components, graph_of, solved, words_of
+from tailwise.exact.parts import Part, components, reached_from, solved, words_of
 from tailwise.models import TabularMDP
 
 _ROUNDS = 200
@@ -65,12 +65,8 @@ def solve_average(mdp: TabularMDP, beta: float) -> tuple[float, float, Floats, I
 
 def _reached(mdp: TabularMDP) -> Part:
     """Return the rows of what the start can reach; an end there is refused: nothing is paid after it."""
-    from scipy.sparse import csgraph
-
     whole = Part.of(mdp)
-    found = np.zeros(whole.size, np.bool_)
-    found[csgraph.breadth_first_order(graph_of(whole), mdp.start, return_predecessors=False)] = True
-    part = whole.where(found[whole.states])
+    part = whole.where(reached_from(whole, [mdp.start])[whole.states])
     ending = np.unique(part.states[part.owners[part.targets < 0]])
     if ending.size:
         raise ModelError(
@@ -86,7 +82,7 @@ def _close(part: Part, bias: Floats) -> float:
 
 def _newton(part: Part, chosen: Part, bias: Floats, beta: float, alive: Bools, start: int) -> Floats | None:
     """Return the bias after a step of Newton's method on ``g + h = T h`` with h = 0 at the start."""
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import csr_array, diags_array, eye_array
 
     risks, tilted = chosen.tilted(bias, beta)
     residual = np.zeros(part.size)
@@ -95,10 +91,10 @@ def _newton(part: Part, chosen: Part, bias: Floats, beta: float, alive: Bools, s
     keep = np.ones(part.size)
     keep[start] = 0.0
     ones = csr_array(
-        (alive.astype(np.float64)[alive], (np.flatnonzero(alive), np.full(int(alive.sum()), start))),
+        (np.ones(int(alive.sum())), (np.flatnonzero(alive), np.full(int(alive.sum()), start))),
         shape=(part.size,) * 2,
     )
-    matrix = (diags_array(np.ones(part.size)) - tilted) @ diags_array(keep) + ones
+    matrix = (eye_array(part.size) - tilted) @ diags_array(keep) + ones
     found = solved(matrix, residual)
     if found is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailwise._arrays import Floats, Ints
+from tailwise._arrays import Floats, Ints, ranges
 from tailwise._results import amounts, number
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
@@ -25,18 +25,17 @@ from tailwise.exact.alpha_vectors import (
     branches_of,
     impossible,
     key_of,
+    log_of,
     normalised,
     solved_levels,
     tilted,
 )
 from tailwise.exact.distributions import merged
-from tailwise.exact.policy import Policy
+from tailwise.exact.policy import Policy, exact_row
 from tailwise.exact.tails import Limits
 from tailwise.models.pomdp_table import PomdpTable, belief_of
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.measures import Interval
-from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
 
 MOST_PLANS = 100_000  # tilted beliefs, or conditional plans to look at
@@ -113,9 +112,7 @@ class BeliefPolicy(Policy):
         return self._belief(self.pomdp.start_belief, 0)
 
     def _belief(self, probabilities: Floats, step: int) -> Belief:
-        with np.errstate(divide="ignore"):
-            logs = np.log(probabilities)
-        return Belief(normalised(logs), probabilities, step, self.pomdp.table.state_labels)
+        return Belief(normalised(log_of(probabilities)), probabilities, step, self.pomdp.table.state_labels)
 
     def update(
         self,
@@ -162,8 +159,7 @@ class BeliefPolicy(Policy):
         after = tilted(branch, known.log_tilted[None, :], self.beta * self.pomdp.discount**known.step)[signal][0]
         if not np.isfinite(after).any():
             raise impossible(self.pomdp, place, self.pomdp.observation_labels[seen])
-        with np.errstate(divide="ignore"):
-            plain = np.exp(tilted(branch, np.log(known.probabilities)[None, :], 0.0)[signal][0])
+        plain = np.exp(tilted(branch, log_of(known.probabilities)[None, :], 0.0)[signal][0])
         if not plain.sum() > 0.0:
             raise impossible(self.pomdp, place, self.pomdp.observation_labels[seen])
         return Belief(normalised(after), plain / plain.sum(), known.step + 1, self.pomdp.table.state_labels)
@@ -190,11 +186,9 @@ class BeliefPolicy(Policy):
         branch, level = self.branches[place], self.beta * self.pomdp.discount**known.step
         if not branch.seen:
             raise StateError(f"every episode ends with {self.pomdp.action_name(place)}; nothing is observed after")
-        with np.errstate(divide="ignore"):
-            plain = np.log(known.probabilities)
         after, plain = (
             normalised(np.logaddexp.reduce(tilted(branch, logs[None, :], risk))[0])
-            for logs, risk in ((known.log_tilted, level), (plain, 0.0))
+            for logs, risk in ((known.log_tilted, level), (log_of(known.probabilities), 0.0))
         )
         return Belief(after, np.exp(plain), known.step + 1, self.pomdp.table.state_labels)
 
@@ -390,18 +384,11 @@ class BeliefPolicy(Policy):
                 mine = np.flatnonzero(actions[plan] == a)
                 branch = self.branches[a]
                 ends = np.append(branch.starts, branch.states.size)
-                counts = ends[states[mine] + 1] - ends[states[mine]]
-                owner = np.repeat(mine, counts)
-                entry = (
-                    np.repeat(ends[states[mine]], counts)
-                    + np.arange(counts.sum())
-                    - np.repeat(np.cumsum(counts) - counts, counts)
-                )
-                signal = branch.signals[entry]
-                over = signal < 0
+                _, owner, entry = ranges(ends[states[mine]], ends[states[mine] + 1])
+                owner, signal = mine[owner], branch.signals[entry]
                 total, weight = paid[owner] + factor * branch.losses[entry], mass[owner] * branch.chances[entry]
+                over, keep = signal < 0, signal >= 0
                 ended.append((total[over], weight[over]))
-                keep = ~over
                 parts.append(
                     (children[plan[owner[keep]], signal[keep]], branch.targets[entry[keep]], total[keep], weight[keep])
                 )
@@ -463,7 +450,7 @@ class BeliefPolicy(Policy):
         own = known.step == 0 and key_of(known.log_tilted) == key_of(self.start.log_tilted)
         laws = [self._law_of(a) if distributions and own else None for a in range(options.size)]
         rows = tuple(
-            self._row(a, float(self.pomdp.signed(value)), law)
+            exact_row(self._named(a), self.pomdp.action_name(a), float(self.pomdp.signed(value)), law)
             for a, (value, law) in enumerate(zip(options, laws, strict=True))
         )
         tied = options <= max(options[best], options.min() + 1e-12 * abs(options.min()))
@@ -488,13 +475,6 @@ class BeliefPolicy(Policy):
             return self.distribution(self._named(action))
         except OptionError:
             return None
-
-    def _row(self, action: int, value: float, law: ReturnDistribution | None) -> ActionRow:
-        moments = (math.nan,) * 4 if law is None else (law.mean, law.std, law.minimum, law.maximum)
-        return ActionRow(
-            self._named(action), self.pomdp.action_name(action), 0, 0.0, value, *moments, Interval(value, value),
-            lower=value, upper=value, distribution=law,
-        )  # fmt: skip
 
     def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``."""
@@ -537,9 +517,7 @@ def solve_hidden(
             "and Expectation()"
         )
     model.require_sound()
-    with np.errstate(divide="ignore"):
-        log_start = np.log(model.start_belief)
-    return _solved(model, objective, log_start, most, original)
+    return _solved(model, objective, log_of(model.start_belief), most, original)
 
 
 def _solved(model: PomdpTable, objective: Objective, log_start: Floats, most: int, original: Any) -> BeliefPolicy:

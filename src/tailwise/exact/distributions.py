@@ -146,10 +146,7 @@ def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple
         pairs, rows, chances = choose(h, states, accrued)
         _, owners, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
         pairs = pairs[owners]
-        costs = mdp.losses[outcomes]
-        if mdp.step_losses.size:
-            costs = costs + mdp.step_losses[h, rows[owners]]
-        paid = accrued[pairs] + factor * costs
+        paid = accrued[pairs] + factor * mdp.losses_at(h, outcomes, rows[owners])
         mass = weights[pairs] * (chances[owners] * mdp.probabilities[outcomes])
         over = mdp.done[outcomes]
         ended.append((paid[over], mass[over]))
@@ -208,7 +205,7 @@ _MOST_ENTRIES = 30_000_000
 def closed(mdp: TabularMDP, horizon: int) -> TabularMDP:
     """Return a table with a horizon in which whatever leads to a state that absorbs at no cost is ``done``."""
     firsts = mdp.outcome_offsets[:-1]
-    owners = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))
+    owners = mdp.row_states[mdp.outcome_rows]
     stays = (mdp.next_states == owners) & (mdp.losses == 0.0) & ~mdp.done
     rows = np.logical_and.reduceat(stays, firsts)
     absorbs = np.zeros(mdp.num_states, np.bool_)
@@ -243,11 +240,9 @@ def _chain(mdp: TabularMDP, actions: Actions) -> NDArray[np.float64]:
     """Return where a policy goes on to, as a sparse matrix."""
     from scipy.sparse import csr_array
 
-    taken = (actions[mdp.row_states] == mdp.action_ids)[
-        np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
-    ]
-    kept = taken & ~mdp.done
-    origins = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))[kept]
+    rows = mdp.outcome_rows
+    kept = (actions[mdp.row_states] == mdp.action_ids)[rows] & ~mdp.done
+    origins = mdp.row_states[rows[kept]]
     chain: NDArray[np.float64] = csr_array(
         (mdp.probabilities[kept], (origins, mdp.next_states[kept])), shape=(mdp.num_states,) * 2
     )

@@ -173,10 +173,7 @@ def _contracted(mdp: TabularMDP, beta: float, objective: Objective) -> tuple[Flo
 def _charged(mdp: TabularMDP, objective: Objective) -> Part:
     """Return a table as a part; where costs are left out of the risk, with the mean cost of each row."""
     part = Part.of(mdp)
-    if isinstance(objective, Recursive) and objective.apart:
-        means = np.add.reduceat(part.probabilities * part.costs, part.offsets[:-1])
-        return replace(part, costs=means[part.owners])
-    return part
+    return part.at_mean_costs() if isinstance(objective, Recursive) and objective.apart else part
 
 
 def _recursive(mdp: TabularMDP, objective: Recursive) -> Policy:

@@ -128,7 +128,7 @@ class FearedModel:
         found = []
         for k in range(int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])):
             target = int(mdp.next_states[k])
-            loss = float(mdp.losses[k]) + (float(mdp.step_losses[step, row]) if mdp.step_losses.size else 0.0)
+            loss = float(mdp.losses_at(step, k, row))
             found.append(FearedOutcome(
                 state, action, target, mdp.state_name(state), mdp.action_name(action), mdp.state_name(target), step,
                 float(mdp.signed(loss)), bool(mdp.done[k]), float(mdp.probabilities[k]), float(feared[k]),
@@ -240,7 +240,7 @@ def feared_model(policy: Any) -> FearedModel:
         mass = np.zeros(mdp.num_rows)
         mass[rows[h][at]] = here[at]
         flow = np.repeat(mass, per_row) * chance
-        losses = mdp.losses + (np.repeat(mdp.step_losses[h], per_row) if mdp.step_losses.size else 0.0)
+        losses = mdp.losses_at(h)
         expected += factor * math.fsum((flow * losses)[flow > 0.0].tolist())
         divergence += math.fsum((mass * step_kl)[mass > 0.0].tolist())
         here = np.bincount(mdp.next_states[goes_on], weights=flow[goes_on], minlength=mdp.num_states)

@@ -262,10 +262,7 @@ class GridTotals:
 
 def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:
     """Return by how many points, and parts of one, each outcome moves at step ``h``."""
-    losses = mdp.losses
-    if mdp.step_losses.size:
-        losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
-    moved = losses * (mdp.discount**h / spacing)
+    moved = mdp.losses_at(h) * (mdp.discount**h / spacing)
     whole = np.floor(moved)
     return whole.astype(np.int64), moved - whole
 

@@ -164,7 +164,7 @@ class _Point:
 
 def _reached(mdp: TabularMDP, policy: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return where a policy leads: bool, shape (H, S)."""
-    owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
+    owners = mdp.outcome_rows
     reached = np.zeros(policy.shape, dtype=np.bool_)
     here = np.zeros(mdp.num_states, dtype=np.bool_)
     here[mdp.start] = True

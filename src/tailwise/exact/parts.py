@@ -131,6 +131,11 @@ class Part:
         costs = np.concatenate((self.costs, self.costs))
         return Part(self.size, self.states, self.ids, 2 * self.offsets, both[order], costs[order], targets[order])
 
+    def at_mean_costs(self) -> Part:
+        """Return the same, where each outcome costs what its row costs in the mean."""
+        means = np.add.reduceat(self.probabilities * self.costs, self.offsets[:-1])
+        return replace(self, costs=means[self.owners])
+
     # ------------------------------------------------------------------ values
 
     @cached_property
@@ -307,34 +312,47 @@ def _counts(kept: Bools, offsets: Ints) -> Ints:
     return np.asarray(np.add.reduceat(kept, offsets[:-1], dtype=np.int64))
 
 
-def reaching(part: Part, aims: Bools, *, over: bool = False) -> Bools:
-    """Return which states can reach one of the aims (or the end)."""
+def reaching(part: Part, aims: Bools | None = None) -> Bools:
+    """Return which states can reach one of the aims (the end, if None)."""
+    return _found_from_last(_backward(part, aims))
+
+
+def reached_from(part: Part, origins: Any) -> Bools:
+    """Return the states that can be reached from some others, given by their indices."""
+    return _found_from_last(_with_node(graph_of(part).T, origins).T.tocsr())
+
+
+def distances(part: Part, aims: Bools | None = None) -> Floats:
+    """Return in how many steps at least a state can reach one of the aims (the end, if None); infinite if in none."""
     from scipy.sparse import csgraph
 
-    found = np.zeros(part.size + 1, np.bool_)
-    found[csgraph.breadth_first_order(_backward(part, aims, over), part.size, return_predecessors=False)] = True
-    return found[:-1]
-
-
-def distances(part: Part, aims: Bools, *, over: bool = False) -> Floats:
-    """Return in how many steps at least a state can reach one of the aims (or the end): infinite if not at all."""
-    from scipy.sparse import csgraph
-
-    found = csgraph.dijkstra(_backward(part, aims, over), indices=part.size, unweighted=True)
+    found = csgraph.dijkstra(_backward(part, aims), indices=part.size, unweighted=True)
     return np.asarray(found[:-1], np.float64) - 1.0
 
 
-def _backward(part: Part, aims: Bools, over: bool) -> Any:
-    """Return the reversed graph of a part, in which one more node leads to the aims, and to what may end."""
+def _backward(part: Part, aims: Bools | None) -> Any:
+    """Return the reversed graph of a part, in which one more node leads to the aims, or to what may end."""
+    if aims is None:
+        return graph_of(part, over=True).T.tocsr()
+    return _with_node(graph_of(part), np.flatnonzero(aims)).T.tocsr()
+
+
+def _with_node(graph: Any, states: Any) -> Any:
+    """Return a graph with one more node, the last, to which some states lead."""
     from scipy.sparse import csr_array
 
-    graph = graph_of(part, over=over)
-    graph.resize(part.size + 1, part.size + 1)
-    ends = np.flatnonzero(aims)
-    if ends.size:
-        onward = np.full(ends.size, part.size)
-        graph = graph + csr_array((np.ones(ends.size), (ends, onward)), shape=graph.shape)
-    return graph.T.tocsr()
+    last, graph = graph.shape[0], csr_array(graph)
+    graph.resize(last + 1, last + 1)
+    return graph + csr_array((np.ones(len(states)), (states, np.full(len(states), last))), shape=graph.shape)
+
+
+def _found_from_last(graph: Any) -> Bools:
+    """Return which nodes can be reached from the last, which itself is left out."""
+    from scipy.sparse import csgraph
+
+    found = np.zeros(graph.shape[0], np.bool_)
+    found[csgraph.breadth_first_order(graph, found.size - 1, return_predecessors=False)] = True
+    return found[:-1]
 
 
 def end_components(part: Part) -> Bools:

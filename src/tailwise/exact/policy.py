@@ -244,8 +244,7 @@ class Policy(Shown, Tabled):
             return np.asarray(np.maximum.reduceat(part.ahead(after, discount), part.offsets[:-1]))
         level = self.beta
         if isinstance(objective, Recursive) and objective.apart:
-            means = np.add.reduceat(part.probabilities * part.costs, part.offsets[:-1])
-            part, level = replace(part, costs=means[part.owners]), level / discount
+            part, level = part.at_mean_costs(), level / discount
         elif not isinstance(objective, Recursive):
             level *= discount**step
         with np.errstate(invalid="ignore"):
@@ -373,9 +372,10 @@ class Policy(Shown, Tabled):
             values = np.array([math.nan if law is None else law.risk(self.objective) for law in laws])
             best, value = ids.tolist().index(self._first), self.value
             tied = {self._first}
+        names = [self._named(int(action), at) for action in ids]
         rows = tuple(
-            self._plan_row(self._named(int(action), at), at, float(one), law)
-            for action, one, law in zip(ids, values, laws, strict=True)
+            exact_row(name, self._label(name, at), float(one), law)
+            for name, one, law in zip(names, values, laws, strict=True)
         )
         return Plan(
             action=rows[best].action, label=rows[best].label, value=value, rows=rows, state=at, step=step,
@@ -455,21 +455,6 @@ class Policy(Shown, Tabled):
     def _label(self, action: Any, state: Any) -> str:
         return action_label(self.mdp if self.model is None else self.model, action, state)
 
-    def _plan_row(self, named: Any, state: Any, value: float, law: ReturnDistribution | None) -> ActionRow:
-        moments = (math.nan,) * 4 if law is None else (law.mean, law.std, law.minimum, law.maximum)
-        return ActionRow(
-            named,
-            self._label(named, state),
-            0,
-            0.0,
-            value,
-            *moments,
-            Interval(value, value),
-            lower=value,
-            upper=value,
-            distribution=law,
-        )
-
     # ------------------------------------------------------------------- words
 
     def to_dict(self) -> dict[str, object]:
@@ -507,6 +492,13 @@ class Policy(Shown, Tabled):
         if len(plan.rows) > _MOST_ROWS:
             lines.append(f"  and {len(plan.rows) - _MOST_ROWS} more actions")
         return "\n".join(lines)
+
+
+def exact_row(action: Any, label: str, value: float, law: ReturnDistribution | None) -> ActionRow:
+    """Return the row of an action whose value is exact, and the distribution of the total, too, if it is known."""
+    moments = (math.nan,) * 4 if law is None else (law.mean, law.std, law.minimum, law.maximum)
+    between = Interval(value, value)
+    return ActionRow(action, label, 0, 0.0, value, *moments, between, lower=value, upper=value, distribution=law)
 
 
 def find_index(mdp: TabularMDP, model: Any, places: Places, state: Any, step: int) -> int:

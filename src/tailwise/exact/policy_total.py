@@ -37,7 +37,7 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | No
     ``steps`` are those of a policy like it, as a first guess.
     """
     deciding, size = chosen.states, chosen.size
-    ending = reaching(chosen, np.zeros(size, np.bool_), over=True)
+    ending = reaching(chosen)
     never = np.zeros(size, np.bool_)
     never[deciding] = ~ending[deciding]
     values, decides = start.copy(), np.zeros(size, np.bool_)

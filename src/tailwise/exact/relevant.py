@@ -73,7 +73,7 @@ def relevant_bounds(mdp: TabularMDP) -> tuple[float, float]:
 def _reached(mdp: TabularMDP, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which states the start leads to within the horizon, by allowed rows."""
     going = np.repeat(allowed, np.diff(mdp.outcome_offsets)) & ~mdp.done
-    owners = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))[going]
+    owners = mdp.row_states[mdp.outcome_rows][going]
     targets = mdp.next_states[going]
     reached = np.zeros(mdp.num_states, np.bool_)
     reached[mdp.start] = True

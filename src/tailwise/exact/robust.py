@@ -55,7 +55,7 @@ def ball_rows(
 
 def ball_chances(mdp: TabularMDP, totals: Floats, is_kl: bool, radii: Floats) -> Floats:
     """Return the probabilities of all outcomes that are worst in the balls, for such totals of them."""
-    owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
+    owners = mdp.outcome_rows
     order = np.lexsort((-totals, owners))
     worst, found = np.empty(totals.size), np.empty(totals.size)
     (_kl_worst if is_kl else _l1_worst)(totals[order], mdp.probabilities[order], mdp.outcome_offsets, radii, worst)

@@ -291,16 +291,13 @@ def row_worst(mdp: TabularMDP, h: int, values: Floats, sizes: Floats) -> tuple[F
 
 def outcome_totals(mdp: TabularMDP, h: int, values: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     """Return the total of each outcome at step ``h``, from the values after it, and the size of what that adds up."""
-    later = _later(mdp, values)
-    losses = mdp.losses
-    if mdp.step_losses.size:
-        losses = losses + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
-    return losses + later, np.abs(losses) + _later(mdp, sizes)
+    losses = mdp.losses_at(h)
+    return losses + _later(mdp, values), np.abs(losses) + _later(mdp, sizes)
 
 
 def row_tails(mdp: TabularMDP, h: int, values: Floats, sizes: Floats, tail: float) -> tuple[Floats, Floats]:
     """Return the mean of the worst ``tail`` of each row's outcomes, and the mean size of what that adds up."""
-    owners = np.repeat(np.arange(mdp.num_rows), np.diff(mdp.outcome_offsets))
+    owners = mdp.outcome_rows
     totals, added = outcome_totals(mdp, h, values, sizes)
     order = np.lexsort((-totals, owners))  # rows stay together, the worst outcome of each first
     risks, row_sizes = np.empty(mdp.num_rows), np.empty(mdp.num_rows)

@@ -40,7 +40,7 @@ from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.exact.discounted import contracted
 from tailwise.exact.level_loops import Merged, bounded_past_loops
-from tailwise.exact.parts import LARGE, OVER, Part, components, distances, graph_of, reaching, words_of
+from tailwise.exact.parts import LARGE, OVER, Part, components, distances, reached_from, reaching, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,
@@ -94,9 +94,7 @@ def solve_total(mdp: TabularMDP, beta: float) -> Total:
     try:
         return _Search(mdp, beta).run()
     except UndecidedError:
-        start = np.zeros(mdp.num_states, np.bool_)
-        start[mdp.start] = True
-        within = _ahead(Part.of(mdp), start)
+        within = reached_from(Part.of(mdp), [mdp.start])
         if within.all():
             raise
         found = _Search(mdp, beta, within).run()
@@ -180,7 +178,7 @@ class _Search:
         part, inside = self.part, np.isnan(self.values)
         while True:
             held = part.where(part.rows_within(inside))
-            proper = reaching(held, np.zeros(part.size, np.bool_), over=True)
+            proper = reaching(held)
             if (proper & inside == inside).all():
                 break
             inside = proper & inside
@@ -191,7 +189,7 @@ class _Search:
         scale = float(np.abs(part.costs).max(initial=0.0))
         near = outside & (np.abs(gains) < 1e-5 * scale)
         if near.any():
-            self._require_moving(chosen, outside & _ahead(chosen, near))
+            self._require_moving(chosen, outside & reached_from(chosen, np.flatnonzero(near)))
         falls = outside & (gains < 0.0)
         lost = np.flatnonzero(falls)
         self._set(
@@ -217,9 +215,7 @@ class _Search:
 
     def _round(self, part: Part) -> tuple[Ints, Evaluated] | None:
         """Solve what is left; None where some of it turned out to be infinite, and was given its value."""
-        none = np.zeros(part.size, np.bool_)
-        ending = reaching(part, none, over=True)
-        endless = np.isnan(self.values) & ~ending
+        endless = np.isnan(self.values) & ~reaching(part)
         if endless.any():
             self._decide_endless(part.where(endless[part.states]), endless)
             return None
@@ -270,7 +266,7 @@ class _Search:
     def _decide_endless(self, part: Part, endless: Bools) -> None:
         """Give values to states from which no end can be reached: the sign of what they pay for ever."""
         killed = part.killed(1.0 - 1e-9)
-        start, rows = np.zeros(part.size), _first(part)
+        start, rows = np.zeros(part.size), part.first_rows
         start[~endless] = self.values[~endless] if self.beta == 0.0 else start[~endless]
         states = np.flatnonzero(endless)
         words = f"from {words_of(self.mdp, states)} there is no way to end"
@@ -307,19 +303,22 @@ class _Search:
         loops = _grown_by_all(part, self.beta)
         if loops:
             for states in loops:
-                self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
+                self._set(states, np.inf, self._left_too_seldom(states))
             return None
         rows, loops = self._quietest(part, quick())
         if not loops:
             return rows, start, None
         mask = np.zeros(part.size, np.bool_)
         for states in loops:
-            self._set(states, np.inf, f"{_loop_words(self.mdp, states)} is left too seldom for beta {self.beta:g}")
+            self._set(states, np.inf, self._left_too_seldom(states))
             mask[states] = True
         _, labels = components(part)
         others = np.flatnonzero(reaching(part.held_in(labels).taking(rows), mask) & ~mask & np.isnan(self.values))
         self._set(others, np.inf, f"from {words_of(self.mdp, others)} every way leads to loops: {self.reasons[-1][1]}")
         return None
+
+    def _left_too_seldom(self, loop: Ints) -> str:
+        return f"{_loop_words(self.mdp, loop)} is left too seldom for beta {self.beta:g}"
 
     def _quietest(self, part: Part, rows: Ints) -> tuple[Ints, list[Ints]]:
         """Return a policy whose total is finite in each component where one's is, and the loops of the others."""
@@ -396,7 +395,7 @@ class _Search:
             if not better.any():
                 break
             rows = np.where(better, part.best_rows(risks, best), rows)
-        ending = reaching(part.taking(good), np.zeros(part.size, np.bool_), over=True)
+        ending = reaching(part.taking(good))
         return (good, values) if ending[part.deciding].all() else before
 
     def _greedy(self, part: Part, start: Floats, quick: Callable[[], Ints]) -> tuple[Ints, Floats]:
@@ -416,7 +415,7 @@ class _Search:
     @staticmethod
     def _quickest(part: Part) -> Ints:
         """Return, of each state, its first row that can lead one step nearer to the end."""
-        distance = distances(part, np.zeros(part.size, np.bool_), over=True)
+        distance = distances(part)
         nearer = np.where(part.targets >= 0, distance[part.targets], -1.0) < distance[part.states[part.owners]]
         good = np.flatnonzero(np.logical_or.reduceat(nearer, part.offsets[:-1]))
         return good[np.searchsorted(part.states[good], part.deciding)]
@@ -469,10 +468,6 @@ def _kept_by_all(part: Part) -> tuple[Part, Ints]:
         labels = finer
 
 
-def _first(part: Part) -> Ints:
-    return part.first_rows
-
-
 def _local_size(part: Part, rows: Ints) -> Floats:
     """Return the largest cost of each state's row, for tolerances."""
     sizes = np.zeros(part.size)
@@ -494,19 +489,6 @@ def _gains(part: Part) -> tuple[Floats, Part]:
     far = 1.0 - 1e-7
     values, _, _, ids = contracted(part, 0.0, far)
     return (1.0 - far) * values, part.taking(np.flatnonzero(np.isin(part.ids, ids)))
-
-
-def _ahead(chosen: Part, origins: Bools) -> Bools:
-    """Return the states that can be reached from some others."""
-    from scipy.sparse import csgraph, csr_array
-
-    graph, firsts = graph_of(chosen).tocoo(), np.flatnonzero(origins)
-    heads = np.concatenate((graph.coords[0], np.full(firsts.size, chosen.size)))
-    tails = np.concatenate((graph.coords[1], firsts))
-    whole = csr_array((np.ones(heads.size), (heads, tails)), shape=(chosen.size + 1,) * 2)
-    found = np.zeros(chosen.size + 1, np.bool_)
-    found[csgraph.breadth_first_order(whole, chosen.size, return_predecessors=False)] = True
-    return found[:-1]
 
 
 def _loop_words(mdp: TabularMDP, loop: Ints) -> str:

@@ -124,9 +124,8 @@ class ReachableTotals:
             self.steps, chosen, [*(s.states.size for s in self.steps[1:]), self.final.size], strict=True
         ):
             ends = np.append(step.branches, step.children.size)
-            sizes = ends[picks + 1] - ends[picks]
-            entries = np.repeat(ends[picks] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-            sent = np.repeat(mass, sizes) * step.probabilities[entries]
+            _, owners, entries = ranges(ends[picks], ends[picks + 1])
+            sent = mass[owners] * step.probabilities[entries]
             reached: Floats = np.zeros(after + step.ended.size)
             np.add.at(reached, step.children[entries], sent)
             mass = reached[:after]
@@ -186,10 +185,7 @@ def _unfold(mdp: TabularMDP, limit: int) -> ReachableTotals:
                 f"over {limit} outcomes of pairs (state, accrued cost) at step {h} of {mdp.horizon}; raise "
                 "max_outcomes=, or lay the totals out on a grid"
             )
-        costs = mdp.losses[outcomes]
-        if mdp.step_losses.size:
-            costs = costs + mdp.step_losses[h, rows[owners]]
-        costs = factor * costs
+        costs = factor * mdp.losses_at(h, outcomes, rows[owners])
         paid, added = accrued[pairs[owners]] + costs, sizes[pairs[owners]] + np.abs(costs)
         done, targets = mdp.done[outcomes], mdp.next_states[outcomes].astype(np.int64)
         share = _ROUNDING * (h + 8)

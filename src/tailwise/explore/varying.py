@@ -54,7 +54,7 @@ def answers(table: TabularMDP, beta: float, asked: Varied, base: Plan | None = N
 
 def numbers_of(table: TabularMDP) -> tuple[str, ...]:
     """Return numbers that can be varied, as ``cost[good,run]`` and ``p[good,run,failed]``; of many, some."""
-    owners = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    owners = table.outcome_rows
     costs = np.unique(owners[table.losses != 0.0])[:_MOST_NUMBERS]
     chances = np.flatnonzero((table.probabilities > 0.0) & (table.probabilities < 1.0 - 1e-12))[:_MOST_NUMBERS]
     states, actions = _words(table.state_labels, table.num_states), _words(table.action_labels, table.num_actions)

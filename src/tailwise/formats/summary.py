@@ -175,7 +175,7 @@ def _count_reached(mdp: TabularMDP) -> int:
     from scipy import sparse
     from scipy.sparse import csgraph
 
-    origins = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))
+    origins = mdp.row_states[mdp.outcome_rows]
     goes_on = ~mdp.done
     shape = (mdp.num_states, mdp.num_states)
     ones = np.ones(int(goes_on.sum()), dtype=np.int8)

@@ -85,11 +85,7 @@ class Counts:
         A way looks at the steps that share some of state, action and target. It is judged by the variance of the costs
         within its groups, as if the step at hand were left out.
         """
-        keys = {
-            "state and action": self.pairs, "state and next state": self.moves,
-            "action and next state": self.actions * self.num_targets + self.targets, "next state": self.targets,
-            "action": self.actions, "state": self.states, "nothing": np.zeros_like(self.states),
-        }  # fmt: skip
+        keys = self._ways(self.states, self.actions, self.targets)
         scale = float(np.abs(self.losses).max(initial=0.0))
         ranked = []
         for position, (words, key) in enumerate(keys.items()):
@@ -105,12 +101,16 @@ class Counts:
 
     def key_of(self, words: str, states: Ints, actions: Ints, targets: Ints) -> Ints:
         """Return the group of a way (see :attr:`guesses`) that a transition belongs to."""
+        return self._ways(states, actions, targets)[words]
+
+    def _ways(self, states: Ints, actions: Ints, targets: Ints) -> dict[str, Ints]:
+        """Return what transitions may be grouped by, in words, and the group of each."""
         return {
             "state and action": states * self.episodes.num_actions + actions,
             "state and next state": states * self.num_targets + targets,
             "action and next state": actions * self.num_targets + targets, "next state": targets, "action": actions,
             "state": states, "nothing": np.zeros_like(states),
-        }[words]  # fmt: skip
+        }  # fmt: skip
 
 
 def _atoms(keys: Ints, losses: Floats, most: int) -> Atoms:

@@ -198,7 +198,7 @@ def _with_table(counts: Counts, prior: TablePrior, pairs: Ints) -> _Drawn:
             f"{table.sense}s, the log {log.num_states}, {log.num_actions} and {log.sense}s; they must match"
         )
     own, targets, losses, seen = _seen_outcomes(counts)
-    row = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    row = table.outcome_rows
     believed = table.row_states[row] * log.num_actions + table.action_ids[row]
     if (table.action_ids >= log.num_actions).any() or table.num_states != log.num_states:
         raise ModelError(

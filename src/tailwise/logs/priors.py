@@ -24,6 +24,7 @@ _FOLDS = 4
 _MOST_SCORED = 50_000  # steps of a fold
 
 
+@dataclass(frozen=True)
 class Prior:
     """Base of the priors."""
 

@@ -192,7 +192,7 @@ def _by_totals(mdp: TabularMDP, policy: Any, objective: Objective) -> tuple[Valu
                 raise OptionError(f"the policy has no action in a state that it reaches at step {h}")
         used.append(np.unique(rows))
         _, owner, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
-        losses = mdp.losses[outcomes] + (mdp.step_losses[h, rows[owner]] if mdp.step_losses.size else 0.0)
+        losses = mdp.losses_at(h, outcomes, rows[owner])
         paid = accrued[owner] + factor * losses
         over = mdp.done[outcomes]
         totals.append(paid[over])

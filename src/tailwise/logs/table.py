@@ -126,7 +126,7 @@ class LearnedTable(TabularMDP):
         """Return what a saved file keeps beside the table: counts, prior and log."""
         found, log, prior = self.evidence, self.evidence.episodes, self.evidence.prior
         members = {name: getattr(found, name) for name in ARRAYS} | {name: getattr(log, name) for name in STEPS}
-        said = {name: value for name, value in vars(prior).items() if name != "table"}
+        said = {one.name: getattr(prior, one.name) for one in fields(prior) if one.name != "table"}
         words = {"prior": {"kind": type(prior).__name__, **said}, "log": {name: getattr(log, name) for name in _WORDS}}
         members["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
         if isinstance(prior, TablePrior):

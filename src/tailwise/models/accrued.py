@@ -297,7 +297,7 @@ def _step_bounds(mdp: TabularMDP) -> Floats:
     """Return the least and the largest discounted loss of each step, shape (2, H)."""
     bounds = np.empty((2, mdp.horizon))
     bounds[0], bounds[1] = mdp.losses.min(), mdp.losses.max()
-    for h, more in enumerate(mdp.step_losses):
-        losses = mdp.losses + np.repeat(more, np.diff(mdp.outcome_offsets))
+    for h in range(len(mdp.step_losses)):
+        losses = mdp.losses_at(h)
         bounds[:, h] = losses.min(), losses.max()
     return bounds * float(mdp.discount) ** np.arange(mdp.horizon)

@@ -141,7 +141,7 @@ class PomdpTable(Shown):
         if ends.size != size:
             raise ModelError(f"end_states has {ends.size} entries, expected one per state: {size}")
         entry, seen = np.nonzero(chances[_actions_of(plain), plain.next_states] != 0.0)
-        row = np.repeat(np.arange(plain.num_rows), np.diff(plain.outcome_offsets))[entry]
+        row = plain.outcome_rows[entry]
         states, ids, target = plain.row_states[row], plain.action_ids[row], plain.next_states[entry]
         paid = np.asarray(plain.signed(plain.losses[entry]))
         if by_observation is not None:

@@ -93,6 +93,17 @@ class Table:
         """State of each row: int64, shape (rows,)."""
         return np.repeat(np.arange(self.num_states), np.diff(self.action_offsets))
 
+    @property
+    def outcome_rows(self) -> Ints:
+        """Row of each outcome: int64, shape (outcomes,)."""
+        return np.repeat(np.arange(self.num_rows), np.diff(self.outcome_offsets))
+
+    def losses_at(self, h: int, outcomes: Any = slice(None), rows: Any = None) -> Any:
+        """Return the losses at step ``h`` of outcomes and their ``rows``: of all where none are given."""
+        if not self.step_losses.size:
+            return self.losses[outcomes]
+        return self.losses[outcomes] + self.step_losses[h, self.outcome_rows if rows is None else rows]
+
     @cached_property
     def shared_losses(self) -> Floats:
         """Loss of each row whose outcomes all go on at one loss, NaN of the others: float64, shape (rows,)."""

@@ -78,7 +78,7 @@ def largest_factor(table: TabularMDP, name: str) -> float:
 def _outcomes(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Return which outcomes are meant, as a mask, and the row of every outcome."""
     states, actions, targets = _places(table, where, change)
-    owners = np.repeat(np.arange(table.num_rows), np.diff(table.outcome_offsets))
+    owners = table.outcome_rows
     hit = states[table.row_states[owners]] & actions[table.action_ids[owners]] & targets[table.next_states]
     if not hit.any():
         raise OptionError(f"{change!r} matches nothing: no such action is allowed, or it does not lead there")

@@ -30,6 +30,7 @@ from tailwise.exact.alpha_vectors import (
     best_actions,
     branches_of,
     key_of,
+    log_of,
     mean_size,
 )
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
@@ -307,8 +308,7 @@ def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tupl
     plans = list(blind)
     points = min(_POINTS, int(_WORK / (pomdp.table.num_outcomes * horizon)))
     if points >= _FEWEST_POINTS:
-        with np.errstate(divide="ignore"):
-            logs = np.log(pomdp.start_belief)
+        logs = log_of(pomdp.start_belief)
         for h, found in enumerate(point_based_levels(pomdp, branches, beta, logs, points)):
             plans[h] = np.concatenate([plans[h], found.values])
     return told, plans

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints
-from tailwise.exact.alpha_vectors import NEAR, Branch, normalised
+from tailwise.exact.alpha_vectors import NEAR, Branch, log_of, normalised
 from tailwise.models.pomdp_table import PomdpTable
 
 
@@ -49,8 +49,7 @@ class BeliefSteps:
         self._states, self._losses, chances = (
             np.concatenate([getattr(b, name) for b in branches])[order] for name in ("states", "losses", "chances")
         )
-        with np.errstate(divide="ignore"):
-            self._logs = np.log(chances)
+        self._logs = log_of(chances)
         ends = np.where(signals >= 0, model.discount * model.table.terminal_losses[self._targets], 0.0)
         self._last_losses = self._losses + ends  # what the end costs is paid with the step
 

@@ -24,7 +24,7 @@ import numpy as np
 from tailwise._random import Seed, StratifiedStream
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError
-from tailwise.exact.alpha_vectors import branches_of
+from tailwise.exact.alpha_vectors import branches_of, log_of
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
 from tailwise.exact.point_based import point_based_levels
 from tailwise.models.partly_observed import drawn
@@ -175,9 +175,7 @@ class LearnedBeliefs(HiddenPlanner):
             if self._term_seconds * work * points**2 > (left := max(self._report_by - begun, 0.0)):
                 points = max(_FEWEST_POINTS, int(math.sqrt(left / (self._term_seconds * work))))
             branches = branches_of(table)
-            with np.errstate(divide="ignore"):
-                logs = np.log(table.start_belief)
-            levels = point_based_levels(table, branches, self.beta, logs, points)
+            levels = point_based_levels(table, branches, self.beta, log_of(table.start_belief), points)
             self._term_seconds = (time.perf_counter() - begun) / (work * points**2)
             self._policy = BeliefPolicy(
                 objective=ERM(self.beta), mdp=table.table, value=math.nan, beta=self.beta, pomdp=table,

@@ -43,7 +43,7 @@ def policy_chart(solution: Policy, step: int = 0) -> Chart:
 
 def reachable(mdp: TabularMDP) -> NDArray[np.bool_]:
     """Return the states that some actions can lead to from the start before the horizon: bool, shape (S,)."""
-    owners = np.repeat(mdp.row_states, np.diff(mdp.outcome_offsets))
+    owners = mdp.row_states[mdp.outcome_rows]
     found = np.zeros(mdp.num_states, dtype=np.bool_)
     found[mdp.start] = True
     for _ in range(mdp.num_states if mdp.horizon is None else mdp.horizon):

@@ -131,9 +131,7 @@ def certain_states(mdp: TabularMDP) -> tuple[NDArray[np.bool_], Floats]:
     acting = np.flatnonzero(np.diff(mdp.action_offsets))
     firsts = mdp.outcome_offsets[mdp.action_offsets[:-1][acting]]
     for h in range(mdp.horizon - 1, -1, -1):
-        costs = mdp.losses
-        if mdp.step_losses.size:
-            costs = costs + np.repeat(mdp.step_losses[h], np.diff(mdp.outcome_offsets))
+        costs = mdp.losses_at(h)
         for values, reduce in ((low, np.fmin), (high, np.fmax)):
             tails = costs + np.where(mdp.done, 0.0, mdp.discount * values[h + 1, mdp.next_states])
             values[h, acting] = reduce.reduceat(tails, firsts)
@@ -275,6 +273,6 @@ def _total(mdp: TabularMDP, paid: float, state: int, h: int, factor: float, done
         h, factor = h + 1, factor * mdp.discount
         row = int(mdp.action_offsets[state])
         k = int(mdp.outcome_offsets[row])
-        cost = float(mdp.losses[k]) + (float(mdp.step_losses[h, row]) if mdp.step_losses.size else 0.0)
+        cost = float(mdp.losses_at(h, k, row))
         paid, state, done = paid + factor * cost, int(mdp.next_states[k]), bool(mdp.done[k])
     return paid if done else paid + factor * mdp.discount * float(mdp.terminal_losses[state])
