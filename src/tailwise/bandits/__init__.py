@@ -8,6 +8,7 @@ from tailwise.bandits.algorithms import (
     ErmUcb,
     LipschitzUcb,
     Ucb1,
+    bandit_constants,
     make_algorithm,
 )
 from tailwise.bandits.arms import BANDITS, Arm, Bandit, Drift, Outcome, make_bandit
@@ -21,7 +22,6 @@ from tailwise.bandits.distributions import (
     uniform,
 )
 from tailwise.bandits.simulate import BanditRun, simulate
-from tailwise.bandits.theorem_constants import bandit_constants
 
 __all__ = [
     "ALGORITHMS",

@@ -52,8 +52,7 @@ from tailwise.bindings.intern import float_bits
 from tailwise.bindings.kernel_model import DONE, GO_ON
 from tailwise.errors import VersionError
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.contract import LARGEST_COST
-from tailwise.models.simulator import MAX_ACTIONS
+from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS
 
 _WORD = ir.IntType(64)
 
@@ -62,44 +61,28 @@ def _pointer(builder: Any, address: Any, index: Any, kind: Any) -> Any:
     return builder.gep(builder.inttoptr(address, ir.PointerType(kind)), [index])
 
 
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def load_word(typing_context, address, index):  # type: ignore[no-untyped-def]
-    """Int64 number ``index`` from ``address``."""
+def _memory(kind: Any, word: Any) -> tuple[Any, Any]:
+    """Return what loads and what stores number ``index`` from an address: of a kind, in LLVM's terms and numba's."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.load(_pointer(builder, args[0], args[1], _WORD))
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def load(typing_context, address, index):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.load(_pointer(builder, args[0], args[1], kind))
 
-    return types.int64(types.int64, types.int64), codegen
+        return word(types.int64, types.int64), codegen
 
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def store(typing_context, address, index, value):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            builder.store(args[2], _pointer(builder, args[0], args[1], kind))
 
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def store_word(typing_context, address, index, value):  # type: ignore[no-untyped-def]
-    """Write int64 number ``index`` from ``address``."""
+        return types.void(types.int64, types.int64, word), codegen
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        builder.store(args[2], _pointer(builder, args[0], args[1], _WORD))
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def load_float(typing_context, address, index):  # type: ignore[no-untyped-def]
-    """Double number ``index`` from ``address``."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.load(_pointer(builder, args[0], args[1], ir.DoubleType()))
-
-    return types.float64(types.int64, types.int64), codegen
+    return load, store
 
 
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def store_float(typing_context, address, index, value):  # type: ignore[no-untyped-def]
-    """Write double number ``index`` from ``address``."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        builder.store(args[2], _pointer(builder, args[0], args[1], ir.DoubleType()))
-
-    return types.void(types.int64, types.int64, types.float64), codegen
+load_word, store_word = _memory(_WORD, types.int64)
+load_float, store_float = _memory(ir.DoubleType(), types.float64)
 
 
 def generator_words(rng: np.random.Generator) -> list[int]:
@@ -264,6 +247,20 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
             return fail(context, state, -1, h) + math.nan
         return 0.0 + sign * end
 
+    @_inline
+    def stepped(context, state, action, h, rng):  # type: ignore[no-untyped-def]
+        """Next state, charged cost (NaN where that failed), and whether the episode is over."""
+        store_word(context, FAULT, STEP)
+        save_stream(context)
+        try:
+            target, cost, done = step(state, action, rng)
+        except Exception:
+            return state, fail(context, state, action, h) + math.nan, False
+        total = 0.0 + sign * float(cost)
+        if not abs(total) <= LARGEST_COST:
+            return state, fail(context, state, action, h) + math.nan, False
+        return cast(target), total, done != 0
+
     def count_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
         number = counted(context, load_state(context, handle), -1)
         if number > 0:
@@ -273,22 +270,15 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
 
     def step_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
         state = load_state(context, handle)
-        rng = generator_at(context + 8 * GENERATOR)
         numbers = load_word(context, NUMBERS)
-        save_stream(context)
-        store_word(context, FAULT, STEP)
-        try:
-            target, cost, done = step(state, action, rng)
-        except Exception:
-            return fail(context, state, action, h)
-        total = 0.0 + sign * float(cost)
-        if not abs(total) <= LARGEST_COST:
-            return fail(context, state, action, h)
+        target, total, done = stepped(context, state, action, h, generator_at(context + 8 * GENERATOR))
+        if math.isnan(total):
+            return 0
         h += 1
         if done:
             store_word(context, STATUS, DONE)
         elif h == load_word(context, HORIZON):
-            end = end_of(context, cast(target), h)
+            end = end_of(context, target, h)
             if math.isnan(end):
                 return 0
             total += load_float(numbers, DISCOUNT) * end
@@ -326,22 +316,15 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
                     return 0
             elif number > 1:
                 action = int(rng.random() * number)
-            store_word(context, FAULT, STEP)
-            save_stream(context)
-            try:
-                target, cost, ended = step(state, action, rng)
-            except Exception:
-                return fail(context, state, action, h)
-            charged = 0.0 + sign * float(cost)
-            if not abs(charged) <= LARGEST_COST:
-                return fail(context, state, action, h)
+            target, charged, done = stepped(context, state, action, h, rng)
+            if math.isnan(charged):
+                return 0
             total += factor * charged
             h += 1
-            if ended:
-                done = True
+            if done:
                 break
             factor *= discount
-            state = cast(target)
+            state = target
         if not done:
             end = end_of(context, state, h)
             if math.isnan(end):

@@ -158,7 +158,10 @@ FAULT, FAULT_ACTION, FAULT_STEP = 7, 8, 9  # what a compiled simulator was doing
 GENERATOR = 10  # address of the state, state, next_uint64, next_uint32, next_double, bit generator
 SAVED_STREAM = 16  # the generator's state (5 words) before the last step
 INTEGERS_SIZE = 24
-TOTAL, POLICY_ACTION, BOUNDS = 0, 1, 2  # what the third function is asked for, in place of an action
+# What the third function is asked for, in place of an action, and where it answers.
+TOTAL = 0  # numbers[COST], integers[STEPS]
+POLICY_ACTION = 1  # integers[NEXT]
+BOUNDS = 2  # numbers[COST, HIGHEST]
 # Entries of ``numbers``.
 COST, DISCOUNT, HIGHEST = 0, 1, 2
 NUMBERS_SIZE = 4
@@ -169,10 +172,7 @@ class CallbackModel(NamedTuple):
 
     count: Any  # address of (context, state, 0, 0): number of actions to integers[NEXT]
     step: Any  # address of (context, state, action, h): integers[STATUS, NEXT], numbers[COST]
-    roll: (
-        Any  # address of (context, state, what, h): integers[STATUS], and for TOTAL integers[STEPS] and numbers[COST],
-    )
-    #   for POLICY_ACTION its action in integers[NEXT], for BOUNDS numbers[COST, HIGHEST]
+    roll: Any  # address of (context, state, what, h): integers[STATUS], and what ``what`` asks for, as said there
     context: int
     integers: NDArray[np.int64]
     numbers: NDArray[np.float64]
@@ -250,16 +250,14 @@ def _policy_action(model, state, h):  # type: ignore[no-untyped-def]
     return model.integers[NEXT], model.integers[STATUS]
 
 
-register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _roll_out)
-policy_action.register(CallbackModel, _policy_action)
-
-
 def _value_bounds(model, state, h):  # type: ignore[no-untyped-def]
     model.integers[STATUS] = FAILED
     call_words(model.roll, model.context, state, BOUNDS, h)
     return model.numbers[COST], model.numbers[HIGHEST], model.integers[STATUS]
 
 
+register_kernel_model(CallbackModel, _count_actions, _take_step, _end_cost, _roll_out)
+policy_action.register(CallbackModel, _policy_action)
 value_bounds.register(CallbackModel, _value_bounds)
 
 

@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
         objective = aim.objective()
         given.check_memory(max_memory)
-        plan_limits(iterations, seconds, True)
+        plan_limits(iterations, seconds, ends=True)
         if iterations is None and seconds is None:
             iterations = DEFAULT_ITERATIONS
         with contextlib.redirect_stdout(sys.stderr):  # what a simulator prints is no answer
@@ -69,7 +69,7 @@ class Served:
         from tailwise.planners.protocol import as_plan, plan_in_threads
         from tailwise.search.anytime import plan_limits
 
-        plan_limits(limits.get("iterations"), limits.get("seconds"), True)
+        plan_limits(limits.get("iterations"), limits.get("seconds"), ends=True)
         found = plan_in_threads(self._search, 1, **(limits or self._limits))
         return {**as_plan(found, self._search).to_dict(), **self._place()}
 

@@ -235,7 +235,7 @@ def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int |
     """Return the limits of each decision, 1000 iterations if none is given, or raise ``OptionError``."""
     if iterations is None and seconds is None:
         return DEFAULT_ITERATIONS, None
-    return plan_limits(iterations, seconds, has_other=False)
+    return plan_limits(iterations, seconds)
 
 
 class Player:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Bools, Floats, Ints, ranges
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.list_options import DEFAULT_HORIZON, observed
+from tailwise.formats.list_options import observed, settled
 from tailwise.formats.storm_options import StormOptions
 from tailwise.models import PomdpTable, TabularMDP
 
@@ -192,10 +192,7 @@ def table_of_model(
     stuck = int(model.labels["deadlock"].sum()) if "deadlock" in model.labels else 0
     if stuck:
         notes.append(f"{stuck} deadlock states loop on themselves, as Storm builds them")
-    horizon = options.horizon
-    if horizon is None:
-        horizon = DEFAULT_HORIZON
-        notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
+    horizon, discount = settled(options.horizon, 1.0 if options.discount is None else options.discount, notes)
     notes += [names_note] if names_note else []
     actions, action_names = action_ids(model)
     is_cost = options.sense == "cost"
@@ -210,7 +207,7 @@ def table_of_model(
     described: dict[str, Any] = {
         "costs" if is_cost else "rewards": paid, "terminal_costs" if is_cost else "terminal_rewards": terminal,
         "done": ends, "num_states": model.num_states, "horizon": horizon,
-        "discount": 1.0 if options.discount is None else options.discount, "start": start, "state_labels": names,
+        "discount": discount, "start": start, "state_labels": names,
         "action_labels": action_names, "name": path.name, "notes": notes,
     }  # fmt: skip
     try:

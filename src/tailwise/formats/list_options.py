@@ -78,6 +78,16 @@ def _renamed(given: Any) -> dict[str, str]:
     return dict(given)
 
 
+def settled(horizon: int | None, discount: Any, notes: list[str]) -> tuple[int, Any]:
+    """Return horizon and discount as a table has them, and note what is assumed; discount 0 is one step."""
+    if discount == 0:
+        notes.append("discount 0: only the first step counts, so that the horizon is 1")
+        return 1, 1.0
+    if horizon is None:
+        notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
+    return DEFAULT_HORIZON if horizon is None else horizon, discount
+
+
 def check_common(horizon: Any = None, discount: Any = None, start: Any = None) -> None:
     """Raise ``OptionError`` unless the three options that every source takes are in range (or None)."""
     if horizon is not None:

@@ -25,7 +25,7 @@ from tailwise._arrays import Bools, Floats, Ints
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import Columns
-from tailwise.formats.list_options import DEFAULT_HORIZON, ListOptions
+from tailwise.formats.list_options import ListOptions, settled
 from tailwise.formats.metadata import Metadata, find_info
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular_build import find_start
@@ -93,9 +93,8 @@ def table_of_list(
     if discount is None:
         discount = 1.0
         notes.append("the file gives no discount; 1 is assumed; say discount=")
-    if horizon is None and metadata is None:
-        horizon = DEFAULT_HORIZON
-        notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
+    if metadata is None:
+        horizon, discount = settled(horizon, discount, notes)
     terminal = metadata.terminal_values if metadata is not None and metadata.terminal_values else None
     tables = []
     try:

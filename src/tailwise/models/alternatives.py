@@ -120,17 +120,11 @@ class Alternatives(PomdpTable):
 
     def mixed(self) -> TabularMDP:
         """Return the table in which a model is drawn anew at each step: another problem, with less risk."""
-        first, rows = self.tables[0], np.arange(self.tables[0].num_rows)
-        parts = [np.repeat(rows, np.diff(table.outcome_offsets)) for table in self.tables]
-        row = np.concatenate(parts)
-        values: dict[str, Any] = {}
-        losses = [
-            table.losses + (0.0 if not table.step_losses.size else table.step_losses[:, part])
-            for table, part in zip(self.tables, parts, strict=True)
-        ]
-        if any(loss.ndim == 2 for loss in losses):
+        first, row = self.tables[0], np.concatenate([table.outcome_rows for table in self.tables])
+        if any(table.step_losses.size for table in self.tables):
             raise ModelError("models whose costs depend on the step cannot be mixed into one table")
-        values[f"{first.sense}s"] = first.signed(np.concatenate(losses))
+        losses = np.concatenate([table.losses for table in self.tables])
+        values: dict[str, Any] = {f"{first.sense}s": first.signed(losses)}
         terminal = np.stack([table.terminal_losses for table in self.tables])
         if (terminal != terminal[0]).any():
             raise ModelError("models of different terminal costs cannot be mixed into one table")

@@ -20,11 +20,10 @@ from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.check_table import Report, Violation
-from tailwise.models.contract import SUM_TOLERANCE, Action
+from tailwise.models.contract import MAX_ACTIONS, SUM_TOLERANCE, Action
 from tailwise.models.many import check_many
 from tailwise.models.partly_observed import check_hidden
 from tailwise.models.simulator import (
-    MAX_ACTIONS,
     contract_faults,
     cost_fault,
     is_partly_observed,

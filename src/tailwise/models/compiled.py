@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tailwise.errors import ModelError, StateError
-from tailwise.models.contract import Sense
-from tailwise.models.simulator import MAX_ACTIONS, Simulator, model_name, short, validate_simulator
+from tailwise.models.contract import MAX_ACTIONS, Sense
+from tailwise.models.simulator import Simulator, model_name, short, validate_simulator
 
 State = int | float | tuple[int | float, ...]
 

@@ -22,7 +22,6 @@ from tailwise.models.contract import (
     MAX_ACTIONS,
     MAX_HORIZON,
     Action,
-    Outcome,
     Sense,
     State,
     needs_horizon,
@@ -366,24 +365,3 @@ def short(value: Any, limit: int = 120) -> str:
     except Exception as error:  # a user's own __repr__ may fail while we report another failure
         return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-__all__ = [
-    "MAX_ACTIONS",
-    "MAX_HORIZON",
-    "Outcome",
-    "Simulator",
-    "compared_by_identity",
-    "contract_faults",
-    "cost_fault",
-    "done_fault",
-    "listed_actions",
-    "model_name",
-    "outcome_fault",
-    "own_method",
-    "read_state",
-    "short",
-    "state_fault",
-    "state_label",
-    "validate_simulator",
-]

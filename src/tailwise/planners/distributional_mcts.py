@@ -33,7 +33,7 @@ import numpy as np
 from tailwise._arrays import Floats
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import function_of, real
+from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact.grid_totals import Choices
 from tailwise.exact.tails import Graph, check_level
@@ -41,7 +41,6 @@ from tailwise.exact.totals import reach_totals
 from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
-from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import (
     ERM,
     Budgeted,
@@ -54,6 +53,7 @@ from tailwise.risk.objectives import (
     as_objective,
 )
 from tailwise.search import ActionRow, Plan, StopReason
+from tailwise.search.action_rows import UNBOUNDED
 from tailwise.search.anytime import Turn, one_thread, plan_limits
 from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
 from tailwise.search.policy_mixin import PolicyMixin
@@ -63,7 +63,6 @@ _ROUNDS, _LATER, _SHARE = 12, 3, 16  # replicates that a first and a later plan 
 _WORK, _SOLVES = 0.025, 30  # of what an exact plan may take, and of which number of solves
 _ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
 _METHOD = "learned model, solved for the whole total"
-_ANY = Interval(-math.inf, math.inf)
 MEANING = (
     "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
     "evaluate(model, plan, episodes=...) plays it on fresh episodes, with intervals ('tailwise evaluate' in the shell)"
@@ -231,9 +230,7 @@ class DistributionalMcts(PolicyMixin):
         progress : callable, optional
             As for :meth:`tailwise.LearnedModelSearch.plan`.
         """
-        wanted, seconds = plan_limits(iterations, seconds, until is not None)
-        if until is not None:
-            function_of(until, "until", "plan")
+        wanted, seconds = plan_limits(iterations, seconds, until)
         more = one_thread(threads, f"{type(self).__name__} keeps to one")
         with self._turn, followed_plan(progress, wanted, seconds) as watch:
             begun = time.perf_counter()
@@ -321,14 +318,14 @@ class DistributionalMcts(PolicyMixin):
         for k, row in enumerate(found.rows):
             start = row.action, row.label, draws[k], draws[k] / sum(draws)
             if k not in known:
-                rows.append(ActionRow(*start, *(math.nan,) * 5, _ANY))
+                rows.append(ActionRow(*start, *(math.nan,) * 5, UNBOUNDED))
                 continue
             totals, weights = episode.distribution(graph, [np.array([known[k]]), *chosen[1:]])
             mean = float(np.dot(weights, totals))
             std = math.sqrt(max(0.0, float(np.dot(weights, (totals - mean) ** 2))))
             low, high = float(totals[0]), float(totals[-1])
             value, law = self._worth(pursued, totals, weights), ReturnDistribution(totals, weights, self.model.sense)
-            rows.append(ActionRow(*start, value, mean, std, low, high, _ANY, distribution=law))
+            rows.append(ActionRow(*start, value, mean, std, low, high, UNBOUNDED, distribution=law))
         first = rows[int(table.mdp.action_ids[int(chosen[0][0])])]
         plan = dataclasses.replace(
             found, action=first.action, label=first.label, value=first.erm, rows=tuple(rows), method=_METHOD,

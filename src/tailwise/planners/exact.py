@@ -183,7 +183,7 @@ class ExactPlanner(PolicyMixin):
         -------
         Plan
         """
-        plan_limits(iterations, seconds, has_other=True)
+        plan_limits(iterations, seconds, until, ends=True)
         self._limits["threads"] = max(self._limits["threads"], thread_count(threads))
         with self._turn, followed_plan(progress, 1, None) as told:
             begun = time.perf_counter()

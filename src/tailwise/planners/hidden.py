@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, generator, seed_text
-from tailwise._validate import function_of, real
+from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models.partly_observed import hidden_actions, require_hidden
 from tailwise.models.simulator import is_partly_observed, model_name
@@ -124,13 +124,11 @@ class HiddenPlanner(PolicyMixin):
     ) -> Plan:
         """Search on from what is known, and report; see :meth:`tailwise.TreeSearch.plan`."""
         notes = one_thread(threads, f"{type(self).__name__} keeps to one")
-        if until is not None:
-            function_of(until, "until", "plan")
+        limit = plan_limits(iterations, seconds, until)[1]
         with self._turn, followed_plan(progress, iterations, seconds) as told:
             if self._step >= self.model.horizon:
                 raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
             begun, before = time.perf_counter(), self._done
-            limit = plan_limits(iterations, seconds, until is not None)[1]
             self._report_by = math.inf if limit is None else begun + limit
             if limit is not None:
                 limit -= min(_SLACK * self._report_seconds, limit / 2.0)

@@ -20,8 +20,8 @@ import numpy as np
 from tailwise._progress import PlanProgress
 from tailwise._random import Seed
 from tailwise.models.simulator import action_label
-from tailwise.risk.measures import Interval
 from tailwise.search import ActionRow, StopReason
+from tailwise.search.action_rows import UNBOUNDED
 from tailwise.search.anytime import one_thread
 from tailwise.search.plan import Plan
 
@@ -145,10 +145,10 @@ def as_plan(decision: Any, planner: Any) -> Plan:
     """Return a decision as a :class:`tailwise.Plan`; of a stranger's the action is all that is known."""
     if isinstance(decision, Plan):
         return decision
-    model, state, h, unknown = planner.model, planner.state, planner.step, Interval(-math.inf, math.inf)
+    model, state, h = planner.model, planner.state, planner.step
     allowed = model.actions(state)
     rows = tuple(
-        ActionRow(action, action_label(model, action, state), 0, 0.0, *(math.nan,) * 5, unknown)
+        ActionRow(action, action_label(model, action, state), 0, 0.0, *(math.nan,) * 5, UNBOUNDED)
         for action in (range(int(allowed)) if isinstance(allowed, (int, np.integer)) else allowed)
     )
     beta = float(getattr(planner, "beta", 0.0))

@@ -15,11 +15,10 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
-from tailwise.bandits.algorithms import ErmUcb, make_algorithm
+from tailwise.bandits.algorithms import ErmUcb, bandit_constants, make_algorithm
 from tailwise.bandits.arms import BANDITS, Arm, Bandit, make_bandit
 from tailwise.bandits.distributions import bernoulli, beta_distribution
 from tailwise.bandits.simulate import ESTIMATORS, BanditRun, simulate
-from tailwise.bandits.theorem_constants import bandit_constants
 from tailwise.errors import RunError, require
 from tailwise.report.charts import COLOURS
 from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta, theorem_exponent

@@ -134,7 +134,7 @@ def plan(
         raise OptionError(f"{type(search).__name__} is no search of trees; use ErmMcts, AccMcts, NluMcts or Uct")
     search.require_decision()
     follow = followed_plan(progress, iterations, seconds)
-    _, limit = plan_limits(iterations, seconds, until is not None)
+    _, limit = plan_limits(iterations, seconds, until)
     with connected(address, workers) as size:
         count = size if trees is None else integer(trees, "trees", low=1)
         total = None if iterations is None else integer(iterations, "iterations", low=count, hint="one for each tree")

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self, TypeVar
 
 from tailwise._progress import Progress, followed
-from tailwise._validate import integer, real, thread_count
+from tailwise._validate import function_of, integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason
 
@@ -44,7 +44,6 @@ def run_anytime(
     ``first_chunk`` is small where an iteration may be slow. Ctrl-C ends it with ``INTERRUPTED`` once anything was done,
     and is raised on before.
     """
-    plan_limits(iterations, seconds, until is not None)
     wanted = 2**62 if iterations is None else int(iterations)
     allowed = float("inf") if seconds is None else float(seconds)
     begun = time.perf_counter()
@@ -77,9 +76,13 @@ def run_anytime(
         return StopReason.INTERRUPTED
 
 
-def plan_limits(iterations: int | None, seconds: float | None, has_other: bool) -> tuple[int | None, float | None]:
-    """Return the limits of a plan, or raise ``OptionError`` where one is not positive, or there is none at all."""
-    if iterations is None and seconds is None and not has_other:
+def plan_limits(
+    iterations: int | None, seconds: float | None, until: Any = None, *, ends: bool = False
+) -> tuple[int | None, float | None]:
+    """Return the limits of a plan, or raise ``OptionError`` where one is wrong, or none is given that ``ends`` not."""
+    if until is not None:
+        function_of(until, "until", "plan")
+    elif iterations is None and seconds is None and not ends:
         raise OptionError("plan needs a limit: iterations=, seconds= or until=")
     wanted = None if iterations is None else integer(iterations, "iterations", low=1)
     return wanted, None if seconds is None else real(seconds, "seconds", low=0.0, ends="(]")

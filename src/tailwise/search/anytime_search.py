@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, own_words, seed_text, stream_words
-from tailwise._validate import file_path, function_of, integer, thread_count
+from tailwise._validate import file_path, integer, thread_count
 from tailwise.bindings import ModelInterface, SimulationOptions, bind, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
@@ -194,9 +194,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             If ``checkpoint`` holds something else, is damaged or cannot be written.
         """
         follow = followed_plan(progress, iterations, seconds)
-        plan_limits(iterations, seconds, until is not None or self._ends_by_itself)
-        if until is not None:
-            function_of(until, "until", "plan")
+        plan_limits(iterations, seconds, until, ends=self._ends_by_itself)
         if iterations is None and self._ends_by_itself and seconds is None and until is None:
             iterations = _UNLIMITED
         alone = self._single_thread_reason()

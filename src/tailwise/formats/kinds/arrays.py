@@ -11,7 +11,7 @@ import numpy as np
 
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.list_options import DEFAULT_HORIZON, check_common
+from tailwise.formats.list_options import check_common, settled
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
 
@@ -59,12 +59,7 @@ def table_of_arrays(
     if discount is None:
         found = next((lower[name] for name in ("gamma", "discount") if name in lower), None)
         discount = 1.0 if found is None else float(np.asarray(found).reshape(-1)[0])
-    if horizon is None:
-        horizon = DEFAULT_HORIZON
-        notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
-    if discount == 0:
-        discount, horizon = 1.0, 1
-        notes.append("discount 0: only the first step counts, so that the horizon is 1")
+    horizon, discount = settled(horizon, discount, notes)
     given: dict[str, Any] = {_VALUES[named]: values}
     try:
         mdp = TabularMDP.from_arrays(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import number_of
-from tailwise.formats.list_options import DEFAULT_HORIZON, check_common, observed
+from tailwise.formats.list_options import check_common, observed, settled
 from tailwise.formats.registry import register_format
 from tailwise.models import PomdpTable, TabularMDP
 from tailwise.models.contract import SUM_TOLERANCE
@@ -127,18 +127,13 @@ class _Reader:
     def _frame(self, horizon: int | None, discount: float | None, notes: list[str]) -> dict[str, Any]:
         """Return costs or rewards, horizon, discount and names."""
         factor = number_of("".join(self._settings.get("discount", ["1"]))) if discount is None else discount
-        if factor == 0:
-            notes.append("discount 0: only the first step counts, so that the horizon is 1")
-            horizon, factor = 1, 1.0
-        if horizon is None:
-            notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
+        steps, factor = settled(horizon, factor, notes)
         values = self._settings.get("values", ["reward"])
         if values not in (["cost"], ["reward"]):
             raise FormatError(f"{self._path}: 'values:' must be cost or reward, not {' '.join(values)[:40]!r}")
         return {
-            f"{values[0]}s": self._rewards, "discount": factor,
-            "horizon": DEFAULT_HORIZON if horizon is None else horizon, "state_labels": self._names["states"],
-            "action_labels": self._names["actions"], "name": self._path.name,
+            f"{values[0]}s": self._rewards, "discount": factor, "horizon": steps, "name": self._path.name,
+            "state_labels": self._names["states"], "action_labels": self._names["actions"],
         }  # fmt: skip
 
     def _belief(self, given: int | str | None, notes: list[str]) -> NDArray[np.float64]:

@@ -1,7 +1,8 @@
-"""What has a name and no file: built-in problems, and Gymnasium environments (tables where they have one)."""
+"""What is no file: built-in problems, Gymnasium environments (tables where they have one), several models at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tailwise._validate import integer
@@ -10,7 +11,7 @@ from tailwise.formats.registry import register_format
 from tailwise.formats.spec import value_of
 
 if TYPE_CHECKING:
-    from tailwise.models import GymnasiumSimulator, Simulator, TabularMDP
+    from tailwise.models import Alternatives, GymnasiumSimulator, Simulator, TabularMDP
 
 
 def read_domain(target: str, **options: Any) -> TabularMDP | Simulator:
@@ -58,3 +59,27 @@ def read_gym(
 
 
 register_format("gym", read_gym, is_file=False)
+
+
+def read_alternatives(
+    target: str,
+    *,
+    weights: Sequence[float] | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+) -> Alternatives:
+    """Model files with commas, of which one is true, unknown which."""
+    from tailwise.formats.loading import load
+    from tailwise.models import Alternatives
+
+    names = [name.strip() for name in target.split(",") if name.strip()]
+    if not names:
+        raise OptionError("alternatives: takes model files, with commas")
+    given = {"horizon": horizon, "discount": discount, "start": start}
+    common: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    tables: list[Any] = [load(name, **common) for name in names]
+    return Alternatives.of(tables, weights, name=target)
+
+
+register_format("alternatives", read_alternatives, is_file=False)
