@@ -1,4 +1,4 @@
-"""Plain arrays: their names; ranges and runs of numbers as lists; small arrays that threads write to, apart."""
+"""Plain arrays: their names; logarithms; ranges and runs of numbers as lists; small arrays for threads, apart."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
     begins = np.cumsum(lengths) - lengths
     owners = np.repeat(np.arange(lengths.size), lengths)
     return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
+
+
+def log_of(weights: Floats) -> Floats:
+    """Return logarithms, -inf of zeros."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(weights))
 
 
 def runs(*keys: NDArray[Any]) -> Ints:

@@ -20,11 +20,24 @@ from tailwise.errors import OptionError
 
 Progress: TypeAlias = bool | Callable[[float, float | None], None] | None
 PlanProgress: TypeAlias = bool | Callable[[int, float], None] | None
+Tick: TypeAlias = Callable[[float], None]
+"""Told how much is done."""
+PlanTick: TypeAlias = Callable[[int, float], None]
+"""Told how many iterations are done, and how long they took."""
+
+
+def untold(*done: float) -> None:
+    """What work calls where nobody follows it."""
+
+
+def after(before: float, tick: Tick) -> Callable[[float, Any], None]:
+    """Return the ``progress=`` of a part of the work, where ``before`` is done when it begins."""
+    return lambda done, _: tick(before + done)
 
 
 @contextmanager
-def followed(progress: Progress, label: str, total: float | None) -> Iterator[Callable[[float], None] | None]:
-    """Yield what the work calls with how much of ``total`` is done, or None where nobody follows it."""
+def followed(progress: Progress, label: str, total: float | None) -> Iterator[Tick]:
+    """Yield what the work calls with how much of ``total`` is done."""
     if callable(progress):
         tell = function_of(progress, "progress", "done", "total")
         yield lambda done: tell(done, total)
@@ -34,19 +47,14 @@ def followed(progress: Progress, label: str, total: float | None) -> Iterator[Ca
 
 
 @contextmanager
-def followed_plan(
-    progress: PlanProgress, iterations: int | None, seconds: float | None
-) -> Iterator[Callable[[int, float], None] | None]:
-    """Yield what a planner calls with (iterations done, seconds used), or None where nobody follows it."""
+def followed_plan(progress: PlanProgress, iterations: int | None, seconds: float | None) -> Iterator[PlanTick]:
+    """Yield what a planner calls with (iterations done, seconds used)."""
     if callable(progress):
         yield function_of(progress, "progress", "iterations", "seconds")
         return
     by_time = iterations is None and seconds is not None
     with _bar(progress, "searching", seconds if by_time else iterations, has_rate=not by_time) as move:
-        if move is None:
-            yield None
-        else:
-            yield lambda done, used: move(used if by_time else done)
+        yield lambda done, used: move(used if by_time else done)
 
 
 @contextmanager
@@ -107,15 +115,13 @@ _change: Callable[[str], None] | None = None  # of the activity that is shown
 
 
 @contextmanager
-def _bar(
-    progress: Any, label: str, total: float | None, *, has_rate: bool = True
-) -> Iterator[Callable[[float], None] | None]:
+def _bar(progress: Any, label: str, total: float | None, *, has_rate: bool = True) -> Iterator[Tick]:
     """Show a bar while the body runs, if ``progress`` is True, standard error a terminal, and no other bar there."""
     global _is_shown
     if progress is not None and not isinstance(progress, bool):
         raise OptionError(f"progress must be True, False, None or a function, not {progress!r}")
     if not progress or _is_shown:
-        yield None
+        yield untold
         return
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -126,7 +132,7 @@ def _bar(
     if not console.is_terminal:
         _is_shown = total is not None
         try:
-            yield None if total is None else _forecast(label, total)
+            yield untold if total is None else _forecast(label, total)
         finally:
             _is_shown = False
         return

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints
 from tailwise._jit import kernel_for
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, followed, untold
 from tailwise._random import Seed, seed_sequence
 from tailwise._results import JsonObject, Result, plain
 from tailwise._validate import choice, integer, real, thread_count
@@ -115,13 +115,12 @@ def simulate(
 
     workers = min(thread_count(threads), number)
     with followed(progress, "pulling", number) as tick, ThreadPoolExecutor(workers) as pool:
-        parts = workers if tick is None else min(number, max(workers, _PARTS))
+        parts = workers if tick is untold else min(number, max(workers, _PARTS))
         edges = np.linspace(0, number, parts + 1).astype(int).tolist()
         try:
             ended = pool.map(work, itertools.starmap(slice, itertools.pairwise(edges)))
             for done, _ in zip(edges[1:], ended, strict=True):
-                if tick is not None:
-                    tick(done)
+                tick(done)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailwise._progress import followed
+from tailwise._progress import after, followed
 from tailwise._results import number
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, show_table
@@ -92,7 +92,7 @@ def compare_command(
     with followed(True, "pulling", len(ALGORITHMS) * replications) as tick:
         for done, (algorithm, child) in enumerate(zip(ALGORITHMS, children, strict=True)):
             rule = make_algorithm(algorithm, beta, constant=constant)
-            told = None if tick is None else lambda part, _, before=done * replications: tick(before + part)
+            told = after(done * replications, tick)
             size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
             run = simulate(bandit, rule, seed=child, progress=told, **size)
             summary = run.to_dict()
@@ -136,7 +136,7 @@ def rates_command(
     runs = len(STUDY_BETAS)
     with followed(True, "pulling", 3 * runs) as tick, cluster.connected():
         for done, name in enumerate(BANDITS[:3]):
-            told: Any = None if tick is None else lambda part, _, before=done * runs: tick(before + part)
+            told = after(done * runs, tick)
             study = ConvergenceStudy((name,), STUDY_BETAS, constant, pulls, replications, seed)
             if cluster.ray is None:
                 rows += convergence_study(study, threads=threads, progress=told)

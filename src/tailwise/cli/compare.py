@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailwise._progress import followed
+from tailwise._progress import after, followed
 from tailwise._results import MISSING, amounts, number, span
 from tailwise.cli import options as given
 from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
@@ -83,8 +83,8 @@ def register(app: typer.Typer) -> None:
         runs: list[_Run] = []
         with followed(True, "playing", episodes * len(wanted)) as tick:
             for index, (name, n) in enumerate(wanted):
-                told = None if tick is None else lambda done, _, base=index * episodes: tick(base + done)
-                limits: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads, "progress": told}
+                limits: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads}
+                limits["progress"] = after(index * episodes, tick)
                 beta = getattr(objective, "beta", None) if integrate else None
                 try:
                     runs.append(_play(problem, players[name], name, n, beta, limits))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, after, followed
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact import Policy, solve
@@ -113,7 +113,7 @@ def choose_beta(
     if model is not None:
         require_table(model, "choose_beta")
     with followed(progress, "solving for each beta", None) as tick:
-        told: Progress = None if tick is None else lambda done, _: tick(done)
+        told = after(0, tick)
         if level is not None:
             choice = _from_level(_needed(model, "level"), level, told)
         elif budget is not None:

@@ -298,8 +298,9 @@ def in_blocks(
         block(episodes.start + index * size, totals[index * size : (index + 1) * size])
 
     with followed(options["progress"], "playing", count) as tick:
-        told = None if tick is None else lambda blocks, _: tick(min(count, blocks * size))
-        blocks = len(in_threads(one, -(-count // size), threads, told, partial=options["partial"]))
+        blocks = len(in_threads(
+            one, -(-count // size), threads, lambda done, _: tick(min(count, done * size)), partial=options["partial"]
+        ))  # fmt: skip
     return totals[: blocks * size]
 
 

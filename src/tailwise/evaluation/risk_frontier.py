@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, Tick, after, followed
 from tailwise._random import Seed
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import OptionError
@@ -145,18 +145,17 @@ def _exact_points(
     tolerance: float,
     budget: float | None,
     threads: int,
-    tick: Callable[[float], None] | None,
+    tick: Tick,
 ) -> tuple[list[FrontierPoint], bool]:
     if betas is None:
         betas = [0.0, _largest_beta(mdp, threads)]
     if len(betas) == 1:
         pieces = [PolicyInterval(betas[0], betas[0], backward_induction(mdp, betas[0], threads=threads), True)]
     else:
-        told: Progress = None if tick is None else lambda done, _: tick(done)
         pieces = [
             piece
             for low, high in itertools.pairwise(betas)
-            for piece in policy_intervals(mdp, low, high, tolerance=tolerance, threads=threads, progress=told)
+            for piece in policy_intervals(mdp, low, high, tolerance=tolerance, threads=threads, progress=after(0, tick))
         ]
     points: list[FrontierPoint] = []
     before: Policy | None = None
@@ -177,7 +176,7 @@ def _endless_points(
     betas: list[float] | None,
     tolerance: float,
     budget: float | None,
-    tick: Callable[[float], None] | None,
+    tick: Tick,
 ) -> list[FrontierPoint]:
     """Return the plans without a horizon, by solving where the policies at two betas differ, until those are close."""
     found: dict[float, Policy] = {}
@@ -185,8 +184,7 @@ def _endless_points(
     def at(beta: float) -> Policy:
         if beta not in found:
             found[beta] = solve(mdp, beta)
-            if tick is not None:
-                tick(len(found))
+            tick(len(found))
         return found[beta]
 
     if betas is None:
@@ -286,15 +284,15 @@ def _sampled_points(
     kind: str,
     budget: float | None,
     options: dict[str, Any],
-    tick: Callable[[float], None] | None,
+    tick: Tick,
 ) -> list[FrontierPoint]:
     played = 0
 
     def play(beta: float) -> Returns:
         nonlocal played
         before, played = played, played + options["episodes"]
-        told = None if tick is None else lambda done, _: tick(before + done)
-        return evaluate(model, make_planner(model, beta, kind=kind, seed=options["seed"]), progress=told, **options)
+        player = make_planner(model, beta, kind=kind, seed=options["seed"])
+        return evaluate(model, player, progress=after(before, tick), **options)
 
     if betas is None:
         spread = play(0.0).std

@@ -11,13 +11,12 @@ was exceeded. The last plan is then judged on other episodes than those that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, Tick, after, followed
 from tailwise._random import Seed, seed_sequence
 from tailwise._results import Result, amount, number
 from tailwise._validate import integer
@@ -155,18 +154,13 @@ def sampled_planning(
         return _planned(model, wanted, learned, count, seed, tick)
 
 
-def _planned(
-    model: Any, wanted: Objective, iterations: int, count: int, seed: Seed, tick: Callable[[float], None] | None
-) -> SampledPlan:
+def _planned(model: Any, wanted: Objective, iterations: int, count: int, seed: Seed, tick: Tick) -> SampledPlan:
     """Learn, solve, correct and judge; the arguments are checked, ``count`` are the fresh episodes each time."""
     budget = wanted if isinstance(wanted, Budgeted) else None
     attempts = 0 if budget is None else _ATTEMPTS
 
-    def told(before: int) -> Callable[[float, object], None] | None:
-        return None if tick is None else lambda done, _: tick(before + done)
-
     def played(policy: Any, before: int, seed: Any) -> Returns:
-        return evaluate(model, policy, episodes=count, seed=seed, label="the plan", progress=told(before))
+        return evaluate(model, policy, episodes=count, seed=seed, label="the plan", progress=after(before, tick))
 
     learning, correcting, judging = seed_sequence(seed).spawn(3)
     sign = 1.0 if model.sense == "cost" else -1.0
@@ -174,7 +168,7 @@ def _planned(
     if isinstance(wanted, NestedCVaR):
         measure = CVaR(wanted.level)
     search = DistributionalMcts(model, measure, seed=learning)
-    found = search.plan(iterations=iterations, progress=told(0))
+    found = search.plan(iterations=iterations, progress=after(0, tick))
     within = None if budget is None else budget.bound
     policy, believed = _solved(search, found, wanted, within)
     notes: list[str] = []

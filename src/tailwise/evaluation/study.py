@@ -180,8 +180,7 @@ class Study:
         done = len(paths) - len(missing)
         with followed(progress, "playing", len(paths)) as tick:
             for count, _ in enumerate(_played(missing, paths, integer(processes, "processes", low=1)), done + 1):
-                if tick is not None:
-                    tick(count)
+                tick(count)
         return StudyResults(self, Path(out), {run: read_record(path, _KIND, 1) for run, path in paths.items()})
 
 

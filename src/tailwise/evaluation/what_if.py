@@ -275,8 +275,7 @@ def what_if(
     with followed(progress, "scenarios", len(tables)) as watch:
         for k, (name, changed_table) in enumerate(tables.items()):
             found.append(solver.solved(name, changed_table, base.action))
-            if watch is not None:
-                watch(k + 1)
+            watch(k + 1)
     return WhatIf(wanted, table.sense, tuple(found))
 
 
@@ -333,8 +332,7 @@ def sensitivity(
             ends = 1.0 / _LARGEST_FACTOR, min(_LARGEST_FACTOR, largest)
             below, above = (_turn(at, base, end, solver.is_rough) for end in ends)
             found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
-            if watch is not None:
-                watch(k + 1)
+            watch(k + 1)
     found.sort(
         key=lambda one: min(one.low.value, one.high.value, base.value) - max(one.low.value, one.high.value, base.value)
     )

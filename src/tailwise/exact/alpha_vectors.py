@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailwise._arrays import Floats, Ints
+from tailwise._arrays import Floats, Ints, log_of
 from tailwise.errors import ModelError, StateError
 from tailwise.models.pomdp_table import PomdpTable
 
@@ -147,12 +147,6 @@ def belief_erm(values: Floats, log_weights: Floats, beta: float) -> Floats:
 
 
 # --------------------------------------------------------------------- beliefs
-
-
-def log_of(probabilities: Floats) -> Floats:
-    """Return logarithms, -inf of zeros."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(probabilities))
 
 
 def normalised(log_weights: Floats) -> Floats:

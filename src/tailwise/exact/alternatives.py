@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints
+from tailwise._arrays import Floats, Ints, log_of
 from tailwise._results import number
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import return_distribution
@@ -69,9 +69,7 @@ class FixedPlan(Policy):
     @property
     def feared_weights(self) -> Floats:
         """How likely each model is to a neutral plan that does the same: float64, shape (models,)."""
-        logs = np.log(self.alternatives.weights, where=self.alternatives.weights > 0.0,
-                      out=np.full(self.alternatives.weights.size, -np.inf))  # fmt: skip
-        logs = logs + self.beta * self._after[0, :, self.mdp.start]
+        logs = log_of(self.alternatives.weights) + self.beta * self._after[0, :, self.mdp.start]
         shares = np.exp(logs - logs.max())
         return np.asarray(shares / shares.sum())
 
@@ -169,13 +167,13 @@ def _descended(model: Alternatives, policy: NDArray[np.int32], beta: float) -> t
     """Return the value and the parts of the plan that sweeps lead to, from one to begin with."""
     first, best = model.tables[0], math.inf
     for _ in range(_MOST_SWEEPS):
-        logs = _reached(model, _taken(first, policy), beta)
+        logs = _reached(model, first.rows_of(policy), beta)
         after, changed = _improved(model, policy, logs, beta)
         value = _over_models(after[0, :, first.start], model.weights, beta)
         if not changed or not value < best - 1e-13 * abs(best):
             break
         best = value
-    logs = _reached(model, _taken(first, policy), beta)
+    logs = _reached(model, first.rows_of(policy), beta)
     return value, (policy, logs, after)
 
 
@@ -188,12 +186,12 @@ def _improved(model: Alternatives, policy: NDArray[np.int32], logs: Floats, beta
         rows = _rows_of(model, h, after, beta)
         scores = _mixed_rows(first, rows, logs[h], beta * first.discount**h)
         least = least_of(first, scores)
-        own = _taken(first, policy[h : h + 1])[0]
+        own = first.rows_of(policy[h : h + 1])[0]
         held = np.where(own >= 0, scores[own], np.inf)
         better = held > least + 1e-11 * np.maximum(1.0, np.abs(least))
         policy[h][better] = chosen_of(first, scores, least, np.abs(scores))[0][better]
         changed |= bool(better.any())
-        own = _taken(first, policy[h : h + 1])[0]
+        own = first.rows_of(policy[h : h + 1])[0]
         after[h] = np.where(own >= 0, rows[:, own], np.inf)
     return after, changed
 
@@ -233,31 +231,21 @@ def _over_models(values: Floats, weights: Floats, beta: float) -> float:
     return math.inf if (values[held] == np.inf).any() else float(weighted_erm(values[held], beta, weights[held]))
 
 
-def _taken(mdp: TabularMDP, policy: NDArray[np.int32]) -> Ints:
-    """Return the row that each step and state takes; -1 for none."""
-    index = np.full((mdp.num_states, mdp.num_actions + 1), -1, dtype=np.int64)
-    index[mdp.row_states, mdp.action_ids] = np.arange(mdp.num_rows)
-    return np.asarray(index[np.arange(mdp.num_states), policy])
-
-
 def _reached(model: Alternatives, rows: Ints, beta: float) -> Floats:
     """Return L_h(m, s): float64, shape (H, models, S); the models' own weights where the plan does not come."""
     first, size = model.tables[0], _states(model)
-    with np.errstate(divide="ignore"):
-        own = np.log(model.weights)
+    own = log_of(model.weights)
     logs = np.full((first.horizon, len(model.tables), size), -np.inf)
     logs[0, :, first.start] = own
     for m, table in enumerate(model.tables):
-        with np.errstate(divide="ignore"):
-            chance = np.log(table.probabilities)
-        per_row = np.diff(table.outcome_offsets)
+        chance, rows_of = log_of(table.probabilities), table.outcome_rows
         for h in range(first.horizon - 1):
             mass = np.full(table.num_rows, -np.inf)
             at = np.flatnonzero((logs[h, m] > -np.inf) & (rows[h] >= 0))
             mass[rows[h, at]] = logs[h, m, at] + (
                 beta * table.discount**h * table.step_losses[h, rows[h, at]] if table.step_losses.size else 0.0
             )
-            flow = np.repeat(mass, per_row) + chance + beta * table.discount**h * table.losses
+            flow = mass[rows_of] + chance + beta * table.discount**h * table.losses
             goes_on = np.flatnonzero((flow > -np.inf) & ~table.done)
             np.logaddexp.at(logs[h + 1, m], table.next_states[goes_on], flow[goes_on])
     lost = (logs == -np.inf).all(axis=1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, log_of, ranges
 from tailwise._results import amounts, number
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
@@ -25,7 +25,6 @@ from tailwise.exact.alpha_vectors import (
     branches_of,
     impossible,
     key_of,
-    log_of,
     normalised,
     solved_levels,
     tilted,

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tailwise._arrays import Floats
+from tailwise._progress import Tick
 from tailwise._progress import followed as told
 from tailwise.errors import OptionError
 from tailwise.exact.distributions import followed
@@ -166,7 +167,7 @@ def slack_of(budget: float, room: float) -> float:
 class _Counted:
     """A graph that counts how often it was solved, and tells who follows."""
 
-    def __init__(self, graph: Graph, tick: Callable[[float], None] | None) -> None:
+    def __init__(self, graph: Graph, tick: Tick) -> None:
         self.graph, self._tick = graph, tick
         self.solves = self._told = 0
 
@@ -179,8 +180,7 @@ class _Counted:
     def tell(self, _: float = 0.0) -> None:
         """Say that one more solve is done."""
         self._told += 1
-        if self._tick is not None:
-            self._tick(self._told)
+        self._tick(self._told)
 
 
 def _dual(

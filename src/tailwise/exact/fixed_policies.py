@@ -56,10 +56,7 @@ def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
             f"{actions.dtype} of shape {actions.shape}"
         )
     actions = np.broadcast_to(actions, shape)
-    index = np.full((mdp.num_states, mdp.num_actions), -1, dtype=np.int64)
-    index[mdp.row_states, mdp.action_ids] = np.arange(mdp.num_rows)
-    known = (actions >= 0) & (actions < mdp.num_actions)
-    rows = np.where(known, index[np.arange(mdp.num_states), np.where(known, actions, 0)], -1)
+    rows = mdp.rows_of(actions)
     wrong = np.argwhere((rows < 0) & (actions != -1))
     if wrong.size:
         h, state = wrong[0]

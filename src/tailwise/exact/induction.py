@@ -120,8 +120,7 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
         sweep = Sweeps(mdp, level, pool, number)
         for h in range(horizon - 1, -1, -1):
             sweep(h, values[h + 1], none, values[h], policy[h])
-            if tick is not None:
-                tick(horizon - h)
+            tick(horizon - h)
     if mdp.sense == "reward":
         np.subtract(0.0, values, out=values)  # and no -0.0
     values.setflags(write=False)
@@ -157,8 +156,7 @@ def induced(mdp: TabularMDP, rows: RowRisks, progress: Progress) -> tuple[Floats
             risks, added = rows(mdp, h, values[h + 1], sizes)
             values[h] = least_of(mdp, risks)
             policy[h], sizes = chosen_of(mdp, risks, values[h], added)
-            if tick is not None:
-                tick(mdp.horizon - h)
+            tick(mdp.horizon - h)
     return np.asarray(mdp.signed(values)), policy
 
 
@@ -207,8 +205,7 @@ def solve_evar(mdp: TabularMDP, objective: EVaR, limits: Limits) -> Policy:
             solve(middle)
             heapq.heappush(intervals, bounded(a, middle))
             heapq.heappush(intervals, bounded(middle, b))
-            if tick is not None:
-                tick(len(values))
+            tick(len(values))
     policy = safest if best[1] == math.inf else backward_induction(mdp, best[1], threads=limits.threads)
     return replace(
         policy, objective=objective, value=float(mdp.signed(best[0])), gap=gap_of(best[0], intervals[0][0]),

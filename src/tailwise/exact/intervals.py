@@ -113,8 +113,7 @@ def policy_intervals(
             left, right = points[a], points[b]
             sure = same and _is_certified(mdp, left, right)
             narrow = b - a <= share * max(abs(a), abs(b))
-            if tick is not None:
-                tick(len(points))
+            tick(len(points))
             if sure or narrow or len(points) >= limit or (same and checks >= max(_LEAST_CHECKS, _CHECKS * limit)):
                 pieces.append((a, b, same, sure or narrow))
                 continue

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailwise._arrays import Floats
-from tailwise._progress import Progress
+from tailwise._progress import Progress, Tick, untold
 from tailwise._progress import followed as told
 from tailwise._validate import real
 from tailwise.errors import OptionError
@@ -119,9 +119,7 @@ def gap_of(value: float, bound: float) -> float:
     return 0.0 if gap <= ROUNDING * abs(value) else gap
 
 
-def least_cvar(
-    graph: Graph, level: float, limits: Limits, *, most: int = 500, tick: Callable[[float], None] | None = None
-) -> Found:
+def least_cvar(graph: Graph, level: float, limits: Limits, *, most: int = 500, tick: Tick = untold) -> Found:
     """Return the plan of least CVaR on totals that are laid out already."""
     tail, risk = 1.0 - level, CVaR(level)
     points = graph.all_totals()
@@ -132,8 +130,7 @@ def least_cvar(
     def solve(index: int) -> tuple[float, int, Choices]:
         threshold = points[index]
         least[index], chosen = graph.minimise(lambda totals: np.maximum(totals - threshold, 0.0))
-        if tick is not None:
-            tick(len(least))
+        tick(len(least))
         return risk.of_costs(*graph.law(chosen)), index, chosen
 
     def bounded(i: int, j: int) -> tuple[float, int, int]:
@@ -180,8 +177,7 @@ def solve_exceedance(mdp: TabularMDP, objective: Exceedance, limits: Limits) -> 
                 f"{float(mdp.signed(least)):g}: it is missed with certainty"
             )
         found = _least_exceedance(graph, limit, slack)
-        if tick is not None:
-            tick(1)
+        tick(1)
     if found.value - found.gap >= 1.0 - 1e-8:
         raise OptionError(f"no plan's total can be within the threshold {given:g}: it is missed with certainty")
     return on_totals(mdp, objective, found, graph)
@@ -232,8 +228,7 @@ def solve_utility(mdp: TabularMDP, objective: ExpectedUtility, limits: Limits) -
             if bad.size:
                 raise OptionError(f"the utility is not finite on a total of {sign * float(bad[0]):.9g}")
         value, chosen = graph.minimise(losses)
-        if tick is not None:
-            tick(1)
+        tick(1)
     return on_totals(mdp, objective, Found(sign * value, 0.0, chosen), graph)
 
 

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tailwise._arrays import Floats
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, Tick, followed
 from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.models import TabularMDP
@@ -204,7 +204,7 @@ def _steps(allowed: float | None, factor: float, size: float, given: int | None 
 class _Swept:
     """A table that counts how often it was swept over, and tells who follows."""
 
-    def __init__(self, mdp: TabularMDP, tick: Callable[[float], None] | None) -> None:
+    def __init__(self, mdp: TabularMDP, tick: Tick) -> None:
         self.mdp, self._tick, self._count = mdp, tick, 0
 
     def sweep(self, values: Floats, inner: np.ufunc, outer: np.ufunc) -> Floats:
@@ -219,8 +219,7 @@ class _Swept:
         result = np.zeros(mdp.num_states)
         result[deciding] = outer.reduceat(rows, mdp.action_offsets[deciding])
         self._count += 1
-        if self._tick is not None:
-            self._tick(self._count)
+        self._tick(self._count)
         return result
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, Tick, followed, untold
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.contract import SUM_TOLERANCE, State
@@ -66,12 +66,12 @@ def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = 
 
 def tabulated_within(simulator: Any, max_states: int) -> TabularMDP | None:
     """Build the same table, or return None where there are more states than ``max_states``."""
-    found = _listed(simulator, max_states, None)
+    found = _listed(simulator, max_states, untold)
     return None if found is None else found[0]
 
 
 def tabulate_states(
-    simulator: Any, *, max_states: int = 100_000, tick: Callable[[float], None] | None = None
+    simulator: Any, *, max_states: int = 100_000, tick: Tick = untold
 ) -> tuple[TabularMDP, dict[State, tuple[int, int]]]:
     """Build the same table; return it with (index, first step at which it can be reached) of each state."""
     found = _listed(simulator, integer(max_states, "max_states", low=1), tick)
@@ -81,9 +81,7 @@ def tabulate_states(
     return found
 
 
-def _listed(
-    simulator: Any, max_states: int, tick: Callable[[float], None] | None
-) -> tuple[TabularMDP, dict[Any, tuple[int, int]]] | None:
+def _listed(simulator: Any, max_states: int, tick: Tick) -> tuple[TabularMDP, dict[Any, tuple[int, int]]] | None:
     validate_simulator(simulator, endless=True)
     name = model_name(simulator)
     if own_method(simulator, "outcomes") is None:
@@ -97,8 +95,7 @@ def _listed(
     while pending:
         state, depth = pending.popleft()
         here = index[state][0]
-        if tick is not None:
-            tick(here + 1)
+        tick(here + 1)
         if depth == simulator.horizon:
             rows.append((here, 0, here, 1.0, 0.0, False))
             continue

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, log_of
 from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import integer, real
 from tailwise.exact.alpha_vectors import (
@@ -30,7 +30,6 @@ from tailwise.exact.alpha_vectors import (
     best_actions,
     branches_of,
     key_of,
-    log_of,
     mean_size,
 )
 from tailwise.exact.belief_policy import Belief, BeliefPolicy

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints
-from tailwise.exact.alpha_vectors import NEAR, Branch, log_of, normalised
+from tailwise._arrays import Bools, Floats, Ints, log_of
+from tailwise.exact.alpha_vectors import NEAR, Branch, normalised
 from tailwise.models.pomdp_table import PomdpTable
 
 

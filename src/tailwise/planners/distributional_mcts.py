@@ -31,7 +31,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tailwise._arrays import Floats
-from tailwise._progress import PlanProgress, followed_plan
+from tailwise._progress import PlanProgress, PlanTick, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
 from tailwise.errors import OptionError
@@ -243,7 +243,7 @@ class DistributionalMcts(PolicyMixin):
         wanted: int | None,
         seconds: float | None,
         until: Callable[[Any], bool] | None,
-        watch: Callable[[int, float], None] | None,
+        watch: PlanTick,
         begun: float,
     ) -> tuple[Plan, StopReason]:
         """Sample and solve; return the plan, and why it stopped."""
@@ -251,8 +251,7 @@ class DistributionalMcts(PolicyMixin):
         done = steps = 0
 
         def told(played: int, _: float = 0.0) -> None:
-            if watch is not None:
-                watch(done + played, time.perf_counter() - begun)
+            watch(done + played, time.perf_counter() - begun)
 
         if not self._is_led and (wanted is None or wanted >= 8):
             pilot = search.plan(_PILOT if wanted is None else min(_PILOT, wanted // 8), _part(seconds, 8.0))

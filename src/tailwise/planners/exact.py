@@ -188,8 +188,7 @@ class ExactPlanner(PolicyMixin):
         with self._turn, followed_plan(progress, 1, None) as told:
             begun = time.perf_counter()
             plan = self._decided(None, distributions=True)
-            if told is not None:
-                told(1, time.perf_counter() - begun)
+            told(1, time.perf_counter() - begun)
         return plan
 
     def decision(self, progress: Progress = None) -> Plan:

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._arrays import log_of
 from tailwise._random import Seed, StratifiedStream
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError
-from tailwise.exact.alpha_vectors import branches_of, log_of
+from tailwise.exact.alpha_vectors import branches_of
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
 from tailwise.exact.point_based import point_based_levels
 from tailwise.models.partly_observed import drawn

@@ -67,8 +67,7 @@ def save_all(
     with followed(progress, "drawing", len(drawings)) as tick:
         for name, draw in drawings.items():
             figures[name] = draw()
-            if tick is not None:
-                tick(len(figures))
+            tick(len(figures))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():

@@ -96,8 +96,7 @@ def runs_over_beta(
         for beta, child in zip(betas, children, strict=True):
             rule = ErmUcb(beta, constant)
             runs.append(simulate(bandit, rule, pulls=pulls, replications=replications, seed=child, threads=threads))
-            if tick is not None:
-                tick(len(runs))
+            tick(len(runs))
     return tuple(runs)
 
 
@@ -246,6 +245,5 @@ def convergence_study(
     with followed(progress, "pulling", len(settings)) as tick:
         for done, setting in enumerate(settings):
             rows += study.rows(setting, threads)
-            if tick is not None:
-                tick(done + 1)
+            tick(done + 1)
     return tuple(rows)

@@ -72,15 +72,13 @@ def reproduce(
     done = work - float(sum(experiment.work for experiment in missing))
     with followed(progress, "reproducing", work) as tick:
         for experiment in missing:
-            if tick is not None:
-                tick(done)
+            tick(done)
             begun = time.perf_counter()
             keep(folder, experiment, [play(experiment, folder.settings.seed, range(experiment.episodes), workers)])
             with (folder.path / "timing.log").open("a") as log:
                 log.write(f"{time.perf_counter() - begun:9.3f} s  {experiment.name}\n")
             done += experiment.work
-        if tick is not None:
-            tick(done)
+        tick(done)
     return folder
 
 

@@ -153,8 +153,9 @@ def run_blocks(
     """Do blocks on a cluster that is connected; ``keep`` is told each report, once, as it comes."""
     job, size, done = packed(blocks, model, model_path), len(blocks.work), blocks.done
     with WorkerPool(job, min(workers, size)) as pool, followed(progress, blocks.verb, done + sum(blocks.work)) as tick:
-        follow = None if tick is None else lambda found, used: tick(done + found.work)
-        return Scheduler(pool, size, restarts=restarts, watch=follow, keep=keep).run()
+        return Scheduler(
+            pool, size, restarts=restarts, watch=lambda found, used: tick(done + found.work), keep=keep
+        ).run()  # fmt: skip
 
 
 _OF_EACH = 2  # of each experiment, for each worker

@@ -149,8 +149,7 @@ def plan(
         with WorkerPool(content, min(size, count)) as pool, follow as told:
 
             def watch(found: Gathered, used: float) -> bool:
-                if told is not None:
-                    told(int(found.work), used)
+                told(int(found.work), used)
                 return until is not None and bool(found.reports) and until(so_far(found))
 
             try:

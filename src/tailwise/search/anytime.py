@@ -17,14 +17,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self, TypeVar
 
-from tailwise._progress import Progress, followed
+from tailwise._progress import PlanTick, Progress, followed
 from tailwise._validate import function_of, integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason
 
 CHUNK_SECONDS = 0.05
 _log = logging.getLogger(__name__)
-Told = Callable[[int, float], None]
 
 
 def run_anytime(
@@ -34,7 +33,7 @@ def run_anytime(
     iterations: int | None,
     seconds: float | None,
     until: Callable[[], bool] | None = None,
-    progress: Told | None = None,
+    progress: PlanTick,
     first_chunk: int = 64,
 ) -> StopReason:
     """Call ``run(n)``, which does up to n iterations and returns a reason to stop or None, until a limit is reached.
@@ -51,7 +50,7 @@ def run_anytime(
     try:
         while True:
             finished, used = done(), time.perf_counter() - begun
-            if progress is not None and finished:
+            if finished:
                 progress(finished, used)
             if finished >= wanted:
                 return StopReason.ITERATIONS
@@ -238,8 +237,7 @@ def in_threads(
         with followed(progress, label, count) as tick:
             for value in map(one, range(count)) if pool is None else pool.map(one, range(count)):
                 values.append(value)
-                if tick is not None:
-                    tick(len(values))
+                tick(len(values))
     except KeyboardInterrupt:
         if not (partial and values):
             raise

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, clear_drafts, read_record, record_parts, write_record
 from tailwise._function_key import function_name
+from tailwise._progress import PlanTick
 from tailwise._validate import file_path, real
 from tailwise._values import CannotPackError, class_name, find_class, pack, unpack
 from tailwise._version import __version__
@@ -133,9 +134,7 @@ class Checkpoint:
         self._reasons = [None if reason is None else StopReason(reason) for reason in call["reasons"]]
         return before
 
-    def begin(
-        self, work: SideBySide, before: list[NDArray[np.int64]], progress: Callable[[int, float], None] | None
-    ) -> Callable[[int, float], None]:
+    def begin(self, work: SideBySide, before: list[NDArray[np.int64]], progress: PlanTick) -> PlanTick:
         """Write the file for the first time; return a function that reports progress and writes it when it is time."""
         self._work, self._call["before"] = work, [counts.tolist() for counts in before]
         if self._reasons:
@@ -144,8 +143,7 @@ class Checkpoint:
         clear_drafts(self._path)
 
         def note(iterations: int, seconds: float) -> None:
-            if progress is not None:
-                progress(iterations, seconds)
+            progress(iterations, seconds)
             if time.monotonic() - self._written >= self._every:
                 self.save()
 
