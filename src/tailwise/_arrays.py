@@ -26,6 +26,13 @@ def log_of(weights: Floats) -> Floats:
         return np.asarray(np.log(weights))
 
 
+def marked(size: int, places: Any) -> Bools:
+    """Return which of ``size`` things are among some places."""
+    found = np.zeros(size, np.bool_)
+    found[places] = True
+    return found
+
+
 def runs(*keys: NDArray[Any]) -> Ints:
     """Return where each run of equal keys begins, of columns of keys that stand together: int64, shape (runs,)."""
     new = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])

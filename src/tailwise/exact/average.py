@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints
+from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise.errors import ModelError
 from tailwise.exact.parts import Part, components, reached_from, solved, words_of
 from tailwise.models import TabularMDP
@@ -28,8 +28,7 @@ _MOST_SWEEPS = 20_000
 def solve_average(mdp: TabularMDP, beta: float) -> tuple[float, float, Floats, Ints]:
     """Return bounds on the rate, the bias (0 at the start), and the best row of each state."""
     part = _reached(mdp)
-    alive = np.zeros(part.size, np.bool_)
-    alive[part.deciding] = True
+    alive = part.decides
     bias, sweeps, done = np.zeros(part.size), _SWEEPS, 0
     best, width = (bias, -np.inf, np.inf), np.inf
     for _ in range(_ROUNDS):
@@ -110,8 +109,7 @@ def _multichain(mdp: TabularMDP, part: Part, bias: Floats, beta: float) -> Model
     count, labels = components(chosen)
     going = chosen.targets >= 0
     origins, targets = labels[chosen.states[chosen.owners[going]]], labels[chosen.targets[going]]
-    left = np.zeros(count, np.bool_)
-    left[origins[origins != targets]] = True
+    left = marked(count, origins[origins != targets])
     closed = [k for k in np.unique(labels[part.deciding]).tolist() if not left[k]]
     if len(closed) > 1:
         chains = "; ".join(words_of(mdp, np.flatnonzero(labels == k)) for k in closed[:3])

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, marked, ranges, runs
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.fixed_policies import policy_chances, policy_rows
@@ -178,8 +178,7 @@ def _merge(
     cells = accrued if slack == 0.0 else np.floor(accrued / slack)
     order = np.lexsort((cells, states))
     states, accrued, weights, cells = states[order], accrued[order], weights[order], cells[order]
-    first = np.append(True, (np.diff(states) != 0) | (np.diff(cells) != 0))
-    starts = np.flatnonzero(first)
+    starts = runs(states, cells)
     masses = np.add.reduceat(weights, starts)
     if slack == 0.0:
         return states[starts], accrued[starts], masses
@@ -208,8 +207,7 @@ def closed(mdp: TabularMDP, horizon: int) -> TabularMDP:
     owners = mdp.row_states[mdp.outcome_rows]
     stays = (mdp.next_states == owners) & (mdp.losses == 0.0) & ~mdp.done
     rows = np.logical_and.reduceat(stays, firsts)
-    absorbs = np.zeros(mdp.num_states, np.bool_)
-    absorbs[mdp.row_states] = True
+    absorbs = marked(mdp.num_states, mdp.row_states)
     absorbs[mdp.row_states[~rows]] = False
     return replace(mdp, horizon=horizon, done=mdp.done | absorbs[mdp.next_states])
 

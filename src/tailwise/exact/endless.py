@@ -260,9 +260,7 @@ def _progressing(mdp: TabularMDP, part: Part, risks: Floats, values: Floats) -> 
     merged = Merged.of(part)
     chosen = np.full(part.size, -1, np.int64)
     settled = np.zeros(part.size, np.bool_)
-    inside = np.zeros(part.size, np.bool_)
-    inside[merged.held.states] = True
-    rest = inside & (values == 0.0)
+    rest = merged.held.decides & (values == 0.0)
     held_at = np.searchsorted(merged.held.states, np.flatnonzero(rest))
     chosen[rest], settled[rest] = merged.held.ids[held_at], True
     while True:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, marked, ranges, runs
 from tailwise._results import Columns, step_word
 from tailwise._validate import function_of, real
 from tailwise.errors import OptionError, StateError
@@ -215,8 +215,7 @@ def difference(mdp: TabularMDP, before: Any, after: Any) -> str:
     The policies are as :func:`policy_rows` takes them; two that do the same there have an empty difference.
     """
     one, other = policy_rows(mdp, before), policy_rows(mdp, after)
-    reached = np.zeros(mdp.num_states, dtype=np.bool_)
-    reached[mdp.start] = True
+    reached = marked(mdp.num_states, mdp.start)
     first, count = "", 0
     for h in range(mdp.horizon):
         states = np.flatnonzero(reached & (one[h] >= 0))
@@ -254,7 +253,7 @@ def _by_accrued(policy: Any) -> tuple[Ints, Ints, Ints, dict[str, Floats]]:
     for h in range(policy.mdp.horizon):
         states, accrued, rows = _pairs(policy, h)
         ids = policy.graph.mdp.action_ids[rows].astype(np.int64)
-        begins = np.flatnonzero(np.append(True, (np.diff(states) != 0) | (np.diff(ids) != 0))[: states.size])
+        begins = runs(states, ids)
         ends = np.append(begins[1:], states.size) - 1
         parts.append((np.full(begins.size, h), states[begins], ids[begins], accrued[begins], accrued[ends]))
     steps, all_states, actions, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import marked
 from tailwise._progress import Progress, followed
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
@@ -165,14 +166,12 @@ def _reached(mdp: TabularMDP, policy: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return where a policy leads: bool, shape (H, S)."""
     owners = mdp.outcome_rows
     reached = np.zeros(policy.shape, dtype=np.bool_)
-    here = np.zeros(mdp.num_states, dtype=np.bool_)
-    here[mdp.start] = True
+    here = marked(mdp.num_states, mdp.start)
     for h in range(mdp.horizon):
         reached[h] = here
         taken = here[mdp.row_states] & (policy[h][mdp.row_states] == mdp.action_ids)
         going = taken[owners] & ~mdp.done
-        here = np.zeros(mdp.num_states, dtype=np.bool_)
-        here[mdp.next_states[going]] = True
+        here = marked(mdp.num_states, mdp.next_states[going])
     return reached
 
 

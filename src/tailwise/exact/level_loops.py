@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tailwise._arrays import Floats, Ints
+from tailwise._arrays import Floats, Ints, marked
 from tailwise.exact.parts import OVER, Part, components, distances, end_components
 from tailwise.exact.policy_total import bracket, evaluate_policy, places_of
 
@@ -46,8 +46,7 @@ class Merged:
         held = part.taking(at)
         if not at.size:
             return cls(part, owner, held)
-        inside = np.zeros(part.size, np.bool_)
-        inside[held.states] = True
+        inside = held.decides
         count, labels = components(held)
         least = np.full(count, part.size)
         np.minimum.at(least, labels, owner)
@@ -72,8 +71,7 @@ class Merged:
         aims = np.zeros(rows.size, np.bool_)
         leaves = rows >= 0
         aims[owners[rows[leaves]]] = True
-        inside = np.zeros(rows.size, np.bool_)
-        inside[held.states] = True
+        inside = held.decides
         steps = distances(held, aims & inside)
         good = np.logical_or.reduceat(steps[held.targets] < steps[held.states[held.owners]], held.offsets[:-1])
         order = np.lexsort((~good, held.states))  # the first row of each state that leads nearer; else any
@@ -101,8 +99,7 @@ def bounded_past_loops(part: Part, chosen: Part, values: Floats, lower: Floats, 
     level = level[end_components(part.taking(level))] if level.size else level
     if not level.size or float(values[part.states[level]].max()) > 4.0 * slack:
         return lower
-    walked = np.zeros(part.states.size, np.bool_)
-    walked[level] = True
+    walked = marked(part.states.size, level)
     merged = Merged.of(replace(part, costs=np.where(walked[part.owners], 0.0, ahead)), ending=False)
     leaves = np.ones(chosen.states.size, np.bool_)
     leaves[np.isin(chosen.ids, part.ids[level]) & (chosen.ids >= 0)] = False

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Bools, Floats, Ints, ranges
+from tailwise._arrays import Bools, Floats, Ints, marked, ranges, runs
 from tailwise._jit import kernel
 from tailwise.models import TabularMDP
 
@@ -81,19 +81,17 @@ class Part:
     @cached_property
     def deciding(self) -> Ints:
         """States that have a row."""
-        return self.states[_first_of_each(self.states)]
+        return self.states[self.first_rows]
 
     @cached_property
     def decides(self) -> Bools:
         """Whether each state has a row."""
-        found = np.zeros(self.size, np.bool_)
-        found[self.states] = True
-        return found
+        return marked(self.size, self.states)
 
     @cached_property
     def first_rows(self) -> Ints:
         """First row of each deciding state."""
-        return np.flatnonzero(_first_of_each(self.states))
+        return runs(self.states)
 
     def taking(self, rows: Ints) -> Part:
         """Return some of the rows, in this order, of the same states."""
@@ -223,11 +221,6 @@ class Part:
         return risks, csr_array((weights[going], places), shape=(self.size, self.size))
 
 
-def _first_of_each(ordered: Ints) -> Bools:
-    """Return where each number begins in a sorted list."""
-    return np.append(np.ones(min(1, ordered.size), np.bool_), ordered[1:] != ordered[:-1])
-
-
 @kernel
 def _fill_risks(found, offsets, probabilities, costs, targets, values, beta, discount):  # type: ignore[no-untyped-def]
     """Fill in the risk of each row, beta not 0: what ``Part.risks`` does, without arrays in between."""
@@ -350,9 +343,8 @@ def _found_from_last(graph: Any) -> Bools:
     """Return which nodes can be reached from the last, which itself is left out."""
     from scipy.sparse import csgraph
 
-    found = np.zeros(graph.shape[0], np.bool_)
-    found[csgraph.breadth_first_order(graph, found.size - 1, return_predecessors=False)] = True
-    return found[:-1]
+    last = graph.shape[0] - 1
+    return marked(last + 1, csgraph.breadth_first_order(graph, last, return_predecessors=False))[:-1]
 
 
 def end_components(part: Part) -> Bools:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints
+from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise.exact.parts import OVER, Part, components, is_positive, log_radius, reaching, solved
 
 MOST_SWEEPS = 200
@@ -161,8 +161,7 @@ def is_level(chosen: Part, states: Ints, beta: float) -> bool:
     """Whether the total of a policy that stays among these states neither grows nor falls."""
     from scipy.sparse import eye_array
 
-    inside = np.zeros(chosen.size, np.bool_)
-    inside[states] = True
+    inside = marked(chosen.size, states)
     held = chosen.where(inside[chosen.states])
     scale = float(np.abs(held.costs).max())
     if beta != 0.0:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import marked, ranges
 from tailwise.exact.sweeps import least_of, row_ends
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
@@ -34,7 +34,7 @@ def relevant(mdp: TabularMDP) -> TabularMDP:
             useless &= lows - bound > _SURE * (np.abs(lows) + np.abs(bound))
         if not useless.any():
             break
-    reached = _reached(mdp, ~useless)
+    reached = reached_by(mdp, ~useless)
     kept = ~useless & reached[mdp.row_states]
     if kept.all() and reached.all():
         return mdp
@@ -70,14 +70,13 @@ def relevant_bounds(mdp: TabularMDP) -> tuple[float, float]:
     return total_bounds(relevant(mdp))
 
 
-def _reached(mdp: TabularMDP, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which states the start leads to within the horizon, by allowed rows."""
-    going = np.repeat(allowed, np.diff(mdp.outcome_offsets)) & ~mdp.done
-    owners = mdp.row_states[mdp.outcome_rows][going]
-    targets = mdp.next_states[going]
-    reached = np.zeros(mdp.num_states, np.bool_)
-    reached[mdp.start] = True
-    for _ in range(mdp.horizon):
+def reached_by(mdp: TabularMDP, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which states the start leads to within the horizon, if there is one, by allowed rows."""
+    rows = mdp.outcome_rows
+    going = allowed[rows] & ~mdp.done
+    owners, targets = mdp.row_states[rows[going]], mdp.next_states[going]
+    reached = marked(mdp.num_states, mdp.start)
+    for _ in range(mdp.num_states if mdp.horizon is None else mdp.horizon):
         before = np.count_nonzero(reached)
         reached[targets[reached[owners]]] = True
         if np.count_nonzero(reached) == before:

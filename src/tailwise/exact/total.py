@@ -452,8 +452,7 @@ def _grown_by_all(part: Part, beta: float) -> list[Ints]:
 def _kept_by_all(part: Part) -> tuple[Part, Ints]:
     """Return what every row keeps among some states, as a part in which all else is over, and those states."""
     _, labels = components(part)
-    inside = np.zeros(part.size, np.bool_)
-    inside[part.deciding] = True
+    inside = part.decides.copy()
     while True:
         held = part.held_in(np.where(inside, labels, -1 - np.arange(part.size)))
         held = replace(held, targets=np.where(inside[held.states[held.owners]], held.targets, OVER))

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints
+from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import Columns
@@ -67,16 +67,14 @@ def table_of_list(
         state_labels = columns.state_names or (tuple(map(str, range(1, num_states + 1))) if state_base else ())
         action_labels = columns.action_names or (tuple(map(str, range(1, num_actions + 1))) if action_base else ())
     models = _resolve_outcomes(columns, origins * num_actions + actions, options, notes)
-    can_start = np.zeros(num_states, dtype=np.bool_)
-    can_start[origins] = True
+    can_start = marked(num_states, origins)
     done = _ends(columns, targets, can_start, notes)
     if options.start is not None:
         start = _given_start(columns, options.start, state_labels, can_start, metadata is not None)
     elif metadata is not None:
         start = metadata.start
     elif info is not None:
-        leaves = np.zeros(num_states, dtype=np.bool_)
-        leaves[origins[origins != targets]] = True
+        leaves = marked(num_states, origins[origins != targets])
         start, reading = info.start_index(state_base, can_start, leaves)
         notes.append(f"start {info.start} from {Path(info.where).name} ({reading})")
     else:

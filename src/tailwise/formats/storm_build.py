@@ -28,8 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
-import numpy as np
-
+from tailwise._arrays import marked
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats import storm_calls
 from tailwise.formats.explicit_model import ExplicitModel
@@ -75,8 +74,7 @@ def build(kind: str, path: Path, options: StormOptions) -> ExplicitModel:
     hidden = kind == "jani" and '"observable"' in text  # Storm builds the model as if all were seen
     goal = None
     if reply["goal"] is not None:
-        goal = np.zeros(model.num_states, dtype=np.bool_)
-        goal[reply["goal"]] = True
+        goal = marked(model.num_states, reply["goal"])
     return dataclasses.replace(model, goal=goal, notes=notes, is_partial=model.is_partial or hidden)
 
 

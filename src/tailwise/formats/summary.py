@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._arrays import marked
 from tailwise.errors import ModelError
 from tailwise.models import PomdpTable, TabularMDP
 from tailwise.models.contract import Sense
@@ -181,7 +182,6 @@ def _count_reached(mdp: TabularMDP) -> int:
     ones = np.ones(int(goes_on.sum()), dtype=np.int8)
     graph = sparse.csr_array((ones, (origins[goes_on], mdp.next_states[goes_on])), shape=shape)
     order = csgraph.breadth_first_order(graph, mdp.start, return_predecessors=False)
-    reached = np.zeros(mdp.num_states, dtype=np.bool_)
-    reached[order] = True
+    reached = marked(mdp.num_states, order)
     reached[mdp.next_states[mdp.done & reached[origins]]] = True
     return int(reached.sum())

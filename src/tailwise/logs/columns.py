@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints
+from tailwise._arrays import Floats, Ints, marked
 from tailwise.errors import FormatError, require
 from tailwise.formats.list_columns import number_of
 
@@ -130,8 +130,7 @@ def _factorized(column: Any) -> tuple[NDArray[Any], list[Any]]:
         low, high = int(array.min()), int(array.max())
         if high - low <= 4 * array.size + 1000:  # a table of what occurs costs less than sorting
             shifted = (array - low).astype(np.int64) if array.dtype.kind != "b" else array.astype(np.int64) - low
-            occurs = np.zeros(high - low + 1, dtype=np.bool_)
-            occurs[shifted] = True
+            occurs = marked(high - low + 1, shifted)
             values = np.flatnonzero(occurs)
             return (np.cumsum(occurs) - 1).astype(np.int32)[shifted], (values + low).tolist()
     if array.dtype.kind in "iufbM":
@@ -253,12 +252,10 @@ def bin_losses(
     if not columns or episodes < 2:
         return ()
     order = np.random.default_rng(0).permutation(episodes)
-    held = np.zeros(episodes, np.bool_)
-    held[order[: max(1, round(_HELD_OUT * episodes))]] = True
+    held = marked(episodes, order[: max(1, round(_HELD_OUT * episodes))])
     is_held = np.repeat(held, np.diff(first))
     cells = states.astype(np.int64) * (int(actions.max()) + 1) + actions
-    last = np.zeros(states.size, np.bool_)
-    last[first[1:] - 1] = True
+    last = marked(states.size, first[1:] - 1)
     found = []
     for column in columns:
         middles = (column.points[1:] + column.points[:-1]) / 2.0

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, runs
+from tailwise._arrays import Floats, Ints, marked, runs
 from tailwise.errors import StateError
 from tailwise.exact.fixed_policies import policy_chances
 from tailwise.logs.episodes import Episodes
@@ -216,8 +216,7 @@ class Coverage:
             log.states.astype(np.int64) * log.num_actions + log.actions, minlength=log.num_states * log.num_actions
         )
         counts[: log.num_states, : log.num_actions] = flat.reshape(log.num_states, log.num_actions)
-        reached = np.zeros(mdp.num_states, dtype=np.bool_)
-        reached[log.states] = True
+        reached = marked(mdp.num_states, log.states)
         reached[log.next_states[(log.next_states >= 0) & ~log.done]] = True
         return cls(counts, reached, mdp.state_labels, mdp.action_labels, mdp)
 

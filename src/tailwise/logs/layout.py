@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Ints
+from tailwise._arrays import Ints, marked
 from tailwise.errors import FormatError, OptionError
 from tailwise.logs.columns import Binned, Cells, Encoded, Place, as_array, bin_losses
 from tailwise.logs.episodes import UNKNOWN, Episodes
@@ -364,8 +364,7 @@ def _ends(
         return np.asarray(ended)
     known = last & (follows >= 0)
     if known.any():
-        left = np.zeros(int(max(states.max(), follows.max())) + 1, dtype=np.bool_)
-        left[states] = True
+        left = marked(int(max(states.max(), follows.max())) + 1, states)
         over = known.copy()
         over[known] = ~left[follows[known]]
         if over.any():

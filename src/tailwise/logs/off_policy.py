@@ -168,9 +168,7 @@ def _doubly_robust(model: LearnedTable, policy: Any, part: Episodes, ratios: Flo
     """Return the doubly robust estimate of the mean."""
     rows, offset = policy_rows(model, policy), model.steps_before
     values = fixed_values(model, rows, 0.0)
-    index = np.full((model.num_states, model.num_actions), -1, dtype=np.int64)
-    index[model.row_states, model.action_ids] = np.arange(model.num_rows)
-    own = index[part.states, part.actions]
+    own = model.rows_of(part.actions, part.states)
     steps = part.steps + offset
     corrected = np.zeros(part.num_episodes)
     first, owner = model.outcome_offsets[:-1], part.first[:-1]

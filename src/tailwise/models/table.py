@@ -93,12 +93,13 @@ class Table:
         """State of each row: int64, shape (rows,)."""
         return np.repeat(np.arange(self.num_states), np.diff(self.action_offsets))
 
-    def rows_of(self, actions: NDArray[np.integer]) -> Ints:
-        """Return the row of an action id of each state: int64, shape (..., S); -1 where that is not allowed."""
+    def rows_of(self, actions: NDArray[np.integer], states: Any = None) -> Ints:
+        """Return the rows of action ids in states, by default (..., S) in all: int64; -1 where they are not allowed."""
+        states = np.arange(self.num_states) if states is None else states
         index = np.full((self.num_states, self.num_actions + 1), -1, dtype=np.int64)
         index[self.row_states, self.action_ids] = np.arange(self.num_rows)
         known = (actions >= 0) & (actions < self.num_actions)
-        return np.asarray(index[np.arange(self.num_states), np.where(known, actions, -1)])
+        return np.asarray(index[states, np.where(known, actions, -1)])
 
     @property
     def outcome_rows(self) -> Ints:

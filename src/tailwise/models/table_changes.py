@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import marked
 from tailwise.errors import OptionError
 from tailwise.models.tabular import TabularMDP
 
@@ -151,6 +152,5 @@ class _Side(NamedTuple):
             raise OptionError(f"{change!r}: there is no {self.kind} {name!r}; there are {known}")
         if name in _ANY:
             return np.ones(self.size, np.bool_)
-        found = np.zeros(self.size, np.bool_)
-        found[[k for k, label in enumerate(self.labels) if label == name] or [int(name)]] = True
+        found = marked(self.size, [k for k, label in enumerate(self.labels) if label == name] or [int(name)])
         return found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints, log_of
+from tailwise._arrays import Bools, Floats, Ints, log_of, runs
 from tailwise.exact.alpha_vectors import NEAR, Branch, normalised
 from tailwise.models.pomdp_table import PomdpTable
 
@@ -58,7 +58,7 @@ class BeliefSteps:
         logs = log_belief[self._states] + self._logs
         can = np.flatnonzero(logs > -np.inf)
         logs, owners = logs[can], (self._actions if last else self._groups)[can]
-        starts = _starts(owners)
+        starts = runs(owners)
         masses, losses = _summed_up((self._last_losses if last else self._losses)[can], logs, starts, beta)
         owners = owners[starts]
         actions = owners if last else owners // self._width
@@ -70,17 +70,12 @@ class BeliefSteps:
             return Step(log_masses, paid, np.empty(0, np.int64), np.empty((0, self._size)))
         goes_on: Bools = owners % self._width > 0
         targets = self._targets[can]
-        firsts = _starts(self._groups[can] * self._size + targets)
+        firsts = runs(self._groups[can] * self._size + targets)
         rows = np.searchsorted(starts, firsts, side="right") - 1
         beliefs = np.full((owners.size, self._size), -np.inf)
         beliefs[rows, targets[firsts]] = _log_sums(logs + beta * self._losses[can], firsts)
         places = actions * shape[1] + column
         return Step(log_masses, paid, places[goes_on], normalised(beliefs[goes_on]))
-
-
-def _starts(sorted_keys: Ints) -> Ints:
-    """Return where each run of equal keys begins."""
-    return np.flatnonzero(np.diff(sorted_keys, prepend=-1))
 
 
 def _log_sums(logs: Floats, starts: Ints) -> Floats:

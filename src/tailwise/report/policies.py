@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats
 from tailwise._results import in_unit, number, step_word
 from tailwise.exact import Policy
+from tailwise.exact.relevant import reached_by
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart, Paragraph, Table, label, literal
@@ -34,24 +35,11 @@ def policy_chart(solution: Policy, step: int = 0) -> Chart:
     """Return the chart of a policy; see :func:`tailwise.report.plots.policy`."""
     mdp = solution.mdp
     solution.index(solution.start, step)
-    reached = reachable(mdp)
+    reached = reached_by(mdp, np.ones(mdp.num_rows, np.bool_))
     places = _grid(mdp)
     if places is not None:
         return _grid_chart(solution, step, reached, *places)
     return _steps_chart(solution, reached)
-
-
-def reachable(mdp: TabularMDP) -> NDArray[np.bool_]:
-    """Return the states that some actions can lead to from the start before the horizon: bool, shape (S,)."""
-    owners = mdp.row_states[mdp.outcome_rows]
-    found = np.zeros(mdp.num_states, dtype=np.bool_)
-    found[mdp.start] = True
-    for _ in range(mdp.num_states if mdp.horizon is None else mdp.horizon):
-        new = mdp.next_states[found[owners] & ~mdp.done]
-        if found[new].all():
-            break
-        found[new] = True
-    return found
 
 
 def _grid(mdp: TabularMDP) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
