@@ -21,8 +21,9 @@ from tailwise import (
 from tailwise.errors import OptionError
 from tailwise.evaluation import compare
 from tailwise.exact import return_distribution
+from tailwise.exact.relevant import reached_by
 from tailwise.report import recorded_plan
-from tailwise.report.policies import policy_chart, reachable
+from tailwise.report.policies import policy_chart
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 pytest.importorskip("plotly", reason="plotly is not installed: no plots")
@@ -68,7 +69,7 @@ def test_the_walls_of_a_grid_are_walls(grid):
     walls, cells = policy_chart(solution).traces
     assert np.argwhere(np.isfinite(walls["z"])).tolist() == [[1, 1], [2, 1], [3, 1]]
     assert cells["z"][4, 0] == solution.value
-    assert not reachable(mdp)[mdp.find_state("(2,1)")]
+    assert not reached_by(mdp, np.ones(mdp.num_rows, bool))[mdp.find_state("(2,1)")]
     assert "pit: 69.971" in policy_chart(solution).caption
 
 

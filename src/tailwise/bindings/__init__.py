@@ -48,7 +48,7 @@ def _bind_table(model: TabularMDP, rng: np.random.Generator, options: Simulation
 def _bind_accrued(model: AccruedView, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
     if not model.is_table:
         return _bind_python(model, rng, options)
-    from tailwise.bindings.accrued import AccruedInterface
+    from tailwise.bindings.table import AccruedInterface
 
     return AccruedInterface(model)
 

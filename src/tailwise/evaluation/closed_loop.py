@@ -22,8 +22,8 @@ from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.exact.fixed_policies import action_id, as_policy
 from tailwise.exact.policy import Policy
 from tailwise.models import TabularMDP
+from tailwise.models.check import fingerprint
 from tailwise.models.contract import Model
-from tailwise.models.fingerprint import fingerprint
 from tailwise.models.partly_observed import drawn
 from tailwise.models.simulator import cost_fault, is_partly_observed, model_name, outcome_fault, own_method, short
 from tailwise.planners.protocol import Planner, takes

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tailwise._arrays import Floats, log_of
+from tailwise._arrays import Floats, Ints, log_of, runs
 from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import integer, real
 from tailwise.exact.alpha_vectors import (
+    NEAR,
     Branch,
     backed_up,
     belief_erm,
@@ -31,18 +33,107 @@ from tailwise.exact.alpha_vectors import (
     branches_of,
     key_of,
     mean_size,
+    normalised,
 )
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
 from tailwise.exact.point_based import point_based_levels
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
-from tailwise.planners.belief_steps import BeliefSteps, Step
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.anytime import Turn
 from tailwise.search.plan import StopReason
+
+
+class Step(NamedTuple):
+    """What may follow a belief: A actions, each with at most K things that may be seen, the end among them.
+
+    Attributes
+    ----------
+    log_masses, losses : ndarray of float64, shape (A, K)
+        Logarithm of the probability of each (-inf where there are fewer), and the ERM of what is paid with it.
+    places : ndarray of int64, shape (N,)
+        Where in these, flattened, the episode goes on.
+    beliefs : ndarray of float64, shape (N, S)
+        The tilted beliefs that follow there, in logs.
+    """
+
+    log_masses: Floats
+    losses: Floats
+    places: Ints
+    beliefs: Floats
+
+
+class BeliefSteps:
+    """The outcomes of a table, as steps from belief to belief; only outcomes of states that are possible are looked at.
+
+    They lie sorted by action, by what is seen and by where they lead: what is summed up is summed over neighbours.
+    """
+
+    def __init__(self, model: PomdpTable, branches: Sequence[Branch]) -> None:
+        self._size, self._num_actions = model.num_states, len(branches)
+        self._width = 1 + max(len(branch.seen) for branch in branches)
+        signals, targets = (np.concatenate([getattr(b, name) for b in branches]) for name in ("signals", "targets"))
+        actions = np.repeat(np.arange(len(branches)), [branch.states.size for branch in branches])
+        order = np.lexsort((targets, signals, actions))
+        self._actions, self._targets, signals = actions[order], targets[order], signals[order]
+        self._groups = self._actions * self._width + 1 + signals
+        self._states, self._losses, chances = (
+            np.concatenate([getattr(b, name) for b in branches])[order] for name in ("states", "losses", "chances")
+        )
+        self._logs = log_of(chances)
+        ends = np.where(signals >= 0, model.discount * model.table.terminal_losses[self._targets], 0.0)
+        self._last_losses = self._losses + ends  # what the end costs is paid with the step
+
+    def after(self, log_belief: Floats, beta: float, *, last: bool) -> Step:
+        """Return what may follow a belief, at the risk level of its step; after the ``last`` nothing does."""
+        logs = log_belief[self._states] + self._logs
+        can = np.flatnonzero(logs > -np.inf)
+        logs, owners = logs[can], (self._actions if last else self._groups)[can]
+        starts = runs(owners)
+        masses, losses = _summed_up((self._last_losses if last else self._losses)[can], logs, starts, beta)
+        owners = owners[starts]
+        actions = owners if last else owners // self._width
+        column = np.arange(owners.size) - np.searchsorted(actions, actions)
+        shape = self._num_actions, int(column.max()) + 1
+        log_masses, paid = np.full(shape, -np.inf), np.zeros(shape)
+        log_masses[actions, column], paid[actions, column] = masses, losses
+        if last:
+            return Step(log_masses, paid, np.empty(0, np.int64), np.empty((0, self._size)))
+        goes_on = owners % self._width > 0
+        targets = self._targets[can]
+        firsts = runs(self._groups[can] * self._size + targets)
+        rows = np.searchsorted(starts, firsts, side="right") - 1
+        beliefs = np.full((owners.size, self._size), -np.inf)
+        beliefs[rows, targets[firsts]] = _log_sums(logs + beta * self._losses[can], firsts)
+        places = actions * shape[1] + column
+        return Step(log_masses, paid, places[goes_on], normalised(beliefs[goes_on]))
+
+
+def _log_sums(logs: Floats, starts: Ints) -> Floats:
+    """Return the logarithm of the sum of each group's weights."""
+    top = np.maximum.reduceat(logs, starts)
+    lengths = np.diff(starts, append=logs.size)
+    return np.asarray(top + np.log(np.add.reduceat(np.exp(logs - np.repeat(top, lengths)), starts)))
+
+
+def _summed_up(values: Floats, logs: Floats, starts: Ints, beta: float) -> tuple[Floats, Floats]:
+    """Return the logarithm of each group's mass, and the ERM of its values under weights in logs."""
+    norm = _log_sums(logs, starts)
+    lengths = np.diff(starts, append=logs.size)
+    shares = np.exp(logs - np.repeat(norm, lengths))
+    means = np.add.reduceat(shares * values, starts)
+    if beta == 0.0:
+        return norm, means
+    spread = np.maximum.reduceat(values, starts) - np.minimum.reduceat(values, starts)
+    far = (_log_sums(logs + beta * values, starts) - norm) / beta
+    with np.errstate(over="ignore", invalid="ignore"):
+        gains = np.add.reduceat(shares * np.expm1(beta * (values - np.repeat(means, lengths))), starts)
+        near = means + np.log1p(gains) / beta
+    return norm, np.where(abs(beta) * spread < NEAR, near, far)
+
 
 _NODE_BYTES = 400  # beside its belief
 _POINTS, _FEWEST_POINTS = 30, 3  # beliefs of a step that get a plan
@@ -114,8 +205,7 @@ class BeliefSearch(HiddenPlanner):
     ) -> None:
         self.require_unseen(model)
         self.pomdp: PomdpTable = tabulate_hidden(model, max_states=integer(max_states, "max_states", low=1))
-        self._tolerance = real(tolerance, "tolerance", low=0.0)
-        self._room = integer(max_nodes, "max_nodes", low=1)
+        self._tolerance, self._room = real(tolerance, "tolerance", low=0.0), integer(max_nodes, "max_nodes", low=1)
         self._branches: list[Branch] = branches_of(self.pomdp)
         self._steps = BeliefSteps(self.pomdp, self._branches)
         self._level = real(beta, "beta")
@@ -128,9 +218,8 @@ class BeliefSearch(HiddenPlanner):
 
     def fresh(self, seed: Seed = None) -> Self:
         """Return an equal planner at the start; the bounds made with this one, of which nothing is random, serve it."""
-        other = copy(self)
-        other._rng, other._turn = generator(seed), Turn()
-        other._seed = seed_text(other._rng)
+        other, other_rng = copy(self), generator(seed)
+        other._rng, other._turn, other._seed = other_rng, Turn(), seed_text(other_rng)
         other.reset()
         return other
 
@@ -171,8 +260,7 @@ class BeliefSearch(HiddenPlanner):
             lowers, sizes = belief_erm(told, logs, beta).tolist(), mean_size(told, logs).tolist()
             uppers = belief_erm(plans, logs[:, None, :], beta).min(axis=1).tolist()
             for k, belief, lower, upper, size in zip(new, fresh, lowers, uppers, sizes, strict=True):
-                nothing = [0] * len(self._branches)
-                known[keys[k]] = _Node(belief, step, min(lower, upper), upper, size, nothing)
+                known[keys[k]] = _Node(belief, step, min(lower, upper), upper, size, [0] * len(self._branches))
         return [known[key] for key in keys]
 
     @property
@@ -280,11 +368,11 @@ class BeliefSearch(HiddenPlanner):
                 self._actions[a], self.pomdp.action_name(a), root.visits[a], root.visits[a] / total,
                 float(signed(high)), *(math.nan,) * 4, Interval(*ends), lower=ends[0], upper=ends[1],
             ))  # fmt: skip
-        others = [low for a, low in enumerate(lowers) if a != best]
+        next_best = min((low for a, low in enumerate(lowers) if a != best), default=math.inf)
         slack = self._tolerance * self._size(root)
         lower, upper = sorted((float(signed(max(min(lowers), root.lower))), float(signed(uppers[best]))))
         more = {
-            "lower": lower, "upper": upper, "proven": bool(min(others, default=math.inf) >= uppers[best] - slack),
+            "lower": lower, "upper": upper, "proven": bool(next_best >= uppers[best] - slack),
             "objective": ERM(self.root_beta), "nodes": self._kept, "simulator_steps": 0,
             "bytes": self._kept * (self.pomdp.num_states * 8 + _NODE_BYTES),
         }  # fmt: skip
@@ -307,7 +395,6 @@ def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tupl
     plans = list(blind)
     points = min(_POINTS, int(_WORK / (pomdp.table.num_outcomes * horizon)))
     if points >= _FEWEST_POINTS:
-        logs = log_of(pomdp.start_belief)
-        for h, found in enumerate(point_based_levels(pomdp, branches, beta, logs, points)):
+        for h, found in enumerate(point_based_levels(pomdp, branches, beta, log_of(pomdp.start_belief), points)):
             plans[h] = np.concatenate([plans[h], found.values])
     return told, plans

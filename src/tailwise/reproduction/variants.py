@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from tailwise._jit import inlined
 from tailwise._random import Seed
 from tailwise.bindings import bind
-from tailwise.bindings.accrued import (
+from tailwise.bindings.kernel_model import register_kernel_model
+from tailwise.bindings.options import SimulationOptions
+from tailwise.bindings.table import (
     AccruedData,
     AccruedInterface,
     accrued_end_cost,
@@ -26,8 +28,6 @@ from tailwise.bindings.accrued import (
     roll_out_accrued,
     take_accrued_step,
 )
-from tailwise.bindings.kernel_model import register_kernel_model
-from tailwise.bindings.options import SimulationOptions
 from tailwise.bonuses import PolynomialBonus
 from tailwise.models import AccruedView, ExponentialUtility, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, UtilitySearch, make_planner

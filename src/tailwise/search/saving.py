@@ -23,8 +23,7 @@ from tailwise._validate import file_path, real
 from tailwise._values import CannotPackError, class_name, find_class, pack, unpack
 from tailwise._version import __version__
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.models.check import require_model
-from tailwise.models.fingerprint import fingerprint
+from tailwise.models.check import fingerprint, require_model
 from tailwise.models.simulator import model_name
 from tailwise.search.anytime import SideBySide
 from tailwise.search.plan import Plan, StopReason
