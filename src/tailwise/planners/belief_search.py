@@ -41,8 +41,7 @@ from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
-from tailwise.risk.measures import Interval
-from tailwise.search.action_rows import ActionRow
+from tailwise.search.action_rows import ActionRow, bounded_row, in_sense
 from tailwise.search.anytime import Turn
 from tailwise.search.plan import StopReason
 
@@ -360,17 +359,16 @@ class BeliefSearch(HiddenPlanner):
         self._back_up(root)
         lowers, uppers = root.ways.lowers.tolist(), root.ways.uppers
         best = int(best_actions(uppers[None, :], root.told)[0])
-        total = max(1, sum(root.visits))
-        rows = []
-        for a, (low, high) in enumerate(zip(lowers, uppers.tolist(), strict=True)):
-            ends = sorted((float(signed(low)), float(signed(high))))
-            rows.append(ActionRow(
-                self._actions[a], self.pomdp.action_name(a), root.visits[a], root.visits[a] / total,
-                float(signed(high)), *(math.nan,) * 4, Interval(*ends), lower=ends[0], upper=ends[1],
-            ))  # fmt: skip
+        rows = [
+            bounded_row(
+                self._actions[a], self.pomdp.action_name(a), root.visits[a], sum(root.visits), float(signed(high)),
+                in_sense(low, high, self.pomdp.sense),
+            )
+            for a, (low, high) in enumerate(zip(lowers, uppers.tolist(), strict=True))
+        ]  # fmt: skip
         next_best = min((low for a, low in enumerate(lowers) if a != best), default=math.inf)
         slack = self._tolerance * self._size(root)
-        lower, upper = sorted((float(signed(max(min(lowers), root.lower))), float(signed(uppers[best]))))
+        lower, upper = in_sense(max(min(lowers), root.lower), uppers[best], self.pomdp.sense)
         more = {
             "lower": lower, "upper": upper, "proven": bool(next_best >= uppers[best] - slack),
             "objective": ERM(self.root_beta), "nodes": self._kept, "simulator_steps": 0,

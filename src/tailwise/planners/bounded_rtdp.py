@@ -39,7 +39,6 @@ from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
 from tailwise.errors import OptionError
 from tailwise.models import TabularMDP
-from tailwise.models.contract import Sense
 from tailwise.models.simulator import model_name, own_method, short
 from tailwise.planners import bounded_kernels as kernels
 from tailwise.planners.bounded_report import estimate, play_episodes
@@ -54,8 +53,7 @@ from tailwise.planners.outcome_model import (
     ranges_of,
     size_of_totals,
 )
-from tailwise.risk.measures import Interval
-from tailwise.search.action_rows import ActionRow
+from tailwise.search.action_rows import bounded_row, in_sense
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.plan import Plan, StopReason
@@ -361,18 +359,15 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         # once proven the bounds decide, before that the estimates; of equals the lesser upper bound, and lower one
         best = int(np.lexsort((low, high) if proven else (low, high, points))[0])
         actions, visits = model.actions(self._handle), search.root_visits.tolist()
-        unknown = (math.nan,) * 4  # no totals are sampled
-        rows = []
-        for k, action in enumerate(actions):
-            share, certain = visits[k] / max(1, sum(visits)), _in_sense(low[k], high[k], sense)
-            point = float(points[k]) if sense == "cost" else 0.0 - float(points[k])
-            rows.append(
-                ActionRow(
-                    action, model.action_name(action, self._handle), visits[k], share, point, *unknown, certain,
-                    lower=certain.low, upper=certain.high,
-                )
-            )  # fmt: skip
-        bounds = _in_sense(low.min(), high.min(), sense)
+        shown = (points if sense == "cost" else 0.0 - points).tolist()
+        rows = [
+            bounded_row(
+                action, model.action_name(action, self._handle), visits[k], sum(visits), shown[k],
+                in_sense(low[k], high[k], sense),
+            )
+            for k, action in enumerate(actions)
+        ]  # fmt: skip
+        bounds = in_sense(low.min(), high.min(), sense)
         handle, step, seed = self._handle, self._step, int(self._stream[0]) >> 1
 
         @functools.cache
@@ -423,11 +418,6 @@ def _starting_point(model: Any, bounds: Bounds | None, terminal_bounds: Range | 
         terminal = _cost_range(terminal_bounds, "terminal_bounds", model.sense)
     steps = [step] * int(model.horizon)  # any outcome may end the episode
     return SimulatorOutcomes(model, step, terminal), ranges_from(steps, steps, terminal, model.discount)
-
-
-def _in_sense(low: float, high: float, sense: Sense) -> Interval:
-    """Return bounds of a cost as bounds in the model's sense."""
-    return Interval(float(low), float(high)) if sense == "cost" else Interval(0.0 - float(high), 0.0 - float(low))
 
 
 def _cost_range(given: Any, name: str, sense: str) -> Range:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
@@ -38,23 +38,23 @@ class Measures:
 
     def erm(self, beta: float) -> float:
         """Return the entropic risk at ``beta`` (1/cost); for rewards ``-ERM(-X)``."""
-        totals, weights = self.weighted()
-        return float(self.signed(erm(self.signed(totals), beta, weights)))
+        return self._of_costs(erm, beta)
 
     def cvar(self, level: float) -> float:
         """Return the mean of the worst ``1 - level`` of the totals, ``level`` in [0, 1]."""
-        totals, weights = self.weighted()
-        return float(self.signed(conditional_value_at_risk(self.signed(totals), level, weights)))
+        return self._of_costs(conditional_value_at_risk, level)
 
     def var(self, level: float) -> float:
         """Return the value at risk: the least cost x with ``P(X <= x) >= level``, of negated rewards, negated back."""
-        totals, weights = self.weighted()
-        return float(self.signed(value_at_risk(self.signed(totals), level, weights)))
+        return self._of_costs(value_at_risk, level)
 
     def evar(self, level: float) -> float:
         """Return the entropic value at risk, the least of ``ERM_beta - ln(1 - level) / beta``; ``level`` in [0, 1]."""
+        return self._of_costs(entropic_value_at_risk, level)
+
+    def _of_costs(self, measure: Callable[..., float], level: float) -> float:
         totals, weights = self.weighted()
-        return float(self.signed(entropic_value_at_risk(self.signed(totals), level, weights)))
+        return float(self.signed(measure(self.signed(totals), level, weights)))
 
     def exceedance(self, total: float) -> float:
         """Return the probability of a total worse than ``total``: above it for costs, below it for rewards.

@@ -203,6 +203,18 @@ class ActionRow(Numbers):
         return self.erm if self.certainty_equivalent is None else self.certainty_equivalent
 
 
+def bounded_row(action: Any, label: str, visits: int, total: int, value: float, bounds: Interval) -> ActionRow:
+    """Return the row of an action, taken in ``visits`` of ``total`` trials, of which bounds are certain."""
+    unknown = (math.nan,) * 4  # no totals are sampled
+    share = visits / max(1, total)
+    return ActionRow(action, label, visits, share, value, *unknown, bounds, lower=bounds.low, upper=bounds.high)
+
+
+def in_sense(low: float, high: float, sense: Sense) -> Interval:
+    """Return bounds of a cost as bounds in the model's sense."""
+    return Interval(float(low), float(high)) if sense == "cost" else Interval(0.0 - float(high), 0.0 - float(low))
+
+
 class Findings(NamedTuple):
     """What is known of the actions at a root, as inner costs; A is their number."""
 
@@ -225,7 +237,7 @@ def make_rows(found: Findings, further: Sequence[dict[str, Any]] | None = None) 
         interval = found.intervals[k]
         if found.sense == "reward":
             erm, mean, low, high = 0.0 - erm, 0.0 - mean, 0.0 - high, 0.0 - low
-            interval = Interval(0.0 - interval.high, 0.0 - interval.low)
+            interval = in_sense(*interval, found.sense)
         if not found.known[k]:
             erm = math.nan
         if not count:
