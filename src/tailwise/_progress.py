@@ -30,7 +30,7 @@ def untold(*done: float) -> None:
     """What work calls where nobody follows it."""
 
 
-def after(before: float, tick: Tick) -> Callable[[float, Any], None]:
+def after(before: float, tick: Tick) -> Callable[[float, float | None], None]:
     """Return the ``progress=`` of a part of the work, where ``before`` is done when it begins."""
     return lambda done, _: tick(before + done)
 

@@ -78,7 +78,7 @@ def _renamed(given: Any) -> dict[str, str]:
     return dict(given)
 
 
-def settled(horizon: int | None, discount: Any, notes: list[str]) -> tuple[int, Any]:
+def settled(horizon: int | None, discount: Any, notes: list[str]) -> tuple[int, float]:
     """Return horizon and discount as a table has them, and note what is assumed; discount 0 is one step."""
     if discount == 0:
         notes.append("discount 0: only the first step counts, so that the horizon is 1")

@@ -106,11 +106,12 @@ class Table:
         """Row of each outcome: int64, shape (outcomes,)."""
         return np.repeat(np.arange(self.num_rows), np.diff(self.outcome_offsets))
 
-    def losses_at(self, h: int, outcomes: Any = slice(None), rows: Any = None) -> Any:
+    def losses_at(self, h: int, outcomes: Any = slice(None), rows: Any = None) -> Floats:
         """Return the losses at step ``h`` of outcomes and their ``rows``: of all where none are given."""
-        if not self.step_losses.size:
-            return self.losses[outcomes]
-        return self.losses[outcomes] + self.step_losses[h, self.outcome_rows if rows is None else rows]
+        losses: Floats = self.losses[outcomes]
+        if self.step_losses.size:
+            losses = losses + self.step_losses[h, self.outcome_rows if rows is None else rows]
+        return losses
 
     @cached_property
     def shared_losses(self) -> Floats:
