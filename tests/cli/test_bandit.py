@@ -7,11 +7,11 @@ import typer
 from typer.testing import CliRunner
 
 from tailwise.bandits import make_bandit
-from tailwise.cli import bandit
+from tailwise.cli.app import add
 from tailwise.errors import OptionError, RunError, UnknownNameError
 
 app = typer.Typer()
-bandit.register(app)
+add(app, "bandit")
 runner = CliRunner()
 SMALL = ("--pulls", "300", "--replications", "30", "--seed", "1")
 

@@ -8,14 +8,14 @@ from typer.testing import CliRunner
 
 from formats.small_files import ONE_BASED, PRISM_MODEL, write
 from tailwise import Simulator
-from tailwise.cli import convert
+from tailwise.cli.app import add
 from tailwise.errors import FormatError, ModelError
 from tailwise.formats import load
 
 
 def run(*arguments):
     app = typer.Typer()
-    convert.register(app)
+    add(app, "convert")
     app.callback()(lambda: None)
     return CliRunner().invoke(app, ["convert", *map(str, arguments)])
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tailwise.cli import beta, compare, evaluate, reproduce
+from tailwise.cli.app import add
 from tailwise.errors import ModelError, OptionError, RunError, UnknownNameError
 from tailwise.exact import backward_induction
 from tailwise.planners import make_planner
@@ -16,8 +16,8 @@ from tailwise.planners import make_planner
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 
 app = typer.Typer()
-for command in (beta, evaluate, compare, reproduce):
-    command.register(app)
+for command in ("beta", "evaluate", "compare", "reproduce"):
+    add(app, command)
 runner = CliRunner()
 
 

@@ -7,13 +7,13 @@ import typer
 from typer.testing import CliRunner
 
 from formats.small_files import ONE_BASED, write
-from tailwise.cli import info
+from tailwise.cli.app import add
 from tailwise.errors import FormatError
 
 
 def run(*arguments):
     app = typer.Typer()
-    info.register(app)
+    add(app, "info")
     app.callback()(lambda: None)
     return CliRunner().invoke(app, ["info", *map(str, arguments)])
 

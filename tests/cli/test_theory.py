@@ -6,12 +6,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tailwise.cli import theory
+from tailwise.cli.app import add
 from tailwise.errors import ConditionError, OptionError
 from tailwise.theory import schedule, smallest_xi
 
 app = typer.Typer()
-theory.register(app)
+add(app, "theory")
 runner = CliRunner()
 
 

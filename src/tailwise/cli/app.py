@@ -9,13 +9,23 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tailwise._version import __version__
+from tailwise.cli.options import command
 
-# Order of the help page. Each module has ``register(app)``, and is imported when its command is asked for.
+# Order of the help page. Each module has a ``command``, and is imported when that is asked for.
 _COMMANDS = (
     *("plan", "solve", "frontier", "beta", "evaluate", "compare", "run", "explore", "serve", "learn", "whatif"),
     *("info", "convert", "domains", "planners"),
     *("reproduce", "bandit", "theory"),
 )
+
+
+def add(app: typer.Typer, name: str) -> None:
+    """Add the command, or the group of commands, of a module to ``app``."""
+    found = importlib.import_module(f"tailwise.cli.{name}").command
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        command(app, name)(found)
 
 
 class _Commands(TyperGroup):
@@ -33,7 +43,7 @@ class _Commands(TyperGroup):
         """Return a command, or None if there is none of that name."""
         if cmd_name in _COMMANDS and self.commands[cmd_name] is None:
             part = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-            importlib.import_module(f"tailwise.cli.{cmd_name}").register(part)
+            add(part, cmd_name)
             made = typer.main.get_command(part)
             self.commands[cmd_name] = made.commands[cmd_name] if isinstance(made, TyperGroup) else made
         found: TyperCommand | TyperGroup | None = self.commands.get(cmd_name)
@@ -60,8 +70,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass

@@ -23,16 +23,10 @@ _ReplicationsOption = Annotated[int, typer.Option("--replications", "-r", help="
 _ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of erm-ucb; sqrt(2) if not given.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands to ``app``."""
-    group = typer.Typer(no_args_is_help=True, help="Risk-aware bandits: run, compare, measure, draw.")
-    given.command(group, "run")(run_command)
-    given.command(group, "compare")(compare_command)
-    given.command(group, "rates")(rates_command)
-    given.command(group, "figures")(figures_command)
-    app.add_typer(group, name="bandit")
+command = typer.Typer(no_args_is_help=True, help="Risk-aware bandits: run, compare, measure, draw.")
 
 
+@given.command(command, "run")
 def run_command(
     name: _NameArgument,
     beta: given.Beta,
@@ -73,6 +67,7 @@ def run_command(
     show_table(columns, rows, spare=("s.e. of it", "s.e."))
 
 
+@given.command(command, "compare")
 def compare_command(
     name: _NameArgument,
     beta: given.Beta,
@@ -116,6 +111,7 @@ def compare_command(
     show_table(("rule", "regret", "s.e.", "share of best arm"), rows, title=title, best=winner, spare=("s.e.",))
 
 
+@given.command(command, "rates")
 def rates_command(
     *,
     pulls: _PullsOption = 100_000,
@@ -163,6 +159,7 @@ def rates_command(
     show_table(columns, cells, title=f"mean |error| ~ n^exponent up to n = {pulls:,}")
 
 
+@given.command(command, "figures")
 def figures_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pictures.")],
     kind: Annotated[str, typer.Option("--format", "-f", help="png or svg.")] = "png",

@@ -32,110 +32,102 @@ class _Run:
     closed_loop_erm: float | None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(
+    *,
+    model: given.Model,
+    aim: given.Aim,
+    planners: Annotated[
+        str, typer.Option("--planners", "-p", help="Names, as of 'tailwise evaluate --planner', with commas.")
+    ] = DEFAULT_PLANNERS,
+    iterations: Annotated[
+        str, typer.Option("--iterations", "-n", help="Iterations of each decision; several with commas, as 100,1e4.")
+    ] = "1000",
+    episodes: given.Episodes = 100,
+    seed: given.Seed = 0,
+    threads: given.Threads = 1,
+    bonus: given.Bonus = None,
+    judging: given.Judging,
+    integrate: Annotated[
+        bool, typer.Option(help="Tables: also integrate exactly what no decision can change.")
+    ] = False,
+    table: given.Episodic = None,
+    output: given.Output,
+) -> None:
+    """Play several planners against the same luck and compare their risks."""
+    from tailwise.evaluation import compare
+    from tailwise.evaluation.returns import episode_columns
+    from tailwise.models import TabularMDP
+    from tailwise.planners import Planner
+    from tailwise.risk.objectives import ERM
 
-    @given.command(app, "compare")
-    def compare_command(
-        *,
-        model: given.Model,
-        aim: given.Aim,
-        planners: Annotated[
-            str, typer.Option("--planners", "-p", help="Names, as of 'tailwise evaluate --planner', with commas.")
-        ] = DEFAULT_PLANNERS,
-        iterations: Annotated[
-            str,
-            typer.Option("--iterations", "-n", help="Iterations of each decision; several with commas, as 100,1e4."),
-        ] = "1000",
-        episodes: given.Episodes = 100,
-        seed: given.Seed = 0,
-        threads: given.Threads = 1,
-        bonus: given.Bonus = None,
-        judging: given.Judging,
-        integrate: Annotated[
-            bool, typer.Option(help="Tables: also integrate exactly what no decision can change.")
-        ] = False,
-        table: given.Episodic = None,
-        output: given.Output,
-    ) -> None:
-        """Play several planners against the same luck and compare their risks."""
-        from tailwise.evaluation import compare
-        from tailwise.evaluation.returns import episode_columns
-        from tailwise.models import TabularMDP
-        from tailwise.planners import Planner
-        from tailwise.risk.objectives import ERM
-
-        output.check()
-        given.check_table(table, "--returns")
-        objective = aim.objective()
-        names = [name.strip() for name in planners.split(",") if name.strip()]
-        if not names:
-            raise OptionError(f"--planners names no planner: {planners!r}")
-        sizes = _sizes(iterations)
-        _refuse_twice("--planners", names)
-        _refuse_twice("--iterations", sizes)
-        check_before_work(tuple(names), judging, episodes, threads)
-        problem = model.load()
-        if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
-            raise OptionError(f"--integrate works on tables only, and with --beta; not on {model.model} for this")
-        players = _players(problem, objective, names, bonus)
-        wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]
-        runs: list[_Run] = []
-        with followed(True, "playing", episodes * len(wanted)) as tick:
-            for index, (name, n) in enumerate(wanted):
-                limits: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads}
-                limits["progress"] = after(index * episodes, tick)
-                beta = getattr(objective, "beta", None) if integrate else None
-                try:
-                    runs.append(_play(problem, players[name], name, n, beta, limits))
-                except KeyboardInterrupt:
-                    if not runs:
-                        raise
-                if len(runs) <= index or runs[-1].returns.episodes < episodes:
-                    break
-        shared = {"model": model.model, "objective": objective.words, "seed": seed}
-        given.save_table(
-            lambda: episode_columns(
-                ({**shared, "planner": run.planner, "iterations": run.iterations}, run.returns.costs) for run in runs
-            ),
-            table,
-            "returns",
+    output.check()
+    given.check_table(table, "--returns")
+    objective = aim.objective()
+    names = [name.strip() for name in planners.split(",") if name.strip()]
+    if not names:
+        raise OptionError(f"--planners names no planner: {planners!r}")
+    sizes = _sizes(iterations)
+    _refuse_twice("--planners", names)
+    _refuse_twice("--iterations", sizes)
+    check_before_work(tuple(names), judging, episodes, threads)
+    problem = model.load()
+    if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
+        raise OptionError(f"--integrate works on tables only, and with --beta; not on {model.model} for this")
+    players = _players(problem, objective, names, bonus)
+    wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]
+    runs: list[_Run] = []
+    with followed(True, "playing", episodes * len(wanted)) as tick:
+        for index, (name, n) in enumerate(wanted):
+            limits: dict[str, Any] = {"episodes": episodes, "seed": seed, "threads": threads}
+            limits["progress"] = after(index * episodes, tick)
+            beta = getattr(objective, "beta", None) if integrate else None
+            try:
+                runs.append(_play(problem, players[name], name, n, beta, limits))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+            if len(runs) <= index or runs[-1].returns.episodes < episodes:
+                break
+    shared = {"model": model.model, "objective": objective.words, "seed": seed}
+    given.save_table(
+        lambda: episode_columns(
+            ({**shared, "planner": run.planner, "iterations": run.iterations}, run.returns.costs) for run in runs
+        ),
+        table,
+        "returns",
+    )
+    first = runs[0].returns
+    rows = [
+        (
+            run,
+            run.returns.summary(objective, measures=(), **vars(judging)),
+            compare(run.returns, first.head(run.returns.episodes), objective, **vars(judging)),
         )
-        first = runs[0].returns
-        rows = [
-            (
-                run,
-                run.returns.summary(objective, measures=(), **vars(judging)),
-                compare(run.returns, first.head(run.returns.episodes), objective, **vars(judging)),
-            )
-            for run in runs
-        ]
-        optimum = exact_optimum(problem, objective)
-        used = {"planners": ", ".join(names), "iterations": iterations, "episodes": episodes, "seed": seed}
-        parts = [(run.returns, summary, versus) for run, summary, versus in rows]
-        output.save("comparison", parts, model=problem, optimum=optimum, settings=used)
-        if output.json:
-            print_json({
-                "model": model.model, "episodes": episodes, "seed": seed, "sense": first.sense, "optimum": optimum,
-                "planners": [_as_dict(*row) for row in rows],
-            })  # fmt: skip
-        else:
-            _show(
-                f"{model.model}: {episodes} episodes each, on common random numbers ({amounts(first.sense)})",
-                rows,
-            )
-            say(
-                f"{objective.words}; vs first: its value minus that of the first row, episodes paired; +/=/-: better, "
-                "equal and worse episodes"
-            )
-            say_optimum(optimum, objective)
-            say(rows[0][1].caveat, "dim")
-            for note in dict.fromkeys(note for _, summary, _ in rows for note in summary.notes):
-                say(f"note: {note}", "yellow")
-        if len(runs) < len(wanted) or runs[-1].returns.episodes < episodes:
-            if not output.json:
-                say(f"interrupted: {len(runs)} of {len(wanted)} rows", "yellow")
-            raise typer.Exit(130)
+        for run in runs
+    ]
+    optimum = exact_optimum(problem, objective)
+    used = {"planners": ", ".join(names), "iterations": iterations, "episodes": episodes, "seed": seed}
+    parts = [(run.returns, summary, versus) for run, summary, versus in rows]
+    output.save("comparison", parts, model=problem, optimum=optimum, settings=used)
+    if output.json:
+        print_json({
+            "model": model.model, "episodes": episodes, "seed": seed, "sense": first.sense, "optimum": optimum,
+            "planners": [_as_dict(*row) for row in rows],
+        })  # fmt: skip
+    else:
+        _show(f"{model.model}: {episodes} episodes each, on common random numbers ({amounts(first.sense)})", rows)
+        say(
+            f"{objective.words}; vs first: its value minus that of the first row, episodes paired; +/=/-: better, "
+            "equal and worse episodes"
+        )
+        say_optimum(optimum, objective)
+        say(rows[0][1].caveat, "dim")
+        for note in dict.fromkeys(note for _, summary, _ in rows for note in summary.notes):
+            say(f"note: {note}", "yellow")
+    if len(runs) < len(wanted) or runs[-1].returns.episodes < episodes:
+        if not output.json:
+            say(f"interrupted: {len(runs)} of {len(wanted)} rows", "yellow")
+        raise typer.Exit(130)
 
 
 def _players(problem: Any, objective: Objective, names: list[str], bonus: float | None) -> dict[str, Any]:

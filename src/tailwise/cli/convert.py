@@ -16,33 +16,29 @@ TargetArgument = Annotated[
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Write over an existing file.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(
+    *,
+    model: given.Model,
+    out: TargetArgument,
+    state: given.State = None,
+    force: ForceOption = False,
+    json: given.Json = False,
+) -> None:
+    """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
+    from tailwise.formats import save
+    from tailwise.models.tabulate import tabulate
 
-    @given.command(app, "convert")
-    def convert(
-        *,
-        model: given.Model,
-        out: TargetArgument,
-        state: given.State = None,
-        force: ForceOption = False,
-        json: given.Json = False,
-    ) -> None:
-        """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
-        from tailwise.formats import save
-        from tailwise.models.tabulate import tabulate
-
-        given.check_model_file(out, force=force)
-        mdp = tabulate(model.load(start=state), progress=True)
-        written = save(mdp, out)
-        if json:
-            print_json({
-                "model": mdp.name, "out": str(written), "bytes": written.stat().st_size, "states": mdp.num_states,
-                "actions": mdp.num_actions, "outcomes": mdp.num_outcomes, "notes": mdp.notes,
-            })  # fmt: skip
-            return
-        say(
-            f"{written}: {mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_outcomes:,} "
-            f"outcomes, {written.stat().st_size:,} bytes"
-        )
-        say_notes(mdp)
+    given.check_model_file(out, force=force)
+    mdp = tabulate(model.load(start=state), progress=True)
+    written = save(mdp, out)
+    if json:
+        print_json({
+            "model": mdp.name, "out": str(written), "bytes": written.stat().st_size, "states": mdp.num_states,
+            "actions": mdp.num_actions, "outcomes": mdp.num_outcomes, "notes": mdp.notes,
+        })  # fmt: skip
+        return
+    say(
+        f"{written}: {mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_outcomes:,} "
+        f"outcomes, {written.stat().st_size:,} bytes"
+    )
+    say_notes(mdp)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import typer
-
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, show_table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(json: given.Json = False) -> None:
+    """List the built-in problems and their options."""
+    from tailwise.domains import list_domains
 
-    @given.command(app, "domains")
-    def domains(json: given.Json = False) -> None:
-        """List the built-in problems and their options."""
-        from tailwise.domains import list_domains
-
-        found = list_domains()
-        if json:
-            names = ("name", "kind", "summary", "options")
-            print_json({"domains": [{name: getattr(domain, name) for name in names} for domain in found]})
-            return
-        rows = [(domain.name, domain.kind, domain.summary) for domain in found]
-        show_table(("name", "kind", "what it is"), rows, spare=("kind",), texts=("kind", "what it is"))
+    found = list_domains()
+    if json:
+        names = ("name", "kind", "summary", "options")
+        print_json({"domains": [{name: getattr(domain, name) for name in names} for domain in found]})
+        return
+    rows = [(domain.name, domain.kind, domain.summary) for domain in found]
+    show_table(("name", "kind", "what it is"), rows, spare=("kind",), texts=("kind", "what it is"))

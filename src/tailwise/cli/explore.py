@@ -10,26 +10,22 @@ from tailwise.cli import options as given
 from tailwise.cli.output import say
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(
+    *,
+    model: given.Model,
+    beta: Annotated[float, typer.Option("--beta", "-b", help="Risk level to begin with.")] = 0.0,
+    iterations: given.Iterations = None,
+    planner: given.Planner = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the planner and of what happens in the episodes.")] = 0,
+    port: Annotated[int, typer.Option(help="Port of this machine; a free one if not given.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
+) -> None:
+    """Explore decisions on a local page: what each beta does, and an episode step by step. Ctrl-C ends it."""
+    from tailwise.cli.models import with_horizon
+    from tailwise.explore import explore
 
-    @given.command(app, "explore")
-    def explore_command(
-        *,
-        model: given.Model,
-        beta: Annotated[float, typer.Option("--beta", "-b", help="Risk level to begin with.")] = 0.0,
-        iterations: given.Iterations = None,
-        planner: given.Planner = "auto",
-        seed: Annotated[int, typer.Option(help="Seed of the planner and of what happens in the episodes.")] = 0,
-        port: Annotated[int, typer.Option(help="Port of this machine; a free one if not given.")] = 0,
-        no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
-    ) -> None:
-        """Explore decisions on a local page: what each beta does, and an episode step by step. Ctrl-C ends it."""
-        from tailwise.cli.models import with_horizon
-        from tailwise.explore import explore
-
-        problem = with_horizon(model.load(), model)
-        begun: dict[str, Any] = {"beta": beta, "kind": planner, "seed": seed}
-        if iterations is not None:
-            begun["iterations"] = iterations
-        explore(problem, **begun, port=port, open_browser=not no_browser, announce=say)
+    problem = with_horizon(model.load(), model)
+    begun: dict[str, Any] = {"beta": beta, "kind": planner, "seed": seed}
+    if iterations is not None:
+        begun["iterations"] = iterations
+    explore(problem, **begun, port=port, open_browser=not no_browser, announce=say)

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from tailwise._results import amounts
 from tailwise.cli import options as given
 from tailwise.cli.output import console, print_json, say, say_notes
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(*, model: given.Model, state: given.State = None, json: given.Json = False) -> None:
+    """Show states, actions, outcomes, ranges and warnings of a model."""
+    from tailwise._progress import activity
+    from tailwise.formats import summarize
 
-    @given.command(app, "info")
-    def info(*, model: given.Model, state: given.State = None, json: given.Json = False) -> None:
-        """Show states, actions, outcomes, ranges and warnings of a model."""
-        from tailwise._progress import activity
-        from tailwise.formats import summarize
-
-        with activity(f"reading {model.model}"):
-            summary = summarize(model.load(start=state))
-        if json:
-            print_json(summary)
-        else:
-            _show(summary)
+    with activity(f"reading {model.model}"):
+        summary = summarize(model.load(start=state))
+    if json:
+        print_json(summary)
+    else:
+        _show(summary)
 
 
 def _show(summary: Any) -> None:

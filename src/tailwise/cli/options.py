@@ -152,8 +152,7 @@ Seed: TypeAlias = Annotated[
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Report: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline."),
+    Path | None, typer.Option("--report", metavar="FILE", help="Also write a report: one HTML page that works offline.")
 ]
 Iterations: TypeAlias = Annotated[int | None, count("--iterations", "-n", help="Iterations of each decision, as 1e6.")]
 Beta: TypeAlias = Annotated[

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, TextIO
 
-import typer
-
 from tailwise._results import JsonObject, nesting, plain
 from tailwise.cli import options as given
 from tailwise.errors import OptionError, TailwiseError
@@ -24,38 +22,34 @@ _NAMES = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(
+    *,
+    model: given.Model,
+    aim: given.Aim,
+    planner: given.Planner = "auto",
+    iterations: given.Iterations = None,
+    seconds: given.Seconds = None,
+    seed: given.Seed = None,
+    bonus: given.Bonus = None,
+    max_memory: given.MaxMemory = None,
+) -> None:
+    """Answer requests on standard input, one JSON object a line, with one line each on standard output."""
+    from tailwise.cli.models import build_planner
+    from tailwise.cli.plan import DEFAULT_ITERATIONS
+    from tailwise.search.anytime import plan_limits
 
-    @given.command(app, "serve")
-    def serve(
-        *,
-        model: given.Model,
-        aim: given.Aim,
-        planner: given.Planner = "auto",
-        iterations: given.Iterations = None,
-        seconds: given.Seconds = None,
-        seed: given.Seed = None,
-        bonus: given.Bonus = None,
-        max_memory: given.MaxMemory = None,
-    ) -> None:
-        """Answer requests on standard input, one JSON object a line, with one line each on standard output."""
-        from tailwise.cli.models import build_planner
-        from tailwise.cli.plan import DEFAULT_ITERATIONS
-        from tailwise.search.anytime import plan_limits
-
-        objective = aim.objective()
-        given.check_memory(max_memory)
-        plan_limits(iterations, seconds, ends=True)
-        if iterations is None and seconds is None:
-            iterations = DEFAULT_ITERATIONS
-        with contextlib.redirect_stdout(sys.stderr):  # what a simulator prints is no answer
-            problem = model.load()
-            search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed, max_memory=max_memory)
-            search.reset()
-        wanted = {"iterations": iterations, "seconds": seconds}
-        about = {"model": problem.name, "objective": objective.words, "planner": getattr(search, "kind", planner)}
-        answer_all(Served(problem, search, wanted, about), sys.stdin.buffer, sys.stdout)
+    objective = aim.objective()
+    given.check_memory(max_memory)
+    plan_limits(iterations, seconds, ends=True)
+    if iterations is None and seconds is None:
+        iterations = DEFAULT_ITERATIONS
+    with contextlib.redirect_stdout(sys.stderr):  # what a simulator prints is no answer
+        problem = model.load()
+        search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed, max_memory=max_memory)
+        search.reset()
+    wanted = {"iterations": iterations, "seconds": seconds}
+    about = {"model": problem.name, "objective": objective.words, "planner": getattr(search, "kind", planner)}
+    answer_all(Served(problem, search, wanted, about), sys.stdin.buffer, sys.stdout)
 
 
 class Served:

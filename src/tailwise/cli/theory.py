@@ -26,15 +26,10 @@ _LABELS = {
 _BetaOption = Annotated[float, typer.Option("--beta", "-b", help="Risk level per unit of cost, > 0.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands to ``app``."""
-    group = typer.Typer(no_args_is_help=True, help="The paper's constants and schedules, in logarithms.")
-    given.command(group, "schedule")(schedule_command)
-    given.command(group, "constants")(constants_command)
-    given.command(group, "xi")(xi_command)
-    app.add_typer(group, name="theory")
+command = typer.Typer(no_args_is_help=True, help="The paper's constants and schedules, in logarithms.")
 
 
+@given.command(command, "schedule")
 def schedule_command(
     horizon: Annotated[int, typer.Option("--horizon", "-H", help="Number of decisions H.")],
     beta: _BetaOption,
@@ -84,6 +79,7 @@ def schedule_command(
     say("The practical constant sqrt(2) = 1.414 is outside the theorem at every depth.")
 
 
+@given.command(command, "constants")
 def constants_command(
     beta: _BetaOption,
     xi: Annotated[float, typer.Option(help="Exponent of the arms' tails, > 1.")] = 12.0,
@@ -119,6 +115,7 @@ def constants_command(
     show_table(("constant", *FORMS), rows, title=title)
 
 
+@given.command(command, "xi")
 def xi_command(
     horizon: Annotated[int, typer.Option("--horizon", "-H", help="Number of decisions H.")],
     eta: _EtaOption = 0.5,

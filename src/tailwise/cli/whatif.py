@@ -11,63 +11,59 @@ from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, show_table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
+def command(
+    *,
+    model: given.Model,
+    aim: given.Aim,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="CHANGE",
+            help='A scenario, as "cost[run,failed]=60000" or "p[run,good,failed]*=1.5"; again for more.',
+        ),
+    ] = None,
+    scenarios: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Scenarios in a file: columns scenario and change, a line per change."),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NUMBER",
+            help='Find where the decision turns if this changes, as "cost[run,failed]"; again for more.',
+        ),
+    ] = None,
+    spread: Annotated[float, typer.Option(help="With --vary: also show each by this share less and more.")] = 0.2,
+    output: given.Output,
+) -> None:
+    """Change numbers of a model, and see what it does to the decision. Each table is solved exactly."""
+    from tailwise.cli.models import load_solvable
+    from tailwise.errors import OptionError
+    from tailwise.evaluation import sensitivity, what_if
+    from tailwise.models import tabulate
 
-    @given.command(app, "whatif")
-    def whatif(
-        *,
-        model: given.Model,
-        aim: given.Aim,
-        change: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set",
-                metavar="CHANGE",
-                help='A scenario, as "cost[run,failed]=60000" or "p[run,good,failed]*=1.5"; again for more.',
-            ),
-        ] = None,
-        scenarios: Annotated[
-            Path | None,
-            typer.Option(metavar="CSV", help="Scenarios in a file: columns scenario and change, a line per change."),
-        ] = None,
-        vary: Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="NUMBER",
-                help='Find where the decision turns if this changes, as "cost[run,failed]"; again for more.',
-            ),
-        ] = None,
-        spread: Annotated[float, typer.Option(help="With --vary: also show each by this share less and more.")] = 0.2,
-        output: given.Output,
-    ) -> None:
-        """Change numbers of a model, and see what it does to the decision. Each table is solved exactly."""
-        from tailwise.cli.models import load_solvable
-        from tailwise.errors import OptionError
-        from tailwise.evaluation import sensitivity, what_if
-        from tailwise.models import tabulate
-
-        output.check()
-        objective = aim.objective()
-        asked = {**_from_file(scenarios), **{one: [one] for one in change or ()}}
-        if not asked and not vary:
-            raise OptionError('nothing is changed: give --set "cost[state,action]*=1.2", --scenarios or --vary')
-        table = tabulate(load_solvable(model, aim.beta), progress=True)
-        found: list[Any] = []
-        if asked:
-            found.append(what_if(table, objective, asked, progress=True))
-        if vary:
-            found.append(sensitivity(table, objective, vary, spread=spread, progress=True))
-        used = {"objective": objective.words, "spread": spread if vary else None}
-        output.save("what_if", found, model=table, settings=used)
-        if output.json:
-            print_json({"model": table.name, **{key: one for result in found for key, one in result.to_dict().items()}})
-            return
-        for result in found:
-            columns = result.columns
-            show_table(tuple(columns), list(zip(*columns.values(), strict=True)), title=result.headline)
-        if vary:
-            say("A decision that turns and turns back between two of the factors that were tried is not seen.")
+    output.check()
+    objective = aim.objective()
+    asked = {**_from_file(scenarios), **{one: [one] for one in change or ()}}
+    if not asked and not vary:
+        raise OptionError('nothing is changed: give --set "cost[state,action]*=1.2", --scenarios or --vary')
+    table = tabulate(load_solvable(model, aim.beta), progress=True)
+    found: list[Any] = []
+    if asked:
+        found.append(what_if(table, objective, asked, progress=True))
+    if vary:
+        found.append(sensitivity(table, objective, vary, spread=spread, progress=True))
+    used = {"objective": objective.words, "spread": spread if vary else None}
+    output.save("what_if", found, model=table, settings=used)
+    if output.json:
+        print_json({"model": table.name, **{key: one for result in found for key, one in result.to_dict().items()}})
+        return
+    for result in found:
+        columns = result.columns
+        show_table(tuple(columns), list(zip(*columns.values(), strict=True)), title=result.headline)
+    if vary:
+        say("A decision that turns and turns back between two of the factors that were tried is not seen.")
 
 
 def _from_file(path: Path | None) -> dict[str, list[str]]:
