@@ -51,9 +51,7 @@ class Merged:
         least = np.full(count, part.size)
         np.minimum.at(least, labels, owner)
         owner = np.where(inside, least[labels], owner)
-        kept = np.ones(part.states.size, np.bool_)
-        kept[at] = False
-        left, stops = part.where(kept), np.unique(owner[inside]) if ending else at[:0]
+        left, stops = part.where(~marked(part.states.size, at)), np.unique(owner[inside]) if ending else at[:0]
         lengths, over = np.append(np.diff(left.offsets), np.ones(stops.size, np.int64)), np.full(stops.size, OVER)
         both = Part(
             part.size, np.append(owner[left.states], stops), np.append(left.ids, np.full(stops.size, -1)),
@@ -68,11 +66,8 @@ class Merged:
         rows, held = ids[self.owner], self.held
         if not held.states.size:
             return rows
-        aims = np.zeros(rows.size, np.bool_)
-        leaves = rows >= 0
-        aims[owners[rows[leaves]]] = True
-        inside = held.decides
-        steps = distances(held, aims & inside)
+        leaves, inside = rows >= 0, held.decides
+        steps = distances(held, marked(rows.size, owners[rows[leaves]]) & inside)
         good = np.logical_or.reduceat(steps[held.targets] < steps[held.states[held.owners]], held.offsets[:-1])
         order = np.lexsort((~good, held.states))  # the first row of each state that leads nearer; else any
         states, first = np.unique(held.states[order], return_index=True)
@@ -101,9 +96,7 @@ def bounded_past_loops(part: Part, chosen: Part, values: Floats, lower: Floats, 
         return lower
     walked = marked(part.states.size, level)
     merged = Merged.of(replace(part, costs=np.where(walked[part.owners], 0.0, ahead)), ending=False)
-    leaves = np.ones(chosen.states.size, np.bool_)
-    leaves[np.isin(chosen.ids, part.ids[level]) & (chosen.ids >= 0)] = False
-    kept = chosen.where(leaves)
+    kept = chosen.where(~np.isin(chosen.ids, part.ids[level]) | (chosen.ids < 0))
     states, first = np.unique(merged.owner[kept.states], return_index=True)
     if not np.array_equal(states, merged.part.deciding):
         return lower

@@ -37,11 +37,8 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | No
     ``steps`` are those of a policy like it, as a first guess.
     """
     deciding, size = chosen.states, chosen.size
-    ending = reaching(chosen)
-    never = np.zeros(size, np.bool_)
-    never[deciding] = ~ending[deciding]
-    values, decides = start.copy(), np.zeros(size, np.bool_)
-    decides[deciding] = True
+    ending, decides, values = reaching(chosen), chosen.decides, start.copy()
+    never = decides & ~ending
     if beta == 0.0:
         if never.any():
             return Evaluated(values, np.full(size, np.nan), _closed(chosen, never))
@@ -54,7 +51,7 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | No
         values[never] = -np.inf if beta > 0.0 else np.inf
         chosen = chosen.where(~never[chosen.states])
         deciding = chosen.states
-        decides &= ~never
+        decides = decides & ~never
         if not deciding.size:
             return Evaluated(values, np.ones(size))
     for _ in range(10 * MOST_SWEEPS):
@@ -216,8 +213,7 @@ def _grown(chosen: Part, values: Floats, beta: float) -> Bools | None:
 
 def bracket(part: Part, chosen: Part, values: Floats, steps: Floats, beta: float) -> tuple[Floats, Floats]:
     """Return bounds on the optimal values of a part, checked; the lower is -inf where none could be proven."""
-    deciding, states = chosen.states, np.zeros(part.size, np.bool_)
-    states[deciding] = np.isfinite(values[deciding])
+    deciding, states = chosen.states, chosen.decides & np.isfinite(values)
     slack = part.rounding(np.where(states, values, 0.0))
     residual = np.abs(part.least(part.risks(values, beta))[states] - values[states])
     off = 1.2 * (float(residual.max(initial=0.0)) + slack)
@@ -239,9 +235,7 @@ def bracket(part: Part, chosen: Part, values: Floats, steps: Floats, beta: float
         if _all_below(chosen, (trial + slack)[deciding], least, states):
             lower = trial
             break
-        low = least < trial + slack
-        bad = np.zeros(part.size, np.bool_)
-        bad[deciding] = (low & states)[deciding]
+        bad = states & (least < trial + slack)
         picked = part.best_rows(risks, least)
         longer = part.taking(np.where(bad[part.deciding], picked, places_of(part, rows)))
         try_steps = _steps_of(longer, values, beta, states)
