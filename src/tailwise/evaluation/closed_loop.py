@@ -110,7 +110,6 @@ class TableEnvironment:
     def __init__(self, mdp: TabularMDP, root: np.random.SeedSequence) -> None:
         self.mdp = mdp
         self._key = run_key(root)
-        self._cumulative = mdp.data.cumulative
         self._uniforms, self._episode = np.empty(0), 0
 
     def begin(self, episode: int) -> int:
@@ -125,8 +124,7 @@ class TableEnvironment:
         if h >= self._uniforms.size:  # without a horizon: more of the same stream
             self._uniforms = episode_uniforms(self._key, self._episode, 2 * h)
         row = mdp.row(state, action)
-        first, last = int(mdp.outcome_offsets[row]), int(mdp.outcome_offsets[row + 1])
-        k = first + int(np.searchsorted(self._cumulative[first:last], self._uniforms[h], side="right"))
+        k = mdp.data.drawn(row, lambda: float(self._uniforms[h]))
         cost = float(mdp.signed(mdp.losses_at(h, k, row)))
         return int(mdp.next_states[k]), cost, bool(mdp.done[k])
 

@@ -292,10 +292,10 @@ def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, Column]:
             f"{where}: {mdp.num_states} states with only {mdp.num_outcomes} outcomes; a transition list names "
             "states by their transitions: save it as .npz"
         )
-    per_row = np.diff(mdp.outcome_offsets)
+    rows = mdp.outcome_rows
     columns: dict[str, NDArray[Any]] = {
-        "idstatefrom": np.repeat(mdp.row_states, per_row),
-        "idaction": np.repeat(mdp.action_ids, per_row),
+        "idstatefrom": mdp.row_states[rows],
+        "idaction": mdp.action_ids[rows],
         "idstateto": mdp.next_states.astype(np.int64),
         "probability": mdp.probabilities,
         mdp.sense: mdp.signed(mdp.losses),

@@ -140,10 +140,10 @@ class PomdpTable(Shown):
         ends = np.zeros(size, np.bool_) if end_states is None else np.asarray(end_states, dtype=np.bool_).reshape(-1)
         if ends.size != size:
             raise ModelError(f"end_states has {ends.size} entries, expected one per state: {size}")
-        entry, seen = np.nonzero(chances[_actions_of(plain), plain.next_states] != 0.0)
+        entry, seen = np.nonzero(chances[plain.action_ids[plain.outcome_rows], plain.next_states] != 0.0)
         row = plain.outcome_rows[entry]
         states, ids, target = plain.row_states[row], plain.action_ids[row], plain.next_states[entry]
-        paid = np.asarray(plain.signed(plain.losses[entry]))
+        paid: Any = plain.signed(plain.losses[entry])
         if by_observation is not None:
             shape = (size, count, size, chances.shape[2])
             if order == "ASS" and by_observation.shape == (count, size, *shape[2:]):
@@ -153,13 +153,10 @@ class PomdpTable(Shown):
             paid = by_observation[states, ids, target, seen]
         with np.errstate(invalid="ignore"):
             chance = plain.probabilities[entry] * chances[ids, target, seen]
-        faults = tuple(
-            _observation_faults(chances, plain, labels(observation_labels, chances.shape[2], "observation_labels"))
-        )
-        if faults:
-            raise_all(name, faults)
+        names = labels(observation_labels, chances.shape[2], "observation_labels")
+        Report(name, tuple(_observation_faults(chances, plain, names))).raise_for_errors()
         return cls.from_outcomes(
-            states, ids, target, seen, chance, **_named(f"{sense}s", paid), done=ends[target], num_states=size,
+            states, ids, target, seen, chance, **{f"{sense}s": paid}, done=ends[target], num_states=size,
             num_observations=chances.shape[2], horizon=horizon, discount=discount, start=start,
             terminal_costs=terminal_costs, terminal_rewards=terminal_rewards, cost_seen=cost_seen,
             state_labels=state_labels, action_labels=action_labels or tuple(map(str, range(count))),
@@ -339,11 +336,7 @@ class PomdpTable(Shown):
 
     def draw(self, state: int, action: int, rng: np.random.Generator) -> Draw:
         """Draw next state, cost, end and observation (its index) of a step together."""
-        row = self.table.row(state, action)
-        first, last = int(self.table.outcome_offsets[row]), int(self.table.outcome_offsets[row + 1])
-        k = first
-        if last - first > 1:
-            k += int(np.searchsorted(self.table.data.cumulative[first:last], rng.random(), side="right"))
+        k = self.table.data.drawn(self.table.row(state, action), rng.random)
         cost, done = float(self.table.signed(self.table.losses[k])), bool(self.table.done[k])
         return Draw(int(self.table.next_states[k]), cost, done, None if done else int(self.observed[k]))
 
@@ -427,34 +420,22 @@ def belief_of(start: Any, table: TabularMDP) -> Floats:
     return given
 
 
-def raise_all(name: str, faults: Sequence[Violation]) -> None:
-    """Raise one ``ModelError`` that lists the faults."""
-    Report(name, tuple(faults)).raise_for_errors()
-
-
 def _seen_table(transitions: Any, values: Any, sense: str, **options: Any) -> TabularMDP:
     """Build the table of the hidden chain; every action must be allowed everywhere."""
     if values is None:  # by what is observed: filled in later
         size = np.shape(transitions)[-1]
         values = np.zeros(size)
         options["costs_order"] = "S"
-    if options["costs_order"] == "HSA" or (
+    by_step = options["costs_order"] == "HSA" or (
         np.ndim(values) == 3 and np.shape(values)[0] == options["horizon"] and options["costs_order"] is None
         and np.shape(values)[2] != np.shape(transitions)[-1]
-    ):  # fmt: skip
-        raise ModelError(
-            f"{sense}s may not depend on the step, where the state is not seen; put the step into the state"
-        )
-    table = TabularMDP.from_arrays(transitions, **{f"{sense}s": values}, **options)
-    if table.step_losses.size:
+    )  # fmt: skip
+    table = None if by_step else TabularMDP.from_arrays(transitions, **{f"{sense}s": values}, **options)
+    if table is None or table.step_losses.size:
         raise ModelError(
             f"{sense}s may not depend on the step, where the state is not seen; put the step into the state"
         )
     return table
-
-
-def _actions_of(table: TabularMDP) -> Ints:
-    return np.repeat(table.action_ids, np.diff(table.outcome_offsets))
 
 
 def _observation_array(given: ArrayLike, size: int, count: int, order: str) -> Floats:
@@ -479,12 +460,10 @@ def _observation_array(given: ArrayLike, size: int, count: int, order: str) -> F
 def _observation_faults(chances: Floats, table: TabularMDP, names: tuple[str, ...]) -> Any:
     """Yield what is wrong with the observations of the states that an action can lead to."""
     reached = np.zeros(chances.shape[:2], np.bool_)
-    reached[_actions_of(table), table.next_states] = True
+    reached[table.action_ids[table.outcome_rows], table.next_states] = True
     for a, s in np.argwhere(reached).tolist():
-        row, where = (
-            chances[a, s],
-            f"observations after action {table.action_name(a)} led to state {table.state_name(s)}",
-        )
+        row = chances[a, s]
+        where = f"observations after action {table.action_name(a)} led to state {table.state_name(s)}"
         for o in np.flatnonzero(~((row >= 0.0) & (row <= 1.0 + SUM_TOLERANCE))).tolist():
             seen = names[o] if names else o
             yield Violation(f"{where}, observation {seen}", f"probability {row[o]:g}", "it must lie in [0, 1]")
@@ -508,7 +487,3 @@ def _belief_faults(model: PomdpTable) -> Any:
         )  # fmt: skip
     if table.step_losses.size:
         yield Violation("costs", "they depend on the step", f"put the step into the state (at most {LARGEST_COST:g})")
-
-
-def _named(name: str, value: Any) -> dict[str, Any]:
-    return {name: value}

@@ -10,6 +10,7 @@ shown is in the model's own sense; the arrays of losses are for those who comput
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -152,6 +153,12 @@ class TableData(NamedTuple):
     targets: NDArray[np.int64]  # (O,) next state, or -1 - next state where the episode ends
     step_losses: NDArray[np.float64]  # (H, R), or (0, 0) where losses do not depend on the step
     terminal_losses: NDArray[np.float64]  # (S,)
+
+    def drawn(self, row: int, draw: Callable[[], float]) -> int:
+        """Return an outcome of a row by a draw from [0, 1); a certain one draws nothing, as in the kernels."""
+        first, last = int(self.outcome_offsets[row]), int(self.outcome_offsets[row + 1])
+        several = last - first > 1
+        return first + int(np.searchsorted(self.cumulative[first:last], draw(), side="right")) if several else first
 
     @classmethod
     def build(cls, mdp: Table) -> TableData:

@@ -313,10 +313,7 @@ class TabularMDP(Shown, Table):
     def step(self, state: int, action: int, rng: np.random.Generator, h: int = 0) -> tuple[int, float, bool]:
         """Draw ``(next_state, cost, done)`` of ``action`` in ``state`` at step ``h``."""
         row = self.row(state, action)
-        first, last = int(self.outcome_offsets[row]), int(self.outcome_offsets[row + 1])
-        index = first
-        if last - first > 1:  # a certain outcome draws nothing, here as in the compiled kernels
-            index += int(np.searchsorted(self.data.cumulative[first:last], rng.random(), side="right"))
+        index = self.data.drawn(row, rng.random)
         cost = float(self.signed(self.losses[index] + self._step_loss(row, h)))
         return int(self.next_states[index]), cost, bool(self.done[index])
 
