@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tailwise.search.backups import Backup, BellmanBackup, OffPolicyBackup, SampledBackup, register_backup
     from tailwise.search.driver import TreeSearch
     from tailwise.search.leaves import Leaf, Rollout, register_leaf
+    from tailwise.search.loading import load_search
     from tailwise.search.options import (
         PRESETS,
         LeastValue,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         options_of,
     )
     from tailwise.search.plan import Plan, StopReason, load_plan
-    from tailwise.search.saving import load_search
     from tailwise.search.views import ActionView, NodeView
 
 __all__ = [

@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +19,15 @@ from tailwise._files import Record, checked, clear_drafts, read_record, record_p
 from tailwise._function_key import function_name
 from tailwise._progress import PlanTick
 from tailwise._validate import file_path, real
-from tailwise._values import CannotPackError, class_name, find_class, pack, unpack
+from tailwise._values import CannotPackError, class_name, pack, unpack
 from tailwise._version import __version__
-from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.models.check import fingerprint, require_model
+from tailwise.errors import OptionError
+from tailwise.models.check import fingerprint
 from tailwise.models.simulator import model_name
 from tailwise.search.anytime import SideBySide
-from tailwise.search.plan import Plan, StopReason
+from tailwise.search.plan import StopReason
 
-if TYPE_CHECKING:
-    from tailwise.search.anytime_search import AnytimeSearch
-
-_KIND, _VERSION = "search", 3
+KIND, VERSION = "search", 3
 
 _OTHERS = {
     "tailwise": "another version of tailwise", "search": "another kind", "model": "another model",
@@ -41,7 +37,7 @@ _OTHERS = {
 
 def save_search(search: Any, path: Path) -> None:
     """Write a search, whose turn it is, to a file."""
-    write_record(path, _KIND, _VERSION, _record_of(search))
+    write_record(path, KIND, VERSION, _record_of(search))
 
 
 def _record_of(search: Any, model: str = "", call: Any = None) -> Record:
@@ -83,7 +79,7 @@ def _split(search: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return {name: value for name, value in params.items() if name not in functions}, functions
 
 
-def _take_over(search: Any, record: Record) -> None:
+def take_over(search: Any, record: Record) -> None:
     """Let a search know what a file holds of it."""
     search.load_state_dict(unpack(record.content["state"], record.arrays))
 
@@ -114,8 +110,8 @@ class Checkpoint:
         self._call = {"origin": _digest(now), "threads": threads}
         if not os.path.exists(self._path):  # noqa: PTH110  Path.exists fails where a name is too long
             return []
-        found = read_record(self._path, _KIND, _VERSION)
-        call = checked(self._path, _KIND, lambda: self._call_in(found, now))
+        found = read_record(self._path, KIND, VERSION)
+        call = checked(self._path, KIND, lambda: self._call_in(found, now))
         if call is None:
             return []
         if call["threads"] != threads:
@@ -129,7 +125,7 @@ class Checkpoint:
                 f"iterations={iterations:,}; ask for more, or choose another file"
             )
         before = [np.array(counts, np.int64) for counts in call["before"]]
-        checked(self._path, _KIND, lambda: _take_over(search, found))
+        checked(self._path, KIND, lambda: take_over(search, found))
         self._reasons = [None if reason is None else StopReason(reason) for reason in call["reasons"]]
         return before
 
@@ -169,105 +165,11 @@ class Checkpoint:
     def save(self) -> None:
         """Write the file."""
         call = {**self._call, "reasons": self._work.reasons, "done": sum(count() for count in self._work.counts)}
-        write_record(self._path, _KIND, _VERSION, _record_of(self._search, self._model, call))
+        write_record(self._path, KIND, VERSION, _record_of(self._search, self._model, call))
         self._written = time.monotonic()
 
 
 def _digest(record: Record) -> str:
     """Return a digest of a search, whatever call is under way."""
-    parts = record_parts(_KIND, _VERSION, Record({**record.content, "call": None}, record.arrays))
+    parts = record_parts(KIND, VERSION, Record({**record.content, "call": None}, record.arrays))
     return bytes(parts[-1]).decode().strip()
-
-
-# ---------------------------------------------------------------------- loading
-
-
-def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -> AnytimeSearch[Plan]:
-    """Read a search that its ``save`` wrote, or a checkpoint; it goes on as if it had never stopped.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    model : TabularMDP or simulator
-        The model that it searched, which the file does not hold.
-    **functions
-        The functions among its options, which the file does not hold either: ``rollout_policy``, ``leaf_value``,
-        ``utility`` of :class:`tailwise.NluMcts`, ``bounds`` of :class:`tailwise.BoundedRtdp`.
-
-    Returns
-    -------
-    TreeSearch, LearnedModelSearch or BoundedRtdp
-        Of the class that was saved. The same calls give what they would have given, bit for bit.
-
-    Raises
-    ------
-    FormatError
-        If there is no such file, or it holds something else, is of another version or is damaged.
-    ModelError
-        If ``model`` is another one. Simulators are told apart by a hundred random steps, not by their code.
-    OptionError
-        If a function is missing, is not the one it was saved with, or is none of its options.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from tailwise import ErmMcts, domains, load_search
-    >>> mdp = domains.make("mdp-4")
-    >>> search = ErmMcts(mdp, beta=0.5, seed=0)
-    >>> plan = search.plan(iterations=500)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = load_search(search.save(f"{folder}/tree.search"), mdp)
-    >>> again.plan(iterations=500).rows == search.plan(iterations=500).rows
-    True
-    """
-    source = file_path(path)
-    record = read_record(source, _KIND, _VERSION)
-    require_model(model)
-    found = fingerprint(model).hex()
-    kind, options = checked(source, _KIND, lambda: _made_with(source, record, model_name(model), found, functions))
-    whole = options.get("options")
-    if whole is not None:
-        inner = {name: functions[name] for name in functions.keys() & vars(whole).keys()}
-        options["options"] = dataclasses.replace(whole, **inner)
-        functions = {name: function for name, function in functions.items() if name not in inner}
-    search: AnytimeSearch[Plan] = kind(model, **options, **functions, seed=0)
-    checked(source, _KIND, lambda: _take_over(search, record))
-    return search
-
-
-def _made_with(
-    source: Path, record: Record, model: str, found: str, functions: dict[str, Callable[..., Any]]
-) -> tuple[Any, dict[str, Any]]:
-    """Return the class and the options of a saved search, if the model and the functions are those that it had."""
-    content = record.content
-    if content["tailwise"] != __version__:
-        raise FormatError(
-            f"{source}: the search was saved by tailwise {content['tailwise']}; this is {__version__}, which may go on "
-            "otherwise. Load it with that version, or search anew"
-        )
-    name, wanted = content["model"]
-    if found != wanted:
-        raise ModelError(
-            f"{source}: the search is of another model: one that is called {name!r}, not this {model!r}, or one with "
-            "other costs, probabilities, start, horizon or discount"
-        )
-    for option, told in content["functions"].items():
-        _check_function(source, option, told, functions.get(option))
-    others = sorted(functions.keys() - content["functions"].keys())
-    if others:
-        raise OptionError(f"{source}: the search has no function {others[0]!r}; leave it out")
-    return find_class(content["search"]), unpack(content["options"], record.arrays)
-
-
-def _check_function(source: Path, option: str, wanted: list[str], given: Any) -> None:
-    if given is None:
-        raise OptionError(
-            f"{source}: the search has {option}={wanted[0]}, a function, which a file cannot hold: give it again, "
-            f"load_search(path, model, {option}=...)"
-        )
-    if function_name(given) != wanted:
-        raise OptionError(
-            f"{source}: {option} is not the function {wanted[0]} that the search was saved with, or its code has "
-            "changed since (also by another version of Python)"
-        )
