@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, generator, seed_text
@@ -171,7 +171,3 @@ class HiddenPlanner(PolicyMixin):
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
         """Return the rows, the position of the best, its value, and other fields of the plan."""
         raise NotImplementedError
-
-    def fresh(self, seed: Seed = None) -> Self:
-        """Return an equal planner at the start, with a new seed, which has found nothing yet."""
-        return super().fresh(seed)
