@@ -151,7 +151,7 @@ def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple
         over = mdp.done[outcomes]
         ended.append((paid[over], mass[over]))
         states = mdp.next_states[outcomes].astype(np.int64)[~over]
-        states, accrued, weights = _merge(states, paid[~over], mass[~over], slack)
+        states, accrued, weights = merged(states, paid[~over], mass[~over], slack)
         if states.size > limit:
             raise OptionError(
                 f"more than {limit} pairs of state and accrued cost at step {h + 1} of {mdp.horizon}; give a "
@@ -160,17 +160,12 @@ def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple
         factor *= mdp.discount
     ended.append((accrued + factor * mdp.terminal_losses[states], weights))
     totals, masses = (np.concatenate(parts) for parts in zip(*ended, strict=True))
-    _, totals, masses = _merge(np.zeros(totals.size, np.int64), totals, masses, slack)
+    _, totals, masses = merged(np.zeros(totals.size, np.int64), totals, masses, slack)
     return totals, masses / masses.sum()
 
 
-def merged(states: NDArray[np.int64], accrued: Floats, weights: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Add up the weights of pairs that are equal, and return the pairs in order."""
-    return _merge(states, accrued, weights, 0.0)
-
-
-def _merge(
-    states: NDArray[np.int64], accrued: Floats, weights: Floats, slack: float
+def merged(
+    states: NDArray[np.int64], accrued: Floats, weights: Floats, slack: float = 0.0
 ) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Add up the weights of pairs that are equal, or in one cell of width ``slack`` (then at their mean)."""
     if not states.size:
