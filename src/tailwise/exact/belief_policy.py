@@ -29,7 +29,7 @@ from tailwise.exact.alpha_vectors import (
     solved_levels,
     tilted,
 )
-from tailwise.exact.distributions import merged
+from tailwise.exact.distributions import collected, distribution_of, merged
 from tailwise.exact.policy import Policy, exact_row
 from tailwise.exact.tails import Limits
 from tailwise.models.pomdp_table import PomdpTable, belief_of
@@ -401,12 +401,7 @@ class BeliefPolicy(Policy):
                 )
             factor *= discount
         ended.append((paid + factor * table.terminal_losses[states], mass))
-        totals, masses = (np.concatenate(column) for column in zip(*ended, strict=True))
-        _, totals, masses = merged(np.zeros(totals.size, np.int64), totals, masses)
-        masses = masses / masses.sum()
-        if table.sense == "reward":
-            totals, masses = 0.0 - totals[::-1], masses[::-1]
-        return ReturnDistribution(np.ascontiguousarray(totals), np.ascontiguousarray(masses), table.sense, 0.0)
+        return distribution_of(table, *collected(ended))
 
     def _first_plan(self, known: Belief, action: int) -> Ints:
         """Return with which plan each observation after the first action goes on, shape (1, Z)."""

@@ -159,6 +159,11 @@ def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple
             )
         factor *= mdp.discount
     ended.append((accrued + factor * mdp.terminal_losses[states], weights))
+    return collected(ended, slack)
+
+
+def collected(ended: list[tuple[Floats, Floats]], slack: float = 0.0) -> tuple[Floats, Floats]:
+    """Return total losses, increasing, and their probabilities, from parts of both."""
     totals, masses = (np.concatenate(parts) for parts in zip(*ended, strict=True))
     _, totals, masses = merged(np.zeros(totals.size, np.int64), totals, masses, slack)
     return totals, masses / masses.sum()

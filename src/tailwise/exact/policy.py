@@ -427,8 +427,7 @@ class Policy(Shown, Tabled):
             return self
         if mdp.horizon is None:
             return self._endless_from(state, step)
-        steps = mdp.step_losses[step:] if mdp.step_losses.size else mdp.step_losses
-        table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=steps)
+        table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=mdp.step_losses[step:])
         factor = float(mdp.discount) ** step
         return replace(
             self, objective=self.objective.later(factor), mdp=table, values=self.values[step:],

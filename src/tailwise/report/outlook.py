@@ -72,7 +72,7 @@ def root_table(plan: Plan) -> TabularMDP | None:
         table, root = _table_of(origin.model, plan.state) or (origin.table, origin.root)
     if table is None or table.horizon is None or table.num_outcomes * table.horizon > MOST_WORK:
         return None
-    steps = table.step_losses[plan.step :] if table.step_losses.size else table.step_losses
+    steps = table.step_losses[plan.step :]
     rooted: TabularMDP = replace(table, start=root, horizon=table.horizon - plan.step, step_losses=steps)
     return rooted if rooted.actions(root).size == len(plan.rows) else None
 
