@@ -37,6 +37,8 @@ def main() -> None:
         except OSError as error:  # a full disk behind ``> file``, for one
             _drop_output()
             _exit(f"error: {error}", 1)
+        except MemoryError:
+            _exit("error: there is not enough memory for this; ask for less of it", 1)
     except KeyboardInterrupt:
         _exit("interrupted", 130)
 

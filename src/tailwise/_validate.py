@@ -75,6 +75,14 @@ def file_path(path: Any) -> Path:
         raise OptionError(f"a file is named by a text or a Path, not {path!r} of type {type(path).__name__}") from None
 
 
+def page_path(path: Any) -> Path:
+    """Return the path of a report, or raise ``OptionError`` where its ending says that it is something else."""
+    target = file_path(path)
+    if target.suffix.lower() not in ("", ".html", ".htm"):
+        raise OptionError(f"a report is one HTML page: its file must end with .html, not {target.suffix} ({target})")
+    return target
+
+
 def listing(values: Iterable[T], name: str, of: str) -> list[T]:
     """Return what can be gone through, but a single text, as a list, or raise ``OptionError``."""
     try:

@@ -112,7 +112,7 @@ def test_compare_for_people_fits_the_page():
     ("arguments", "error", "message"),
     [
         (("evaluate", "mdp-4", "--beta", "1", "--planner", "erm-mcst"), UnknownNameError, "did you mean 'erm-mcts'"),
-        (("evaluate", "mdp-4", "--beta", "1", "-e", "0"), OptionError, "episodes must be at least 1"),
+        (("evaluate", "mdp-4", "--beta", "1", "-e", "0"), OptionError, "episodes must be from 1 to"),
         (("evaluate", "mdp-4", "--beta", "nan"), OptionError, "beta must be a finite number"),
         (("evaluate", "mdp-5", "--beta", "1"), UnknownNameError, "mdp-5"),
         (("evaluate", "mdp-4", "--beta", "1", "--bonus", "2"), OptionError, "does not take the option bonus=2.0"),
@@ -121,7 +121,7 @@ def test_compare_for_people_fits_the_page():
         (("evaluate", "mdp-5", "--beta", "1", "--returns", "x.foo"), OptionError, "--returns x.foo must end with .csv"),
         (("evaluate", "mdp-5", "--beta", "1", "--returns", "no/x.csv"), OptionError, "in a folder that exists"),
         (("compare", "mdp-5", "--beta", "1", "--returns", "."), OptionError, "--returns must be a file"),
-        (("compare", "mdp-5", "--beta", "1", "-e", "0"), OptionError, "episodes must be at least 1"),
+        (("compare", "mdp-5", "--beta", "1", "-e", "0"), OptionError, "episodes must be from 1 to"),
         (("compare", "mdp-5", "--beta", "1", "--threads", "0"), OptionError, "threads must be from 1"),
         (("compare", "mdp-5", "--beta", "1", "--resamples", "9"), OptionError, "resamples must be from 100 to"),
         (("compare", "mdp-5", "--beta", "1", "-n", "10,0"), OptionError, "iterations must be at least 1"),

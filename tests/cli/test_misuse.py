@@ -50,6 +50,30 @@ evaluate mdp-4 --beta 1 --returns dir
 evaluate mdp-4 --beta 1 --bonus 3
 compare mdp-4 --beta 1 -e 0
 compare mdp-4 --beta 1 -n 1,,2
+plan mdp-4 --beta 1 -p mine:NoPlan
+plan mdp-4 --beta 1 -p mine:Fails
+plan mdp-4 --cvar 0.9 -p uct
+plan mdp-4 --beta 1 --until stable:1.5 -p uct
+plan mdp-4 --beta 1 --save x.html --report x.html
+plan mdp-4 --beta 1 --report x.txt
+plan "mdp-4?horizon=3&horizon=4" --beta 1
+plan model.py --beta 1
+solve mdp-4 --beta 1 -e 5
+solve mdp-4 --beta 1 --seed 3
+frontier mdp-4 --exceed nan
+beta --state s1 --disaster 3
+evaluate mdp-4 --beta 1 --ray local --threads 2
+evaluate mdp-4 --beta 1 --resamples 1000000000
+compare mdp-4 --beta 1 -p exact --bonus 3
+learn log.csv --out log.csv --force
+convert good.csv good.csv --force
+bandit run stationary --beta 1 -n 1e15
+bandit run stationary --beta 1 -r 1000000000 -n 1e6
+bandit run stationary --beta 1 -a ucb1 --constant 3
+bandit figures --out bad.csv
+whatif mdp-4 --beta 1 --set cost=3 --spread 0.5
+run twice.toml
+run study.toml --processes 100000
 compare mdp-4 --beta 1 -p exact,auto
 compare mdp-4 --beta 1 -p exact -p uct
 plan mdp-4 --beta 1 --beta 2
@@ -94,6 +118,12 @@ def test_a_misuse_is_one_message_before_the_work(line, tmp_path, monkeypatch):
     (tmp_path / "bad.csv").write_text("x,y\n1,2\n")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "bin.npz").write_bytes(b"\0\1\2")
+    (tmp_path / "mine.py").write_text("class NoPlan:\n    pass\n\ndef Fails(*_, **__):\n    raise KeyError(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    study = "models = 'mdp-4'\nplanners = 'uct'\nobjectives = {beta = 1.0}\niterations = 9\nseeds = "
+    (tmp_path / "study.toml").write_text(study + "2")
+    (tmp_path / "twice.toml").write_text(study + "[3, 3]")
     before = sorted(tmp_path.iterdir())
     found = CliRunner().invoke(app, shlex.split(line))
     assert isinstance(found.exception, TailwiseError) or found.exit_code == 2, found.output

@@ -54,7 +54,7 @@ def test_exactly_one_objective():
                 run(command, "mdp-4", *arguments)
     with pytest.raises(OptionError, match="planned from step 0, not 3"):
         run("solve", "mdp-4", "--cvar", "0.5", "--step", "3")
-    with pytest.raises(OptionError, match="level must be"):
+    with pytest.raises(OptionError, match="--evar must be"):
         run("solve", "mdp-4", "--evar", "95")
 
 

@@ -253,6 +253,8 @@ def make_algorithm(name: str, beta: float, *, constant: float | None = None) -> 
     ------
     UnknownNameError
         If there is no such rule.
+    OptionError
+        If the rule has no ``constant``.
 
     Examples
     --------
@@ -262,6 +264,8 @@ def make_algorithm(name: str, beta: float, *, constant: float | None = None) -> 
     """
     if name == "erm-ucb":
         return ErmUcb(beta) if constant is None else ErmUcb(beta, constant)
+    if constant is not None and name in ALGORITHMS:
+        raise OptionError(f"{name} has no constant= to choose; erm-ucb does")
     if name == "lipschitz":
         return LipschitzUcb(beta)
     if name == "ucb1":

@@ -34,6 +34,8 @@ from tailwise.bandits.distributions import BoundedDistribution
 from tailwise.errors import OptionError
 from tailwise.theory.rates import ExponentFit, fit_exponent
 
+_MOST_PULLS = 10**10  # minutes of one replication
+_MOST_NUMBERS = 2**27  # of the record, in all: a gigabyte
 _PARTS = 100  # told of, one after the other
 
 
@@ -96,9 +98,11 @@ def simulate(
     if not isinstance(bandit, Bandit) or not isinstance(algorithm, BanditAlgorithm):
         raise OptionError(f"simulate takes a Bandit and a BanditAlgorithm, not {bandit!r} and {algorithm!r}")
     arms = len(bandit.arms)
-    total = integer(pulls, "pulls", low=arms, hint="every arm is pulled once first")
+    total = integer(pulls, "pulls", low=arms, high=_MOST_PULLS, hint="every arm is pulled once first")
     number = integer(replications, "replications", low=1)
     points = _checkpoints(checkpoints, arms, total)
+    most = _MOST_NUMBERS // (points.size * (arms + 2))
+    integer(number, "replications", low=1, high=max(most, 1), hint=f"each keeps a record at {points.size} checkpoints")
     words = _stream_states(seed, number)
     counts = np.zeros((number, points.size, arms), dtype=np.int64)
     average, stream = np.zeros((number, points.size)), np.zeros((number, points.size))

@@ -86,7 +86,7 @@ def compare_command(
     children = seed_sequence(seed).spawn(len(ALGORITHMS))
     with followed(True, "pulling", len(ALGORITHMS) * replications) as tick:
         for done, (algorithm, child) in enumerate(zip(ALGORITHMS, children, strict=True)):
-            rule = make_algorithm(algorithm, beta, constant=constant)
+            rule = make_algorithm(algorithm, beta, constant=constant if algorithm == "erm-ucb" else None)
             told = after(done * replications, tick)
             size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
             run = simulate(bandit, rule, seed=child, progress=told, **size)

@@ -37,6 +37,7 @@ def command(
 ) -> None:
     """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
     from tailwise.cli.models import begun_in, load_solvable
+    from tailwise.errors import OptionError
     from tailwise.evaluation import choose_beta
     from tailwise.evaluation.beta_choice import check_statement
     from tailwise.models import tabulate
@@ -47,6 +48,8 @@ def command(
     }  # fmt: skip
     check_statement(**said)  # before a large model is loaded
     mdp = None
+    if model is None and not (state is horizon is discount is None and not log):
+        raise OptionError("--state, --horizon, --discount and --log are of a MODEL, and none is given")
     if model is not None:
         whole = given.Model(model, log=log, horizon=horizon, discount=discount)
         mdp = tabulate(begun_in(load_solvable(whole), state), progress=True)

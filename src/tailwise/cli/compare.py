@@ -11,7 +11,7 @@ import typer
 from tailwise._progress import after, followed
 from tailwise._results import MISSING, amounts, number, span
 from tailwise.cli import options as given
-from tailwise.cli.evaluate import check_before_work, exact_optimum, say_optimum
+from tailwise.cli.evaluate import exact_optimum, say_optimum
 from tailwise.cli.output import print_json, say, show_table
 from tailwise.errors import OptionError
 
@@ -69,7 +69,8 @@ def command(
     sizes = _sizes(iterations)
     _refuse_twice("--planners", names)
     _refuse_twice("--iterations", sizes)
-    check_before_work(tuple(names), judging, episodes, threads)
+    given.check_work(tuple(names), threads, bonus=bonus, objective=objective, episodes=episodes)
+    judging.check()
     problem = model.load()
     if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
         raise OptionError(f"--integrate works on tables only, and with --beta; not on {model.model} for this")
@@ -136,8 +137,11 @@ def _players(problem: Any, objective: Objective, names: list[str], bonus: float 
     from tailwise.planners import find_planner
 
     players = {}
+    with_bonus = [name for name in names if name != "auto" and find_planner(name).bonus is not None]
+    if bonus is not None and not with_bonus:
+        raise OptionError(f"--bonus is of tree searches, and none of these is one: {', '.join(names)}")
     for name in names:
-        takes_bonus = name != "auto" and find_planner(name).bonus is not None
+        takes_bonus = name in with_bonus
         built: Any = build_planner(problem, objective, name, bonus=bonus if takes_bonus else None)
         if name == "auto" and built.kind in names:
             raise OptionError(f"--planners names {built.kind} twice: auto is {built.kind} here; name each once")

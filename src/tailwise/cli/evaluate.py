@@ -33,6 +33,7 @@ def command(
 ) -> None:
     """Play episodes, re-planning at every step, and measure the risk of their totals."""
     from tailwise.cli.models import build_planner
+    from tailwise.errors import OptionError
     from tailwise.evaluation import evaluate
     from tailwise.evaluation.returns import episode_columns
     from tailwise.planners import Planner
@@ -42,8 +43,13 @@ def command(
     given.check_table(table, "--returns")
     seed = secrets.randbits(32) if seed is None else seed  # one that can be named, and given again
     objective = aim.objective()
-    check_before_work((planner,), judging, episodes, threads)
+    given.check_work(
+        (planner,), threads, seconds=seconds, bonus=bonus, objective=objective, episodes=episodes, iterations=iterations
+    )
+    judging.check()
     cluster.check()
+    if cluster.ray is not None and threads != 1:
+        raise OptionError("--threads are of this machine, and --ray shares the episodes out: give --workers")
     problem = model.load()
     player = build_planner(problem, objective, planner, bonus=bonus)
     kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
@@ -89,19 +95,6 @@ def command(
             say(f"note: {note}", "yellow")
     if returns.episodes < episodes:
         raise typer.Exit(130)
-
-
-def check_before_work(planners: tuple[str, ...], judging: given.Judging, episodes: int, threads: int) -> None:
-    """Raise the error of a wrong option before a large model is loaded and played."""
-    from tailwise._validate import integer, thread_count
-    from tailwise.planners import find_planner
-
-    integer(episodes, "episodes", low=1)
-    thread_count(threads)
-    for name in planners:
-        if name != "auto":
-            find_planner(name)
-    judging.check()
 
 
 def exact_optimum(model: Any, objective: Objective) -> float | None:

@@ -21,9 +21,14 @@ def command(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
 ) -> None:
     """Explore decisions on a local page: what each beta does, and an episode step by step. Ctrl-C ends it."""
+    from tailwise._validate import integer, real
     from tailwise.cli.models import with_horizon
     from tailwise.explore import explore
 
+    real(beta, "beta")
+    integer(seed, "seed", low=0)
+    integer(port, "port", low=0, high=65535)
+    given.check_work((planner,), iterations=iterations)
     problem = with_horizon(model.load(), model)
     begun: dict[str, Any] = {"beta": beta, "kind": planner, "seed": seed}
     if iterations is not None:

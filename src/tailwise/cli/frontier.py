@@ -36,13 +36,20 @@ def command(
     output: given.Output,
 ) -> None:
     """Lay out the plans from risk-neutral to worst case: where each is best, and what its tail costs."""
+    from tailwise._validate import real
     from tailwise.cli.models import with_horizon
     from tailwise.evaluation import frontier as lay_out
+    from tailwise.evaluation.risk_frontier import checked_betas
 
     output.check()
-    problem = with_horizon(model.load(), model)
     limits: dict[str, Any] = {"kind": planner, "episodes": episodes, "iterations": iterations}
     wanted = betas if betas == "auto" else given.numbers(betas, "--betas", _BETAS, float)
+    if not isinstance(wanted, str):
+        checked_betas(wanted)
+    if exceed is not None:
+        real(exceed, "--exceed")
+    given.check_work((planner,), threads, episodes=episodes, iterations=iterations)
+    problem = with_horizon(model.load(), model)
     found = lay_out(problem, wanted, budget=exceed, **limits, seed=seed, threads=threads, progress=True)
     used: dict[str, Any] = {"betas": betas, "exceed": exceed}
     if not found.exact:

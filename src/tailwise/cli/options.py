@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import math
 import os
 import re
 import sys
@@ -52,15 +53,13 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
 
         def run(**given: Any) -> None:
             whole = {k: hints[k](**{name: given.pop(name) for name in names}) for k, names in sets.items()}
-            from tailwise.errors import OptionError
+            from tailwise.errors import TailwiseError
 
             try:
                 function(**given, **whole)
-            except OptionError as error:
-                names = "|".join(parameter.name for parameter in flat)  # max_states= is --max-states here
-                named = re.compile(rf"\b({names})=(?![\w'\"])")
-                said = named.sub(lambda match: f"--{match[1].replace('_', '-')}", str(error))
-                raise OptionError(said) from error
+            except TailwiseError as error:
+                error.args = (_as_options(str(error), [one.name for one in flat if one.name not in _ARGUMENTS]),)
+                raise
 
         run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
@@ -71,8 +70,33 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
     return added
 
 
+_ARGUMENTS = ("model", "log", "study", "out", "problem", "name")  # what is named without an option, or another thing
+_PYTHON = {
+    "model.with_options(horizon=None)": "--horizon none",
+    "tailwise.solve or make_planner(model, beta)": "'tailwise solve' or 'tailwise plan'",
+    "make_planner(model, beta)": "'tailwise plan'",
+    "the worst case is WorstCase()": "the worst case is --cvar 1",
+}  # fmt: skip
+
+
+def _as_options(text: str, names: list[str]) -> str:
+    """Say a message of Python in words of the command line: ``max_states=`` is --max-states here."""
+    for python, option in _PYTHON.items():
+        text = text.replace(python, option)
+    columns = "" if "states" in names else "(?!COLUMN)"  # of a log, which are options of MODEL
+    if not columns:
+        text = text.replace("state=COLUMN", "--states COLUMN")
+    named = rf"(?<![\w?&'\".])({'|'.join(names)})"
+
+    def as_option(match: re.Match[str]) -> str:
+        return " ".join(filter(None, (f"--{match[1].replace('_', '-')}", *match.groups()[1:])))
+
+    text = re.sub(rf"^{named}(?= must )", as_option, text)
+    return re.sub(rf"{named}=(?:'([\w.:-]+)'|{columns}([A-Z]+)\b|(?![\w'\"]))", as_option, text)
+
+
 class _Command(TyperCommand):
-    """A command that refuses an option given twice, whose first value would be dropped in silence."""
+    """A command that refuses an option given twice, or one file for two things: one would be lost in silence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the command line."""
@@ -80,7 +104,16 @@ class _Command(TyperCommand):
         for k, one in enumerate(order):
             if one in order[:k] and one.param_type_name == "option" and not one.multiple:
                 ctx.fail(f"Option '{one.opts[0]}' is given twice; give it once.")
-        return super().parse_args(ctx, args)
+        left = super().parse_args(ctx, args)
+        files: dict[Path, str] = {}
+        for one in self.params:
+            value, is_option = ctx.params.get(one.name or ""), one.param_type_name == "option"
+            if value and (isinstance(value, Path) or (not is_option and isinstance(value, str))):
+                said = one.opts[0] if is_option else str(one.metavar)
+                other = files.setdefault(Path(value).resolve(), said)
+                if other != said:
+                    ctx.fail(f"{other} and {said} name one file, {value}; give each its own.")
+        return left
 
 
 class _LogCommand(_Command):
@@ -99,9 +132,13 @@ def whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
+        pass
+    try:
         value = float(text)
+    except ValueError:
+        value = math.nan
     if not value.is_integer():
-        raise ValueError(f"{text!r} is not a whole number")
+        raise ValueError(f"{text!r} is not a whole number, such as 20000 or 2e4")
     return int(value)
 
 
@@ -198,8 +235,12 @@ class Model:
         """Read it."""
         from tailwise._progress import activity
         from tailwise.formats import load
-        from tailwise.models.contract import OWN
+        from tailwise.models.contract import OWN, check_discount, check_horizon
 
+        if isinstance(self.horizon, int):
+            check_horizon(self.horizon)
+        if self.discount:  # 0 has a meaning of its own
+            check_discount(self.discount)
         with activity(f"reading {self.model}"):
             steps = OWN if self.horizon is None else None if self.horizon == NO_HORIZON else self.horizon
             kind = "log" if self.log else None
@@ -238,9 +279,19 @@ class Aim:
 
     def objective(self) -> Objective:
         """Return it, or raise the error of none or two."""
+        from tailwise.errors import OptionError
         from tailwise.risk.criteria import objective_of
 
-        return objective_of(**vars(self))
+        try:
+            return objective_of(**vars(self))
+        except OptionError as error:
+            wrong = ("level", "radius", "threshold", "bound")
+            given = [name for name, value in vars(self).items() if value is not None and name != "beta"]
+            name, rest = str(error).split(" ", 1)
+            if name not in wrong:
+                raise
+            option = "within" if name == "bound" else next(one for one in given if one != "within")
+            raise OptionError(f"--{option.replace('_', '-')} {rest}") from None
 
 
 def check_file(path: Path | None, option: str) -> None:
@@ -255,6 +306,18 @@ def check_file(path: Path | None, option: str) -> None:
         raise OptionError(f"{option}: {path} may not be written")
 
 
+def check_report(path: Path | None) -> None:
+    """Raise, before the work, what would keep a report from being written after it."""
+    from tailwise._validate import page_path
+    from tailwise.errors import require
+
+    if path is None:
+        return
+    require("plotly.offline", "report", "drawing the charts of a report")
+    check_file(path, "--report")
+    page_path(path)
+
+
 @dataclass(frozen=True)
 class Output:
     """Where what was found goes, beside the screen."""
@@ -267,13 +330,9 @@ class Output:
     def check(self) -> None:
         """Raise, before the work, what would keep a report from being written after it; set the words."""
         from tailwise._results import set_printoptions
-        from tailwise.errors import require
 
         set_printoptions(unit=self.unit, step_name=self.step_name)
-        if self.report is None:
-            return
-        require("plotly.offline", "report", "drawing the charts of a report")
-        check_file(self.report, "--report")
+        check_report(self.report)
 
     def save(self, kind: str, *found: Any, **told: Any) -> None:
         """Write the report that ``tailwise.report.{kind}_report`` makes of something, where one is wanted."""
@@ -302,6 +361,39 @@ def check_model_file(out: Path, *, force: bool) -> None:
         raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
     check_file(out, "the file to write")
     writer_of(out)
+
+
+def check_work(
+    planners: tuple[str, ...],
+    threads: int | None = None,
+    *,
+    seconds: float | None = None,
+    bonus: float | None = None,
+    step: int = 0,
+    objective: Objective | None = None,
+    **counts: int | None,
+) -> None:
+    """Raise the error of a wrong option before a large model is loaded and played; ``counts`` are at least 1."""
+    from tailwise._validate import integer, real, thread_count
+    from tailwise.evaluation.episodes import MOST_EPISODES
+    from tailwise.planners import find_planner
+    from tailwise.planners.make import require_pursuit
+    from tailwise.search.anytime import plan_limits
+
+    for name, value in counts.items():
+        if value is not None:
+            integer(value, name, low=1, high=MOST_EPISODES if name == "episodes" else None)
+    plan_limits(counts.get("iterations"), seconds, ends=True)
+    integer(step, "step", low=0)
+    if bonus is not None:
+        real(bonus, "bonus", low=0.0)
+    if threads is not None:
+        thread_count(threads)
+    for name in planners:
+        if name != "auto":
+            found = find_planner(name)
+            if objective is not None:
+                require_pursuit(found, objective)
 
 
 def check_memory(max_memory: int | None) -> None:

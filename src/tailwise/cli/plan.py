@@ -71,12 +71,16 @@ def command(
     if cluster.ray is not None and planner == "auto":
         planner = "tree"
     objective, condition = aim.objective(), None if until is None else from_text(until)
+    given.check_work(
+        (planner,), threads, seconds=seconds, bonus=bonus, step=step, objective=objective, iterations=iterations
+    )
     problem = model.load()
     search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed, max_memory=max_memory)
     search.reset(find_state(problem, state), step)
     if iterations is None and seconds is None:
         iterations = DEFAULT_ITERATIONS
-    with followed_plan(True, iterations, seconds) as watch:
+    is_exact = hasattr(search, "fixed_policy")  # it tells of one step, whatever the limits
+    with followed_plan(True, 1 if is_exact else iterations, None if is_exact else seconds) as watch:
         limits: dict[str, Any] = {
             "iterations": iterations, "seconds": seconds, "until": condition, "progress": watch,
         }  # fmt: skip

@@ -52,8 +52,7 @@ def command(
         variants=tuple(dict.fromkeys(variant)) if variant else DEFAULT_VARIANTS,
         most_iterations=most_iterations,
     )
-    if report is not None and not report.parent.is_dir():
-        raise OptionError(f"--report must be a file in a folder that exists, not {report}")
+    given.check_report(report)
     require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
     cluster.check()
     if cluster.ray is not None:

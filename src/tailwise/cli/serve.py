@@ -36,11 +36,10 @@ def command(
     """Answer requests on standard input, one JSON object a line, with one line each on standard output."""
     from tailwise.cli.models import build_planner
     from tailwise.cli.plan import DEFAULT_ITERATIONS
-    from tailwise.search.anytime import plan_limits
 
     objective = aim.objective()
     given.check_memory(max_memory)
-    plan_limits(iterations, seconds, ends=True)
+    given.check_work((planner,), seconds=seconds, bonus=bonus, objective=objective, iterations=iterations)
     if iterations is None and seconds is None:
         iterations = DEFAULT_ITERATIONS
     with contextlib.redirect_stdout(sys.stderr):  # what a simulator prints is no answer

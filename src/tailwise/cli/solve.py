@@ -34,8 +34,10 @@ def command(
             "that cannot list their outcomes.",
         ),
     ] = None,
-    episodes: Annotated[int, given.count("--episodes", "-e", help="Fresh episodes, with -n.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness, with -n.")] = 0,
+    episodes: Annotated[
+        int | None, given.count("--episodes", "-e", help="Fresh episodes, with -n; 2000 if not given.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all randomness, with -n; 0 if not given.")] = None,
     threads: given.Threads = 1,
     table: given.Table = None,
     output: given.Output,
@@ -57,6 +59,12 @@ def command(
     level = getattr(getattr(objective, "risk", objective), "level", 0.95)
     if iterations is not None and (step or state is not None):
         raise OptionError("--iterations samples whole episodes: leave out --step and --state")
+    if iterations is None and (episodes is not None or seed is not None):
+        raise OptionError("--episodes and --seed go with --iterations: without it nothing is drawn")
+    episodes, seed = 2000 if episodes is None else episodes, seed or 0
+    if step and not isinstance(objective, ERM):
+        raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
+    given.check_work((), threads, step=step, iterations=iterations, episodes=episodes)
     problem: Any = model.load()
     is_hidden = is_partly_observed(problem)
     if table is not None and (iterations is not None or is_hidden):
@@ -73,8 +81,6 @@ def command(
         show_measures({"this policy": found.returns}, level)
         say("An estimate: of outcomes too rare to be drawn it knows nothing.")
         return
-    if step and not isinstance(objective, ERM):
-        raise OptionError(f"the {objective.words} is of the whole total: it is planned from step 0, not {step}")
     is_erm = isinstance(objective, ERM)
     if is_hidden:
         if step or state is not None:

@@ -34,10 +34,13 @@ def command(
             help='Find where the decision turns if this changes, as "cost[run,failed]"; again for more.',
         ),
     ] = None,
-    spread: Annotated[float, typer.Option(help="With --vary: also show each by this share less and more.")] = 0.2,
+    spread: Annotated[
+        float | None, typer.Option(help="With --vary: also show each by this share less and more; 0.2 if not given.")
+    ] = None,
     output: given.Output,
 ) -> None:
     """Change numbers of a model, and see what it does to the decision. Each table is solved exactly."""
+    from tailwise._validate import real
     from tailwise.cli.models import load_solvable
     from tailwise.errors import OptionError
     from tailwise.evaluation import sensitivity, what_if
@@ -48,6 +51,9 @@ def command(
     asked = {**_from_file(scenarios), **{one: [one] for one in change or ()}}
     if not asked and not vary:
         raise OptionError('nothing is changed: give --set "cost[state,action]*=1.2", --scenarios or --vary')
+    if spread is not None and not vary:
+        raise OptionError("--spread goes with --vary: nothing is spread without it")
+    spread = real(0.2 if spread is None else spread, "spread", low=0.0, high=1.0, ends="()")
     table = tabulate(load_solvable(model, aim.beta), progress=True)
     found: list[Any] = []
     if asked:

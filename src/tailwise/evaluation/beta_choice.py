@@ -139,7 +139,7 @@ def check_statement(
     given = {"level": level, "budget": budget, "indifference": indifference, "disaster": disaster}
     made = [name for name, value in given.items() if value is not None]
     if len(made) != 1:
-        found = " and ".join(made) or "none"
+        found = " and ".join(f"{name}=" for name in made) or "none"
         raise OptionError(f"say one thing: level=, budget= with probability=, indifference= or disaster=, not {found}")
     if probability is not None and made[0] not in ("budget", "disaster"):
         raise OptionError(f"probability= goes with budget= or disaster=, not with {made[0]}=")

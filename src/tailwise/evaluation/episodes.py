@@ -50,7 +50,7 @@ from tailwise.planners.protocol import Planner, is_shareable
 from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
-_MOST_STEPS, _MOST_EPISODES = 100_000, 10**9
+_MOST_STEPS, MOST_EPISODES = 100_000, 10**9
 _MOST_BATCH = 10**6
 _NO_LIMITS = "iterations and seconds are limits of a planner; a fixed policy takes none"
 _HIDDEN = "a model whose state is not seen"
@@ -142,7 +142,7 @@ def evaluate(
         require_model(model, endless=True)
     if model.horizon is not None and max_steps is not None:
         raise OptionError(f"max_steps is for models without a horizon; this one ends at step {model.horizon}")
-    count = integer(episodes, "episodes", low=1, high=_MOST_EPISODES)
+    count = integer(episodes, "episodes", low=1, high=MOST_EPISODES)
     workers = thread_count(threads)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))

@@ -104,7 +104,7 @@ def frontier(
     >>> [point.label for point in found.points], [round(beta, 8) for beta in found.switches]
     (['up', 'right'], [0.03402361])
     """
-    wanted = _checked(betas) if isinstance(betas, (Sequence, np.ndarray)) and not isinstance(betas, str) else None
+    wanted = checked_betas(betas) if isinstance(betas, (Sequence, np.ndarray)) and not isinstance(betas, str) else None
     if wanted is None and not (isinstance(betas, str) and betas == "auto"):
         raise OptionError(f"betas must be 'auto' or increasing numbers, not {betas!r}")
     limit = None if budget is None else real(budget, "budget")
@@ -128,7 +128,7 @@ def frontier(
     return Frontier(compared(found, model.sense), model.sense, limit, False, False, iterations)
 
 
-def _checked(betas: Sequence[float]) -> list[float]:
+def checked_betas(betas: Sequence[float]) -> list[float]:
     """Return increasing betas, or raise."""
     levels = [real(beta, f"betas[{k}]") for k, beta in enumerate(betas)]
     if not levels:

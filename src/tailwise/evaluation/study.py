@@ -25,7 +25,7 @@ from tailwise._progress import Progress, followed
 from tailwise._results import Columns, Tabled
 from tailwise._validate import integer, real
 from tailwise._version import __version__
-from tailwise.errors import OptionError
+from tailwise.errors import OptionError, TailwiseError
 from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns, episode_columns
@@ -154,6 +154,13 @@ class Study:
             for label, kind, options in labelled
             for seed in seeds
         ]  # fmt: skip
+        seen: set[str] = set()
+        for run in found:
+            if run.key in seen:
+                raise OptionError(
+                    f"a study plays everything once: {run.planner} on {run.model} with seed {run.seed} is named twice"
+                )
+            seen.add(run.key)
         object.__setattr__(self, "runs", tuple(found))
 
     def run(self, out: str | Path, *, processes: int = 1, progress: Progress = None) -> StudyResults:
@@ -164,10 +171,11 @@ class Study:
         out : str or Path
             Folder; what an earlier call finished there is kept.
         processes : int, default 1
-            Runs at the same time, each in a process of its own. They do not change the results.
+            Runs at the same time, each in a process of its own, at most 61. They do not change the results.
         progress : bool or callable, optional
             True shows a bar; a function is called with (runs done, of how many).
         """
+        integer(processes, "processes", low=1, high=61)  # more a pool does not take on Windows
         folder = Path(out) / "runs"
         paths = {run: folder / f"{run.key}.tailwise" for run in self.runs}
         missing = [run for run, path in paths.items() if not path.exists()]
@@ -179,7 +187,7 @@ class Study:
             raise OptionError(f"{out} is no folder that can be written to: {error.strerror}") from None
         done = len(paths) - len(missing)
         with followed(progress, "playing", len(paths)) as tick:
-            for count, _ in enumerate(_played(missing, paths, integer(processes, "processes", low=1)), done + 1):
+            for count, _ in enumerate(_played(missing, paths, processes), done + 1):
                 tick(count)
         return StudyResults(self, Path(out), {run: read_record(path, _KIND, 1) for run, path in paths.items()})
 
@@ -281,8 +289,12 @@ def load_study(path: str | Path) -> tuple[Study, Path]:
         raise OptionError(f"{file}: {unknown[0]!r} is none of {', '.join(sorted(known | {'out'}))}")
     if lacking := sorted({"models", "planners", "objectives"} - set(content)):
         raise OptionError(f"{file}: {lacking[0]} is missing")
-    content["models"] = [_beside(item, file.parent) for item in _several(content["models"], "models")]
-    return Study(**content), out
+    try:
+        content["models"] = [_beside(item, file.parent) for item in _several(content["models"], "models")]
+        return Study(**content), out
+    except TailwiseError as error:
+        error.args = (f"{file}: {error}",)
+        raise
 
 
 def _beside(item: Any, folder: Path) -> Any:

@@ -25,6 +25,7 @@ _ADVICE = {  # endings of files that others use for such data: what to do with t
     ".pickle": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
     ".m": "MATLAB code is not run: save('model.mat', 'P', 'R') there; or, in PRISM, export without -exportmatlab",
     ".npy": "one array is no model: numpy.load(path) gives arrays for TabularMDP.from_arrays",
+    ".py": "a simulator of your own is planned on from Python: make_planner(YourSimulator(), beta)",
     ".zip": "archives are not read: unpack it first",
 }
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -79,6 +80,9 @@ def parse_spec(text: str) -> Spec:
     else:
         target, _, query = body.partition("?")
         options = tuple(_option(item, text) for item in query.split("&") if item)
+        names = [name for name, _ in options]
+        if len(set(names)) < len(names):
+            raise OptionError(f"{text!r} gives an option twice; give each once")
     if named:
         return Spec(named.name, target, options)
     by_ending = format_of_file(Path(target).name)

@@ -155,6 +155,11 @@ def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> 
             return kind, f"{model_name(model)} is sampled for the {wanted.words}"
     if able:
         return able[0], f"{model_name(model)} lists its outcomes"
+    if is_partly_observed(model):
+        raise OptionError(
+            f"the state of {model_name(model)} is not seen: there the ERM and the mean are pursued, not the "
+            f"{wanted.words}"
+        )
     raise OptionError(f"no planner pursues the {wanted.words} on {model_name(model)}; {_cells(wanted)}")
 
 
@@ -190,10 +195,15 @@ def _is_quick(table: TabularMDP) -> bool:
     return bool(work <= _QUICK_SWEEP and space <= _QUICK_BYTES)
 
 
-def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[str, Any], reason: str) -> None:
-    """Raise what a kind does not take, with the kinds that do."""
+def require_pursuit(kind: PlannerKind, objective: Objective) -> None:
+    """Raise ``OptionError`` where a kind does not pursue an objective, with the kinds that do."""
     if not kind.pursues(objective):
         raise OptionError(f"{kind.name} does not pursue the {objective.words}; {_cells(objective)}")
+
+
+def _require(kind: PlannerKind, model: Any, objective: Objective, options: dict[str, Any], reason: str) -> None:
+    """Raise what a kind does not take, with the kinds that do."""
+    require_pursuit(kind, objective)
     if is_partly_observed(model) and not kind.hidden:
         raise ModelError(
             f"{kind.name} takes the state as seen, which that of {model_name(model)} is not: use "

@@ -16,8 +16,8 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tailwise._lazy import nearest
-from tailwise.errors import OptionError, UnknownNameError
-from tailwise.models.simulator import is_partly_observed, lists_outcomes
+from tailwise.errors import OptionError, TailwiseError, UnknownNameError
+from tailwise.models.simulator import is_partly_observed, lists_outcomes, short
 from tailwise.models.tabulate import lists_hidden
 from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 
@@ -98,7 +98,17 @@ class PlannerKind:
         what: Any = objective
         if set(self.objectives) <= set(_BY_BETA):
             what = getattr(objective, "beta", 0.0)
-        planner: Planner = imported(self.build)(model, what, **options)
+        try:
+            planner: Planner = imported(self.build)(model, what, **options)
+        except Exception as error:
+            if isinstance(error, TailwiseError) or ":" not in self.name:
+                raise
+            raise OptionError(
+                f"planner {self.name!r} cannot be made: {type(error).__name__}: {error}; expected a class or "
+                "a function (model, beta, *, seed=None)"
+            ) from error
+        if not callable(getattr(planner, "plan", None)):
+            raise OptionError(f"planner {self.name!r} made {short(planner)}, which has no plan(); see tailwise.Planner")
         return planner
 
 

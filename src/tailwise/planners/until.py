@@ -122,7 +122,9 @@ def from_text(text: str) -> Condition:
         if name == "gap":
             return gap(float(value))
         if name == "stable":
-            return stable(int(float(value)))
+            steps = float(value)
+            if steps.is_integer():
+                return stable(int(steps))
     except (ValueError, OverflowError) as error:
         if isinstance(error, OptionError):
             raise

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tailwise._results import plain
-from tailwise._validate import file_path
+from tailwise._validate import page_path
 from tailwise.errors import RunError, require
 
 
@@ -209,7 +209,7 @@ class Document:
 
     def save(self, path: str | Path, *, folder: Path | None = None) -> Path:
         """Write :meth:`html` into a file and return its path; ``RunError`` where that cannot be written."""
-        target = file_path(path)
+        target = page_path(path)
         try:
             target.write_text(self.html(folder), encoding="utf-8", newline="\n")
         except OSError as error:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, seed_sequence
+from tailwise._validate import choice, integer
 from tailwise.bandits.algorithms import ErmUcb, bandit_constants, make_algorithm
 from tailwise.bandits.arms import BANDITS, Arm, Bandit, make_bandit
 from tailwise.bandits.distributions import bernoulli, beta_distribution
@@ -45,6 +46,10 @@ def save_all(
     Each figure has its own child of ``seed``; ``threads`` do not change the result.
     """
     require("matplotlib", "report", "drawing a figure")
+    choice(kind, "format", ("png", "svg"))
+    integer(pulls, "pulls", low=3)
+    if not (folder if folder.exists() else folder.absolute().parent).is_dir():  # before the work
+        raise RunError(f"cannot write figures into {folder}: it must be a folder, or a new one in a folder that exists")
     children = iter(seed_sequence(seed).spawn(len(BANDITS) + 2))
     size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
     few = {**size, "pulls": min(pulls, 5000), "replications": min(replications, 40)}

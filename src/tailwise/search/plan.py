@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, read_record, write_record
 from tailwise._results import plain, report_layer
-from tailwise._validate import file_path
+from tailwise._validate import file_path, page_path
 from tailwise._values import find_class, pack, unpack
 from tailwise.errors import FormatError, OptionError, RunError, StateError
 from tailwise.models.contract import CUT_SHORT
@@ -150,10 +150,12 @@ class Plan(SaysItself):
         ------
         MissingExtraError
             If plotly is not installed (extra ``report``).
+        OptionError
+            If the file is named as something else than a page.
         RunError
             If the file cannot be written.
         """
-        target = file_path(path)
+        target = page_path(path)
         if target.is_dir() or not target.parent.is_dir():  # before the work
             raise RunError(f"the report cannot be written to {target}: it must be a file in a folder that exists")
         return Path(report_layer("decision").decision_report(self).save(target))
