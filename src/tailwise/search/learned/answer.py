@@ -331,10 +331,9 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
 
 TIE = 1e-9  # of a value: estimates that close count as equal
 BOOTSTRAP = (
-    "the optimal ERM after the action, from the Bayesian bootstrap of all outcome counts, with and without half a draw "
-    "of an outcome that was not seen, like those seen anywhere: as if outcomes were drawn independently; its low end "
-    "allows for actions that were never tried, and its high end is at least that of plans made on one half of what was "
-    "seen and valued on the other"
+    "the optimal ERM after the action: its low end from the Bayesian bootstrap of all outcome counts, as if outcomes "
+    "were drawn independently, with something for actions that were never tried; its high end from plans made on one "
+    "half of what was seen and valued on the other"
 )
 _LOW, _HIGH = 0.05, 0.95  # quantiles
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
@@ -364,11 +363,10 @@ class Judged(NamedTuple):
         """Return the 90 % interval of each value."""
         low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
         if self.possible.size:
-            with_unseen, seen_alone, sure = self.possible[::2], self.possible[1::2], np.isfinite(self.values)
+            sure = np.isfinite(self.values)
             held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
-            low[sure] = np.minimum(*(np.quantile(q[:, sure], _LOW, axis=0) for q in (seen_alone, with_unseen)))
-            low[sure] -= self.allowance
-            high[sure] = np.maximum(*(np.quantile(q[:, sure], _HIGH, axis=0) for q in (held, with_unseen)))
+            low[sure] = np.quantile(self.possible[1::2, sure], _LOW, axis=0) - self.allowance
+            high[sure] = np.quantile(held[:, sure], _HIGH, axis=0)
         return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self) -> list[dict[str, Any]]:
