@@ -25,7 +25,15 @@ from tailwise.models import TabularMDP
 from tailwise.models.check import fingerprint
 from tailwise.models.contract import Model
 from tailwise.models.partly_observed import drawn
-from tailwise.models.simulator import cost_fault, is_partly_observed, model_name, outcome_fault, own_method, short
+from tailwise.models.simulator import (
+    choices_of,
+    cost_fault,
+    is_partly_observed,
+    model_name,
+    outcome_fault,
+    own_method,
+    short,
+)
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.anytime import plan_limits
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
@@ -188,9 +196,7 @@ class SimulatorEnvironment:
     @staticmethod
     def allowed(model: Model, action: Any, state: Any, h: int) -> object:
         """Return an action that is allowed, or raise ``StateError``."""
-        actions = model.actions(state)
-        choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
-        if action not in choices:
+        if action not in choices_of(model.actions(state)):
             raise StateError(
                 f"the policy takes action {action!r} in state {state!r} at step {h}, where it is not allowed"
             )

@@ -25,7 +25,7 @@ from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import paid_bounds
-from tailwise.models.simulator import action_label, short, state_label
+from tailwise.models.simulator import action_label, choices_of, short, state_label
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
@@ -181,8 +181,7 @@ class Policy(Shown, Tabled):
         """Return the model's own name of the table's action."""
         if self.model is None or position < 0:
             return position
-        actions = self.model.actions(state)
-        return position if isinstance(actions, (int, np.integer)) else list(actions)[position]
+        return choices_of(self.model.actions(state))[position]
 
     # ------------------------------------------------------------------ values
 

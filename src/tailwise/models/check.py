@@ -28,6 +28,7 @@ from tailwise.models.many import check_many
 from tailwise.models.partly_observed import check_hidden
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import (
+    choices_of,
     contract_faults,
     cost_fault,
     is_partly_observed,
@@ -374,8 +375,7 @@ def _trace(model: Any, episode: int, digest: Any) -> None:
     state, done = model.sample_start(rng) if hidden else model.start, False
     for _ in range(_STEPS if model.horizon is None else min(_STEPS, int(model.horizon))):
         try:
-            actions = model.actions() if hidden else model.actions(state)
-            choices = range(int(actions)) if isinstance(actions, (int, np.integer)) else list(actions)
+            choices = choices_of(model.actions() if hidden else model.actions(state))
             state, cost, done = model.step(state, choices[int(rng.random() * len(choices))], rng)
             digest.update(np.float64(cost).tobytes() + len(choices).to_bytes(8, "big") + bytes([bool(done)]))
         except Exception:  # the evaluation itself meets and names what matters of it

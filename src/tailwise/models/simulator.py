@@ -292,6 +292,11 @@ def compared_by_identity(state: Any) -> bool:
     return type(state).__hash__ is by_default and state is not None  # of None there is only one
 
 
+def choices_of(answer: Any) -> Sequence[Any]:
+    """Return the actions that ``actions`` gave, where that is known to be sound: those of a number n are 0..n-1."""
+    return range(int(answer)) if isinstance(answer, (int, np.integer)) else list(answer)
+
+
 def listed_actions(answer: Any) -> tuple[list[Action], str]:
     """Return what ``actions`` gave as a list, and what is wrong with it; empty if nothing is."""
     if hasattr(answer, "low") and hasattr(answer, "high"):

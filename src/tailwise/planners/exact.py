@@ -19,7 +19,7 @@ from tailwise.exact import Policy, solve
 from tailwise.exact.policy import find_index
 from tailwise.exact.solving import tabulated
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import action_label, state_label
+from tailwise.models.simulator import action_label, choices_of, state_label
 from tailwise.risk import ERM, Expectation, Objective, as_objective
 from tailwise.search.anytime import Turn, plan_limits
 from tailwise.search.plan import Plan
@@ -126,8 +126,7 @@ class ExactPlanner(PolicyMixin):
 
     def _require_allowed(self, action: Any) -> None:
         """Raise ``StateError`` where an action, given as it is or by its label, is not allowed at the root."""
-        allowed = self.model.actions(self._state)
-        allowed = range(int(allowed)) if isinstance(allowed, (int, np.integer)) else allowed
+        allowed = choices_of(self.model.actions(self._state))
         labels = [action_label(self.model, candidate, self._state) for candidate in allowed]
         if not any(np.array_equal(action, one) for one in (*allowed, *labels)):
             where, names = state_label(self.model, self._state), ", ".join(labels)

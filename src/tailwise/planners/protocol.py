@@ -15,11 +15,9 @@ import math
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, Self, runtime_checkable
 
-import numpy as np
-
 from tailwise._progress import PlanProgress
 from tailwise._random import Seed
-from tailwise.models.simulator import action_label
+from tailwise.models.simulator import action_label, choices_of
 from tailwise.search import ActionRow, StopReason
 from tailwise.search.action_rows import UNBOUNDED
 from tailwise.search.anytime import one_thread
@@ -146,10 +144,9 @@ def as_plan(decision: Any, planner: Any) -> Plan:
     if isinstance(decision, Plan):
         return decision
     model, state, h = planner.model, planner.state, planner.step
-    allowed = model.actions(state)
     rows = tuple(
         ActionRow(action, action_label(model, action, state), 0, 0.0, *(math.nan,) * 5, UNBOUNDED)
-        for action in (range(int(allowed)) if isinstance(allowed, (int, np.integer)) else allowed)
+        for action in choices_of(model.actions(state))
     )
     beta = float(getattr(planner, "beta", 0.0))
     return Plan(

@@ -43,7 +43,7 @@ from tailwise.bindings.kernel_model import roll_out
 from tailwise.bonuses import LogBonus
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility, known_cost, total_bounds
-from tailwise.models.simulator import cost_fault, model_name, short
+from tailwise.models.simulator import choices_of, cost_fault, model_name, short
 from tailwise.risk import erm
 from tailwise.risk.objectives import ExpectedUtility
 from tailwise.search import Plan, SearchKeywords, SearchOptions, StopReason, TreeSearch, options_of
@@ -336,8 +336,7 @@ def _simulated_episodes(view: AccruedView, rng: np.random.Generator) -> NDArray[
         state, done, total, h = view.start, False, 0.0, 0
         while not done and h < view.horizon:
             try:
-                allowed = view.actions(state)
-                choices = range(allowed) if isinstance(allowed, (int, np.integer)) else allowed
+                choices = choices_of(view.actions(state))
                 state, total, done = view.step(state, choices[int(rng.random() * len(choices))], rng, h)
                 h += 1
             except Exception as error:

@@ -18,7 +18,7 @@ from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
 from tailwise.exact import Policy, backward_induction, return_distribution
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import action_label, own_method
+from tailwise.models.simulator import action_label, choices_of, own_method
 from tailwise.models.tabulate import tabulate_states
 from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import Plan
@@ -89,8 +89,7 @@ def _table_of(model: Any, state: Any) -> tuple[TabularMDP, int] | None:
         return None
     named: dict[int, set[str]] = {}
     for one in places if not table.action_labels else ():
-        actions = model.actions(one)
-        for k, action in enumerate(range(actions) if isinstance(actions, (int, np.integer)) else actions):
+        for k, action in enumerate(choices_of(model.actions(one))):
             named.setdefault(k, set()).add(action_label(model, action, one))
     labels = tuple(named[k].pop() if len(named[k]) == 1 else f"action {k}" for k in sorted(named))
     return (replace(table, action_labels=labels) if labels else table), 0
