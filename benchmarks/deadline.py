@@ -1,23 +1,25 @@
 """Does ``plan(seconds=.05)`` keep its deadline, and how long does ``advance`` take: ``python benchmarks/deadline.py``.
 
-On a machine that other programs share, wall time tells of them. So by default the clock of the search and of the
-measurement alike is the processor time of the thread: what an idle core would show, less page faults that others cause.
-``--wall`` measures wall time. Arguments: calls of each kind; words that the names of the kinds
-that are wanted have.
+Closed loops of plans and advances, the first plan of each planner left out (it compiles). Each call is measured by wall
+clock and by the processor time of its thread: where the two are far apart, something else had the core, and the line
+says for how much of the time. On a machine that others share: ``chrt -f 1`` in front (after each call the loop
+sleeps for 10 ms, as long as a robot acts, so that no such program is held up for taking all of a core).
+Arguments: calls of each kind; words that the names of the kinds that are wanted have; ``--seconds=.05``;
+``--list`` prints the names; ``--where`` prints, of the slowest calls, their number, so that they can be looked at.
 """
 
-import gc
+import itertools
+import math
 import sys
 import time
 
 import numpy as np
 
-import tailwise.search.anytime as anytime
-import tailwise.search.anytime_search as anytime_search
-import tailwise.search.learned.driver as learned
-from tailwise import ErmMcts, LearnedModelSearch, Simulator, domains, make_planner
+from tailwise import CompiledSimulator, CVaR, GymnasiumSimulator, Simulator, domains, make_planner
+from tailwise.evaluation.closed_loop import HiddenPlayer, Player
+from tailwise.models.simulator import is_partly_observed
 
-SECONDS = 0.05
+ACTS = 0.01
 
 
 class Walk(Simulator):
@@ -36,87 +38,107 @@ class Walk(Simulator):
         return (place, min(seen + 1, 5)), float(abs(place)), False
 
 
-def loop(search, model, calls, clock):
-    """Plan and advance through episodes; return the seconds of each plan and each advance."""
-    rng, plans, advances = np.random.default_rng(0), [], []
-    search.plan(seconds=SECONDS)
-    while len(plans) < calls:
-        search.reset()
-        state = model.start
-        for h in range(model.horizon):
-            begun = clock()
-            plan = search.plan(seconds=SECONDS)
-            plans.append(clock() - begun)
-            state, _, done = (
-                model.step(state, plan.action, rng, h)
-                if hasattr(model, "num_states")
-                else model.step(state, plan.action, rng)
-            )
-            if done or len(plans) == calls:
-                break
-            begun = clock()
-            search.advance(plan.action, state)
-            advances.append(clock() - begun)
-    return plans, advances
+def stock(state, action, rng):
+    """Two stores of some thousand states: compiled, so that hundreds of thousands are met in seconds."""
+    near, far = state
+    near = min(max(near + (action % 3) * 4 - int(rng.random() * 9), 0), 60)
+    far = min(max(far + (action // 3) * 4 - int(rng.random() * 9), 0), 60)
+    cost = 0.1 * (near + far) + (5.0 if near == 0 else 0.0) + (9.0 if far == 0 else 0.0) + 0.3 * action
+    return (near, far), cost, False
 
 
-def again(search, calls, clock):
-    """Plan again and again at one root; return the seconds of each plan."""
-    plans = []
-    search.reset()
-    for _ in range(calls):
-        begun = clock()
-        search.plan(seconds=SECONDS)
-        plans.append(clock() - begun)
-    return plans
+def drift(state, action, rng):
+    """A place and a speed, as real numbers: states do not come back."""
+    place, speed = state
+    speed = 0.9 * speed + 0.2 * (action - 1) + 0.3 * (rng.random() - 0.5)
+    return (place + speed, speed), abs(place), False
 
 
-def big(search, iterations, clock):
-    """Grow a tree, and return the seconds of advancing it along its most likely states."""
-    search.reset()
-    search.plan(iterations=iterations)
-    action = search.root.actions[0] if not hasattr(search.root, "best") else search.root.best
-    child = max(action.children, key=lambda node: node.visits)
-    nodes = child.visits
-    begun = clock()
-    search.advance(action.action, child.state)
-    return clock() - begun, nodes
+MODELS = {
+    "grid-mdp": lambda: domains.make("grid-mdp"),
+    "walk, Python": Walk,
+    "stock, compiled": lambda: CompiledSimulator(stock, start=(20, 20), horizon=40, actions=9),
+    "drift, compiled": lambda: CompiledSimulator(drift, start=(1.0, 0.0), horizon=60, actions=3),
+    "CartPole, Gymnasium": lambda: GymnasiumSimulator("CartPole-v1", horizon=40),
+    "tiger": lambda: domains.make("tiger", horizon=20),
+    "rock-sample": lambda: domains.make("rock-sample"),
+    "light-dark": lambda: domains.make("light-dark"),
+}
+SEEN = ("erm-mcts", "tree", "learned", "acc-mcts", "uct", "bounded", "distributional", "cvar-mcts")
+HIDDEN = ("histories", "learned-beliefs", "beliefs")
 
 
-def say(name, seconds):
-    """Print the spread of some durations in milliseconds."""
-    ms = 1e3 * np.array(seconds)
-    spread = f"median {np.median(ms):6.2f}  p99 {np.quantile(ms, 0.99):6.2f}  max {ms.max():6.2f}"
-    print(f"{name:48s} n {ms.size:4d}  {spread}", flush=True)
+class Timed:
+    """A player whose calls are measured: (wall, processor) seconds of each."""
+
+    def __init__(self, model, planner, seconds):
+        kind = HiddenPlayer if is_partly_observed(model) else Player
+        self.player = kind(model, planner, (None, seconds))
+        self.plans, self.advances = [], []
+
+    def timed(self, spans, call, *given):
+        """Call, and note how long it took."""
+        wall, own = time.perf_counter(), time.thread_time()
+        found = call(*given)
+        spans.append((time.perf_counter() - wall, time.thread_time() - own))
+        return found
+
+    def play(self, calls):
+        """Play episodes until so many plans were made."""
+        player = self.player
+        world = player.world(player.model, np.random.SeedSequence(1))
+        planner = player.fresh(np.random.SeedSequence(0))
+        for episode in itertools.count():
+            state, accrued = world.begin(episode), 0.0
+            planner.reset()
+            for h in range(player.model.horizon):
+                action = self.timed(self.plans, player.decide, planner, state, h, accrued)
+                if len(self.plans) == calls:
+                    return
+                time.sleep(ACTS)
+                state, cost, done = world.step(state, action, h)
+                accrued += player.model.discount**h * cost
+                if done or h + 1 == player.model.horizon:
+                    break
+                self.timed(self.advances, player.follow, planner, action, state, cost, h, accrued)
+
+
+def spread(spans):
+    """Return the spread of some spans in milliseconds."""
+    wall, own = 1e3 * np.array(spans or [(math.nan, math.nan)]).T
+    return "".join(f"{x:8.2f}" for x in (*np.quantile(wall, (0.5, 0.99)), wall.max(), np.quantile(own, 0.99)))
 
 
 def main():
     """Measure everything."""
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    calls = int(words[0]) if words else 300
-    clock = time.perf_counter if "--wall" in sys.argv else time.thread_time
-    for module in (anytime, anytime_search, learned):
-        module.time = type("Clock", (), {"perf_counter": staticmethod(clock)})
-    grid, walk = domains.make("grid-mdp"), Walk()
-    kinds = {
-        "grid-mdp, ErmMcts": (ErmMcts(grid, 0.1, seed=0), grid),
-        "grid-mdp, make_planner tree": (make_planner(grid, 0.1, kind="tree", seed=0), grid),
-        "grid-mdp, learned": (LearnedModelSearch(grid, 0.1, seed=0), grid),
-        "Python simulator, ErmMcts": (ErmMcts(walk, 0.1, seed=0), walk),
-        "Python simulator, learned": (LearnedModelSearch(walk, 0.1, seed=0), walk),
-    }
-    kinds = {name: kind for name, kind in kinds.items() if all(word in name for word in words[1:])}
-    for name, (search, model) in kinds.items():
-        plans, advances = loop(search, model, calls, clock)
-        say(f"{name}: plan in a loop", plans)
-        say(f"{name}: advance in it", advances)
-    for name, (search, _) in kinds.items():
-        say(f"{name}: plan at one root", again(search, calls // 3, clock))
-        gc.collect()
-    for iterations in (10**5, 10**6, 4 * 10**6) if len(words) < 2 else ():
-        search = ErmMcts(domains.make("mdp-4"), 0.1, seed=0)
-        seconds, nodes = big(search, iterations, clock)
-        print(f"advance after {iterations:,} iterations, {nodes:,} visits kept: {1e3 * seconds:.1f} ms", flush=True)
+    given = [word for word in sys.argv[1:] if not word.startswith("-")]
+    calls, words = int(given[0]) if given else 300, given[1:]
+    seconds = next((float(word[10:]) for word in sys.argv if word.startswith("--seconds=")), 0.05)
+    print(f"{'milliseconds':36s}{'plan: median, p99, max; p99 processor':>40s}{'advance: the same':>24s}   elsewhere")
+    for name, make in MODELS.items():
+        model = make()
+        for kind in HIDDEN if is_partly_observed(model) else SEEN:
+            title = f"{name}, {kind}"
+            if not all(word in title for word in words):
+                continue
+            if "--list" in sys.argv:
+                print(title)
+                continue
+            try:
+                planner = make_planner(model, CVaR(0.9) if kind == "cvar-mcts" else 0.1, kind=kind, seed=0)
+            except ValueError as error:
+                print(f"{title:36s} {str(error)[:80]}")
+                continue
+            planner.plan(seconds=seconds)
+            timed = Timed(model, planner, seconds)
+            timed.play(calls)
+            wall, own = np.sum(timed.plans + timed.advances, axis=0)
+            print(
+                f"{title:36s}{spread(timed.plans)}  {spread(timed.advances)}{100 * (1 - own / wall):7.1f} %", flush=True
+            )
+            if "--where" in sys.argv:
+                slow = np.argsort([-one for one, _ in timed.plans])[:8]
+                print("    slowest:", ", ".join(f"{k}: {1e3 * timed.plans[k][0]:.1f}" for k in slow))
 
 
 if __name__ == "__main__":

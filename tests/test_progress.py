@@ -129,7 +129,7 @@ def test_long_work_without_a_terminal_says_once_how_long_it_will_take(monkeypatc
             tick(done)
             with followed(True, "inner", 5.0) as inner:
                 inner(1.0)
-    assert file.getvalue() == "tailwise: playing: 1,000 of 1,000,000 after 2 s, about 33 min left\n"
+    assert file.getvalue() == "tailwise: playing: 1,000 of 1,000,000 after 2 s, about 28 min left\n"
 
 
 def test_a_function_that_cannot_be_told_is_an_error_before_the_work(grid):

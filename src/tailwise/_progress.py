@@ -9,6 +9,7 @@ instead.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -92,15 +93,21 @@ _FORECAST_AFTER, _LONG = 1.0, 15.0  # seconds
 
 
 def _forecast(label: str, total: float) -> Callable[[float], None]:
-    """Return what is called with how much is done, and says once about how long the rest takes."""
-    begun, is_said = time.perf_counter(), False
+    """Return what is called with how much is done, and says once about how long the rest takes.
+
+    It goes by what came after the first piece of work, which may have loaded, compiled or begun something.
+    """
+    begun, first, is_said = time.perf_counter(), (0.0, math.inf), False
 
     def moved(done: float) -> None:
-        nonlocal is_said
+        nonlocal first, is_said
         used = time.perf_counter() - begun
-        if is_said or done <= 0 or used < _FORECAST_AFTER:
+        if first[0] == 0:
+            first = done, used
+        passed = used - first[1]
+        if is_said or done <= first[0] or used < _FORECAST_AFTER or passed < _FORECAST_AFTER / 2:
             return
-        is_said, left = True, used * (total - done) / done
+        is_said, left = True, passed * (total - done) / (done - first[0])
         if left >= _LONG:
             name, size = next((unit for unit in _UNITS if left >= 2 * unit[1]), ("s", 1.0))
             rest = f"{done:,.0f} of {total:,.0f} after {used:.0f} s, about {left / size:,.0f} {name} left"

@@ -113,7 +113,7 @@ def test_advancing_frees_nodes_and_keeps_counts():
     action = table.actions(table.start)[0]
     search.advance(int(action), 2)
     assert int(search._known.draws.sum()) == draws
-    assert search.plan(iterations=1).nodes < before.nodes
+    assert search.plan(iterations=50).nodes < before.nodes
     with pytest.raises(StateError):
         search.advance(99, 0)
 
@@ -665,7 +665,7 @@ def test_a_fit_counts_as_one_draw_beside_those_of_a_state(beta):
 def test_a_fit_that_takes_too_long_is_left_out_of_short_calls(monkeypatch):
     fits = []
     search = LearnedModelSearch(Tank(), 0.0, seed=1)
-    monkeypatch.setattr(search, "_fitted", lambda: fits.append(1))
+    monkeypatch.setattr("tailwise.search.learned.fitted.fitted_values", lambda *_: fits.append(1))
     search._fit_seconds = 100.0
     search.plan(iterations=20, seconds=60.0)
     assert not fits

@@ -45,6 +45,7 @@ class HiddenPlanner(PolicyMixin):
         self._rng = generator(seed)
         self._seed, self._turn, self._step, self._done = seed_text(self._rng), Turn(), 0, 0
         self._notes: list[str] = []
+        self._before = 0  # iterations before the plan under way
         self._deadline = math.inf  # of the plan under way, for iterations that are long
         self._actions = hidden_actions(model)
         self._begin()
@@ -129,6 +130,7 @@ class HiddenPlanner(PolicyMixin):
             if self._step >= self.model.horizon:
                 raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
             begun, before = time.perf_counter(), self._done
+            self._before = before
             self._report_by = math.inf if limit is None else begun + limit
             if limit is not None:
                 limit -= min(_SLACK * self._report_seconds, limit / 2.0)
@@ -140,7 +142,7 @@ class HiddenPlanner(PolicyMixin):
             )  # fmt: skip
             ended = time.perf_counter()
             plan = self._report(before, begun, stopped, notes)
-            self._report_seconds = max(0.9 * self._report_seconds, time.perf_counter() - ended)
+            self._report_seconds = max(0.99 * self._report_seconds, time.perf_counter() - ended)
             return plan
 
     def _report(self, before: int, begun: float, stopped: StopReason, notes: tuple[str, ...]) -> Plan:

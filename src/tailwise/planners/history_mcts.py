@@ -20,6 +20,7 @@ that is there; a model that has ``likelihood(state, action, next_state, observat
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -44,6 +45,7 @@ from tailwise.search.histories import (
     MOST_ROWS,
     NODE_LIMIT,
     NODES,
+    ROOT,
     Histories,
     Settings,
     Trace,
@@ -61,6 +63,8 @@ from tailwise.search.plan import StopReason
 _UNCHOSEN = -2
 _TRIALS = 64  # roll-outs of each way to play on, before one is chosen
 _MOST_TRIALS = 4096  # of all ways together, where they are so many that each still has its 4
+_MOST_COPIED = 16_384  # nodes; of a larger tree the root is moved, and what it left behind is freed with the next room
+_BYTE_SECONDS = 1e-9  # that a byte takes to be copied to new memory
 _ATTEMPTS = 50  # draws for each particle that is wanted after a step
 
 
@@ -165,6 +169,7 @@ class HistoryMcts(HiddenPlanner):
 
     method = "search over histories"
     _known: ParticleBelief | None = None
+    _is_loose = False  # whether the tree holds what the root left behind
     meaning = "nothing: none is known for a search over histories"
 
     def __init__(
@@ -248,17 +253,32 @@ class HistoryMcts(HiddenPlanner):
                     self._binding.data, self._tree, self._settings, self._trace, self._stream, target - self._done
                 )
             self._done += int(self._trace.counts[0]) - before
-            if status == NODE_LIMIT:
-                return StopReason.MAX_NODES
-            if status == FULL:
-                self._tree = enlarged(self._tree, len(self._actions))
+            if status in (NODE_LIMIT, FULL):
+                stopped = self._make_room(enlarge=status == FULL)
+                if stopped is not None:
+                    return stopped
             elif status < 0:
                 self._binding.fail(0, -1, self._step)
+        return None
+
+    def _make_room(self, *, enlarge: bool) -> StopReason | None:
+        """Free what the root left behind, or take more memory; if that would be late, the next call begins with it."""
+        tree = self._tree
+        late = time.perf_counter() + _BYTE_SECONDS * tree.num_bytes > self._deadline
+        if late and self._done > self._before:
+            return StopReason.SECONDS
+        if self._is_loose:
+            self._tree, self._is_loose = subtree(tree, int(tree.used[ROOT]), len(self._actions)), False
+        elif enlarge:
+            self._tree = enlarged(tree, len(self._actions))
+        else:
+            return StopReason.MAX_NODES
         return None
 
     def _choose_roll_outs(self) -> int:
         """Return the place of the action to repeat in roll-outs, or -1 for random ones."""
         ways = 1 + len(self._actions)
+        subtree(new_histories(1, 1), 0, 1)  # compiled now, not by the first step that is taken
         losses = np.empty((ways, max(4, min(_TRIALS, _MOST_TRIALS // ways))))
         kind: Any = type(self._binding.data)
         with self._binding.running():
@@ -343,11 +363,15 @@ class HistoryMcts(HiddenPlanner):
         return table.next_states[entries].tolist(), logs.tolist(), flat.tolist()
 
     def _below(self, place: int, key: int) -> Histories:
-        """Return the tree below what was done and observed; a new one where the search never saw it."""
+        """Return the tree below what was done and observed, in place if it is large; a new one where that is new."""
         node = child_at(self._tree, place, key)
+        self._is_loose = node >= 0 and self._tree.used[NODES] > _MOST_COPIED
         if node < 0:
             return new_histories(256, 64 * len(self._actions))
-        return subtree(self._tree, node, len(self._actions))
+        if not self._is_loose:
+            return subtree(self._tree, node, len(self._actions))
+        self._tree.used[ROOT] = node
+        return self._tree
 
     def advance(self, action: Any, observation: Any, cost: float | None = None) -> None:
         """Move the root on; see :meth:`HiddenPlanner.advance`."""

@@ -58,6 +58,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
     _iterations_at = 0  # where the counters have the iterations
     _report_seconds = 0.0  # that reports took lately
     _allowed = math.inf  # seconds of the call
+    _stop_at, _report_by = math.inf, math.inf  # when its iterations are to end, and when its report is to be there
     _ends_by_itself = False  # whether a call without a limit has an end
 
     # -------------------------------------------------------------------- root
@@ -216,6 +217,9 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             def so_far(stopped: StopReason = StopReason.UNTIL) -> Found:
                 return self._report(before, begun, stopped)
 
+            left = None if seconds is None else self._left(seconds, begun)
+            self._stop_at = math.inf if left is None else time.perf_counter() + left
+            self._report_by = begun + self._allowed
             with SideBySide([one._run for one in trees], counts) as work, follow as told:
                 if keeper is not None:
                     told = keeper.begin(work, before, told)
@@ -223,7 +227,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
                     work.run,
                     work.done,
                     iterations=iterations,
-                    seconds=None if seconds is None else self._left(seconds, begun),
+                    seconds=left,
                     until=None if until is None else lambda: until(so_far()),
                     progress=told,
                     first_chunk=self._first_chunk() * count,

@@ -70,7 +70,9 @@ class Reached(NamedTuple):
 
     states: NDArray[np.int32]  # (P,) handles
     offsets: NDArray[np.int64]  # (H - h + 1,) where those of each step begin
+    cut: int  # the step whose states are worth what the search holds them for: H, or less where time is short
     ends: NDArray[np.float64]  # what the end costs, by handle; (0,) where it costs nothing
+    space: NDArray[np.float64]  # (6, S) to work in, by handle; infinite, but for the two rows in the middle
 
 
 @inlined
@@ -102,30 +104,40 @@ def num_actions_of(known, horizon, state, h):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def reach(known, horizon, root, depth):  # type: ignore[no-untyped-def]
-    """Return the states and offsets of :class:`Reached`: from ``root`` at step ``depth``."""
-    states, offsets = np.empty(256, np.int32), np.zeros(horizon - depth + 1, np.int64)
+def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
+    """Return states, offsets and cut of :class:`Reached`: from ``root`` at step ``depth``.
+
+    After the root it is cut once ``most`` outcomes were looked at; an answer looks at no more of them.
+    """
+    states, offsets, cut = np.empty(256, np.int32), np.zeros(horizon - depth + 1, np.int64), horizon
     latest = np.full(max(known.targets.max(), root) + 1, -1, np.int32)
     states[0], used = root, 1
-    offsets[1] = 1
-    for h in range(depth, horizon - 1):
-        for k in range(offsets[h - depth], offsets[h - depth + 1]):
+    for h in range(depth, horizon):
+        begin, end = offsets[h - depth], used
+        offsets[h - depth + 1 :] = end
+        for k in range(begin, end):
             place = place_of(known, horizon, np.int64(states[k]), h)
             if place >= known.first.size or known.first[place] == 0:
                 continue
+            if most < 0 and h > depth:
+                cut = h
+                break
             for pair in range(known.first[place], known.first[place] + known.arity[place]):
-                outcome = known.heads[pair]
+                most -= np.int64(known.widths[pair])
+                outcome = np.int64(known.heads[pair]) if h + 1 < horizon else 0
                 while outcome != 0:
                     target = known.targets[outcome]
-                    outcome = known.links[outcome]
+                    outcome = np.int64(known.links[outcome])
                     if target < 0 or latest[target] == h or used == MOST_PAIRS:
                         continue
                     if used == states.size:
                         states = np.concatenate((states, np.empty(used, np.int32)))
                     latest[target], states[used] = h, target
                     used += 1
-        offsets[h - depth + 2] = used
-    return states[:used].copy(), offsets
+        if cut < horizon:
+            used = end
+            break
+    return states[:used].copy(), offsets, cut
 
 
 @kernel
@@ -168,18 +180,17 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
 
 @inlined
 def induct(  # type: ignore[no-untyped-def]
-    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, slips, work, out
+    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, slips, out
 ):
     """Backward induction under ``weights``: fill ``out`` (3, A): the root's Q, what it leaves unexplored, held-out Q.
 
     The last is that of the plan that is optimal under ``weights``, valued under the weights ``held_out`` (if there are
     any). After the root a state is worth a part of what its actions are on average, if a share ``slips`` is above 0.
-    ``work`` (6, S) is scratch: values at steps of even and of odd number, what is unexplored from there, and
+    The rows of ``reached.space`` are values at steps of even and of odd number, what is unexplored from there, and
     held-out values. Return the number of outcomes looked at.
     """
-    looked = 0
-    work[:2], work[4:] = math.inf, math.inf
-    for h in range(rules.horizon - 1, depth - 1, -1):
+    looked, work = 0, reached.space
+    for h in range(min(reached.cut, rules.horizon - 1), depth - 1, -1):
         here, after = h % 2, 1 - h % 2
         if h + 2 < rules.horizon:  # forget the step after the next
             for k in range(reached.offsets[h + 2 - depth], reached.offsets[h + 3 - depth]):
@@ -187,6 +198,10 @@ def induct(  # type: ignore[no-untyped-def]
         ahead, held_ahead = Ahead(work[after], reached.ends), Ahead(work[4 + after], reached.ends)
         for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
             state = np.int64(reached.states[k])
+            if h == reached.cut:
+                best = nodes.values[find_node(nodes, h, state)]
+                work[here, state], work[2 + here, state], work[4 + here, state] = best, 0.0, best
+                continue
             best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
             tried, drawn, mean = 0, 0, 0.0
             node = find_node(nodes, h, state) if (rules.leaves or rules.bounded) and h > depth else 0
@@ -238,6 +253,8 @@ def induct(  # type: ignore[no-untyped-def]
                 held = pair_erm(known, held_ahead, held_out, rules, scratch, chosen, h)
                 if held < math.inf:
                     work[4 + here, state] = held + cost_offset(model, state, taken, h)
+    for state in reached.states[: reached.offsets[min(2, reached.offsets.size - 1)]]:
+        work[:2, state], work[4:, state] = math.inf, math.inf
     return looked
 
 
@@ -304,13 +321,14 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
     seen, and the last ``splits`` hold one half of the draws out. Return the number of outcomes that one looks at.
     """
     known, nodes, rules, scratch = parts
-    weights, work = np.empty(known.used[OUTCOMES]), np.empty((6, max(known.targets.max(), reached.states[0]) + 1))
+    weights = np.empty(known.used[OUTCOMES])
     held_out, none = np.empty(known.used[OUTCOMES]), np.empty(0)
     unseen, likeness = np.zeros(known.used[PAIRS]), np.zeros(known.used[PAIRS], np.int64)
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
     scratch, reached, out = borrowed(scratch), borrowed(reached), borrowed(out)
-    looked = 0
-    is_last, earlier = outcomes_before_the_end(known, rules.horizon)
+    looked, is_last, earlier = 0, np.empty(0, np.bool_), np.empty(0, np.int64)
+    if stream.size > 0:
+        is_last, earlier = outcomes_before_the_end(known, rules.horizon)
     for k in range(1, known.used[OUTCOMES]):
         weights[k] = known.counts[k]
     for b in range(out.shape[0]):
@@ -324,7 +342,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
             if b % 2 == 1:
                 unseen[:] = 0.0
         looked = induct(
-            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, work, out[b]
+            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, out[b]
         )
     return looked
 
@@ -336,6 +354,10 @@ BOOTSTRAP = (
     "half of what was seen and valued on the other"
 )
 _LOW, _HIGH = 0.05, 0.95  # quantiles
+CUT = (
+    "there was no time to solve all that was learned: what follows step {} is worth what the search held it for, a "
+    "little too good where little was seen; with more seconds a plan is more than that"
+)
 NO_INTERVAL = "none is given: it would have taken far longer than the search"
 SAMPLED = "none is given: the totals are as they were sampled, exploration included"
 FITTED = "none is given: the values are fitted to features of the states"

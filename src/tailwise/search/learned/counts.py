@@ -14,7 +14,8 @@ Index 0 of nodes, values, pairs and outcomes is never used: it ends lists and sa
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,12 @@ from tailwise.search.learned.options import LearnedRules
 
 # Entries of TransitionCounts.used and of Nodes.used.
 PAIRS, OUTCOMES, CHANGES = 0, 1, 2
-NODES, Q_VALUES, MAX_NODES, DISMISSED = range(4)
+NODES, Q_VALUES, MAX_NODES, DISMISSED, EPOCH, DEAD = range(6)
 # Entries of Scratch.work and of Scratch.numbers.
 ITERATIONS, STEPS, STATE, ACTION, STEPS_SINCE_SWEEP, SWEEP_COST, CHANGES_AT_EXPANSION, ARRIVED, MET, WALKED = range(10)
 LOOKED, SHORT, WANTED_AT_SWEEP, CHANGES_AT_SWEEP, TREE, PLACES, PAST, STEPS_PAST = range(10, 18)
+STAGE, AT_STEP, AT_NODE, SWEPT, JUDGED, REFUTED, IS_OPEN, SLICE = range(18, 26)
+RESTING, EXPANDING, BACKING_UP = range(3)  # stages of a sweep
 SHORT_OF_STATES, SHORT_OF_PAIRS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_Q = 1, 2, 3, 4, 5
 LEAST, GREATEST, RANGE, DEVIATION = range(4)
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
@@ -67,6 +70,7 @@ class Nodes(NamedTuple):
     first_pair: NDArray[np.int32]  # (N,) state-action pair of its first action
     arity: NDArray[np.int32]  # (N,) number of actions
     links: NDArray[np.int32]  # (N,) next node of the same step, 0 if none
+    marks: NDArray[np.int32]  # (N,) the latest EPOCH in which known outcomes were seen to lead to it from the root
     visits: NDArray[np.int64]  # (N,) decisions taken here
     values: NDArray[np.float64]  # (N,) V; inf until known
     novelty: NDArray[np.float64]  # (N,) how surely, and how soon, it leads to an action tried too seldom
@@ -80,7 +84,8 @@ class Nodes(NamedTuple):
     taken: NDArray[np.int64]  # (U,)
     slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
     heads: NDArray[np.int32]  # (H + 1,) newest node of each step
-    used: NDArray[np.int64]  # (4,) the last: whether leaf values, or bounds, were found wrong more often than not
+    used: NDArray[np.int64]  # (6,) DISMISSED: whether leaf values, or bounds, were found wrong more often than not;
+    #   EPOCH: how many times it was looked for what the root leads to; DEAD: nodes not found then
 
 
 class Scratch(NamedTuple):
@@ -91,10 +96,12 @@ class Scratch(NamedTuple):
     costs: NDArray[np.float64]  # (H,) of the path, without offsets
     values: NDArray[np.float64]  # (BLOCK,) of a backup
     weights: NDArray[np.float64]  # (BLOCK,)
-    work: NDArray[np.int64]  # (18,) iterations, simulator steps, state and action of a failure; steps since the last
+    work: NDArray[np.int64]  # (26,) iterations, simulator steps, state and action of a failure; steps since the last
     #   sweep, nodes it had, CHANGES when closed; new outcomes, those to known states; steps walked;
     #   outcomes that the last sweep looked at; what ran out; wanted draws and CHANGES at the last sweep;
-    #   whether it was a tree; places needed; iterations that looked past leaf values, and their steps
+    #   whether it was a tree; places needed; iterations that looked past leaf values, and their steps; of a sweep
+    #   under way its stage, the step and node it has come to, nodes backed up, leaf values judged and refuted, whether
+    #   novelty may have changed, outcomes it may yet look at
     numbers: NDArray[np.float64]  # (4,) least and greatest cost of a step, and by steps to go:
     #   range and standard deviation of the totals
     compared: NDArray[np.float64]  # (H, 5) leaf values to the costs-to-go that followed: number, least and greatest
@@ -118,7 +125,7 @@ def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:
     kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (32_768 // num_actions).bit_length() - 1))
     return Scratch(
         np.zeros(1, np.int64), np.zeros((horizon, 5), np.int64), np.zeros(horizon), np.zeros(block), np.zeros(block),
-        np.zeros(STEPS_PAST + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros((horizon, 5)),
+        np.zeros(SLICE + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros((horizon, 5)),
         np.zeros(num_actions, np.int64), np.tile([0.0, 0.0, math.inf, -math.inf], (num_actions, 1)),
         np.zeros((num_actions, kept)),
     )  # fmt: skip
@@ -139,15 +146,15 @@ def new_counts(step_kinds: int, handles: int = 64, pairs: int = 128, outcomes: i
 
 def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256, *, bounded: bool = False) -> Nodes:
     """Return no nodes, with room for so many nodes, ``bounded`` or not, and actions of them."""
-    states, steps, first, pairs, arity, links = (np.zeros(nodes, np.int32) for _ in range(6))
+    states, steps, first, pairs, arity, links, marks = (np.zeros(nodes, np.int32) for _ in range(7))
     visits, (values, novelty, lows, highs, leaves) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(5))
     least, most = (np.zeros(nodes if bounded else 0) for _ in range(2))
     q, errors, taken = np.zeros(actions), np.zeros(actions), np.zeros(actions, np.int64)
-    novelty[0] = 1.0  # where there is no node nothing was tried
+    values[0], novelty[0] = math.inf, 1.0  # where there is no node nothing is known, and nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
-    used = np.array([1, 1, max_nodes, 0])
+    used = np.array([1, 1, max_nodes, 0, 0, 0])
     return Nodes(
-        states, steps, first, pairs, arity, links, visits, values, novelty, lows, highs, leaves, least, most, q,
+        states, steps, first, pairs, arity, links, marks, visits, values, novelty, lows, highs, leaves, least, most, q,
         errors, taken, slots, heads, used,
     )  # fmt: skip
 
@@ -225,6 +232,7 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
     nodes.states[node], nodes.steps[node], nodes.first_q[node] = state, step, at
     nodes.first_pair[node], nodes.arity[node] = first_record, num_actions
     nodes.links[node], nodes.heads[step] = nodes.heads[step], node
+    nodes.marks[node] = nodes.used[EPOCH]
     nodes.visits[node], nodes.values[node], nodes.novelty[node] = 0, math.inf, 0.0
     nodes.lows[node], nodes.highs[node], nodes.leaves[node] = math.inf, -math.inf, math.inf
     if nodes.least.size > 0:
@@ -343,7 +351,7 @@ def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-
 @kernel
 def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
     """Enter those nodes of ``old`` that are ``kept`` into empty ``nodes``, in the same order."""
-    nodes.used[DISMISSED] = old.used[DISMISSED]
+    nodes.used[DISMISSED], nodes.used[EPOCH] = old.used[DISMISSED], old.used[EPOCH]
     for node in range(1, old.used[NODES]):
         if not kept[node]:
             continue
@@ -351,7 +359,7 @@ def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
         copy = add_node(nodes, step, state, np.int64(old.first_pair[node]), np.int64(old.arity[node]))
         nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
         nodes.lows[copy], nodes.highs[copy], nodes.novelty[copy] = old.lows[node], old.highs[node], old.novelty[node]
-        nodes.leaves[copy] = old.leaves[node]
+        nodes.leaves[copy], nodes.marks[copy] = old.leaves[node], old.marks[node]
         if nodes.least.size > 0:
             nodes.least[copy], nodes.most[copy] = old.least[node], old.most[node]
         for k in range(old.arity[node]):
@@ -363,21 +371,33 @@ def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
 def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
     """Which nodes known outcomes reach from ``root``, itself included: bool, shape (N,)."""
     kept = np.zeros(nodes.states.size, dtype=np.bool_)
-    kept[root] = True
-    for h in range(nodes.steps[root], horizon - 1):
-        node = np.int64(nodes.heads[h])
-        while node != 0:
-            if kept[node]:
-                first = np.int64(nodes.first_pair[node])
-                for pair in range(first, first + nodes.arity[node]):
-                    outcome = known.heads[pair]
-                    while outcome != 0:
-                        if known.targets[outcome] >= 0:
-                            kept[find_node(nodes, h + 1, np.int64(known.targets[outcome]))] = True
-                        outcome = known.links[outcome]
-            node = np.int64(nodes.links[node])
-    kept[0] = False
+    found, count, looked = np.empty(nodes.used[NODES], np.int32), 1, 0
+    found[0], kept[root] = root, root != 0
+    while looked < count:
+        node = np.int64(found[looked])
+        looked += 1
+        h, first, arity = np.int64(nodes.steps[node]) + 1, np.int64(nodes.first_pair[node]), np.int64(nodes.arity[node])
+        for pair in range(first, first + arity if h < horizon else first):
+            outcome = np.int64(known.heads[pair])
+            while outcome != 0:
+                target = np.int64(known.targets[outcome])
+                there = find_node(nodes, h, target) if target >= 0 else np.int64(0)
+                if there != 0 and not kept[there]:
+                    kept[there], found[count] = True, there
+                    count += 1
+                outcome = np.int64(known.links[outcome])
     return kept
+
+
+@kernel
+def rehash_nodes(nodes):  # type: ignore[no-untyped-def]
+    """Fill the empty ``slots`` from the nodes."""
+    mask = nodes.slots.size - 1
+    for node in range(1, nodes.used[NODES]):
+        slot = slot_of(np.int64(nodes.states[node]), np.int64(nodes.steps[node]), mask)
+        while nodes.slots[slot] != 0:
+            slot = (slot + 1) & mask
+        nodes.slots[slot] = node
 
 
 @kernel
@@ -391,40 +411,56 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
         known.slots[slot] = outcome
 
 
-def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_] | None, short: int = 0) -> Nodes:
-    """Return the nodes, or those ``kept``, with twice the room of what they are ``short`` of."""
-    sizes = (
-        nodes.states.size * (2 if short == SHORT_OF_NODES else 1),
-        nodes.q.size * (2 if short == SHORT_OF_Q else 1),
-    )
-    other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes, bounded=nodes.least.size > 0)
-    refill_nodes(other, nodes, np.ones(nodes.states.size, np.bool_) if kept is None else kept)
+def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
+    """Return the nodes ``kept``, in as much room."""
+    sizes, bounded = (nodes.states.size, nodes.q.size), nodes.least.size > 0
+    other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes, bounded=bounded)
+    refill_nodes(other, nodes, kept)
     return other
+
+
+def grown_nodes(nodes: Nodes, short: int) -> Nodes:
+    """Return the nodes with twice the room of what they are ``short`` of."""
+    if short == SHORT_OF_Q:
+        larger: Nodes = _enlarged(nodes, ("q", "errors", "taken"), 2 * nodes.q.size)
+        return larger
+    room = 2 * nodes.states.size
+    names = Nodes._fields[: Nodes._fields.index("least" if nodes.least.size == 0 else "q")]
+    larger = _enlarged(nodes, names, room)._replace(slots=np.zeros(_slots_for(room), np.int32))
+    rehash_nodes(larger)
+    return larger
+
+
+def _enlarged(part: Any, names: Iterable[str], size: int) -> Any:
+    """Return a part with more room in some of its arrays."""
+    larger = {}
+    for name in names:
+        old = getattr(part, name)
+        larger[name] = np.zeros(size, old.dtype)
+        larger[name][: old.size] = old
+    return part._replace(**larger)
 
 
 def compile_growth() -> None:
     """Compile or load what growing and moving a root take, so that the first time is as quick as the others."""
     known, nodes = new_counts(1), new_nodes(1, 1)
     kept_nodes(nodes, reached(known, nodes, 0, 1))
+    rehash_nodes(nodes)
     rehash_outcomes(known)
 
 
 def grown_counts(known: TransitionCounts, short: int, places: int, extra: int) -> TransitionCounts:
     """Return the knowledge with twice the room of what it is ``short`` of: room for ``places``, ``extra`` outcomes."""
-    pairs, outcomes, handles = int(known.used[PAIRS]), int(known.used[OUTCOMES]), known.first.size
-    while handles < places:
-        handles *= 2
-    larger = new_counts(
-        known.step_kinds,
-        handles // known.step_kinds,
-        known.heads.size * (2 if short == SHORT_OF_PAIRS else 1),
-        max(2 * known.costs.size, outcomes + extra) if short == SHORT_OF_OUTCOMES else known.costs.size,
-    )
-    sizes = {"first": known.first.size, "arity": known.first.size}
-    sizes |= dict.fromkeys(("heads", "widths", "draws", "visits"), pairs)
-    sizes |= dict.fromkeys(("pairs", "targets", "links", "counts", "costs"), outcomes)
-    for name, size in sizes.items():
-        getattr(larger, name)[:size] = getattr(known, name)[:size]
-    larger.used[:] = known.used
-    rehash_outcomes(larger)
-    return larger
+    if short == SHORT_OF_PAIRS:
+        larger = _enlarged(known, ("heads", "widths", "draws", "visits"), 2 * known.heads.size)
+    elif short == SHORT_OF_OUTCOMES:
+        room = max(2 * known.costs.size, int(known.used[OUTCOMES]) + extra)
+        larger = _enlarged(known, ("pairs", "targets", "links", "counts", "costs"), room)
+        larger = larger._replace(slots=np.zeros(_slots_for(room), np.int32))
+        rehash_outcomes(larger)
+    else:
+        room = known.first.size
+        while room < places:
+            room *= 2
+        larger = _enlarged(known, ("first", "arity"), room)
+    return larger  # type: ignore[no-any-return]

@@ -25,9 +25,10 @@ from tailwise.models.table import TableData
 from tailwise.search.action_rows import Findings, make_rows
 from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
-from tailwise.search.learned import answer, backups, counts, fitted, kernels
+from tailwise.search.learned import answer, backups, counts, fitted, kernels, sweeps
 from tailwise.search.learned.answer import (
     BOOTSTRAP,
+    CUT,
     FITTED,
     NO_INTERVAL,
     SAMPLED,
@@ -58,7 +59,12 @@ _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
 _AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
 _ANSWER_SHARE = 0.3  # of the time of a call, for the replicates of its answer
+_SLICE = 50_000  # outcomes that sweeps may look at in one go, some milliseconds
+_OF_REST = 0.8  # of what is left of it
 _FIRST_CHUNK = 8
+_SMALL, _SLOWEST = 2**20, 1e-8  # bytes from which the time of growing is noted; the most that is believed, per byte
+_FEW_OUTCOMES = 4096  # from which the time of an answer is
+_DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and action does
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
@@ -80,7 +86,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     """A learned-model search of a model, rooted at a state and a step; see :class:`tailwise.LearnedModelSearch`.
 
     An iteration is an episode, from the root to the end or to a new state. ``advance`` keeps all that was learned, and
-    frees the nodes that the new root no longer reaches.
+    moves nothing; nodes that the root no longer reaches are freed once their room is needed.
 
     Parameters
     ----------
@@ -94,8 +100,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     options: LearnedOptions
     bootstraps = True  # whether plans say how sure they are
-    _fit_seconds = 0.1  # that the latest fit took; before the first, a guess
-    _outcome_seconds = 1e-7  # that a replicate took for each outcome; before the first, a guess
+    # Seconds that were taken lately, before the first time a guess: for each part of a fit; for each outcome of an
+    # answer, and of a replicate; for each byte that grew.
+    _fit_seconds, _look_seconds, _outcome_seconds, _byte_seconds = 1e-3, 2e-8, 1e-7, 1e-9
+    _is_loose = False  # whether there may be nodes that the root does not reach
+    _began = 0  # iterations before the call
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
         if isinstance(model, AccruedView):
@@ -123,6 +132,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _root_at(self, handle: int, step: int) -> None:
         if self._binding.forgets:
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
+        self._space = np.empty((6, 0))  # in which answers are worked out
         self._ends: list[float] = []
         self._features: list[tuple[float, ...] | None] = []
         self._known = counts.new_counts(self._step_kinds())
@@ -140,10 +150,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return isinstance(self._binding.data, TableData)
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
+        self._is_loose = True
         self._settle(handle, step, self._scratch)
-        kept = counts.reached(self._known, self._nodes, int(self._scratch.root[0]), self._horizon)
-        self._nodes = counts.kept_nodes(self._nodes, kept)
-        self._scratch.root[0] = self._root_node(self._scratch.sampled.size)
+        self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1  # the next sweep finds what the new root reaches
 
     def play(self, choose: Callable[[int, int, int, float], int], episodes: int) -> int:
         """Play episodes from the root, count what happens for the learned model, and return the steps taken.
@@ -213,12 +222,12 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._nodes = counts.new_nodes(
                 self._horizon, self.options.max_nodes or _UNLIMITED, bounded=self._rules.bounded
             )
-            self._scratch.work[counts.SWEEP_COST] = 0  # the next iteration begins with a sweep
+            self._scratch.work[[counts.SWEEP_COST, counts.STAGE]] = 0  # the next iteration begins with a sweep
             self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1
             self._settle(self._handle, self._step, self._scratch)
 
     def _settle(self, handle: int, step: int, before: counts.Scratch | None = None) -> None:
-        """Put the root at a state and a step, whose node is made if need be."""
+        """Put the root at a state and a step; its node is made now, or, after what was ``before``, by the next plan."""
         num_actions = len(self._binding.actions(handle))
         if num_actions == 0:
             self._binding.fail(handle, -1, step)
@@ -226,19 +235,21 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._scratch = counts.new_scratch(self._horizon, num_actions, BLOCK)
         if before is not None:
             self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers, compared=before.compared)
-        self._scratch.root[0] = self._root_node(num_actions)
+        if before is None:
+            self._plant()
         if self._num_bytes() > (self.options.max_memory or _UNLIMITED):
             self.refuse(StopReason.MAX_MEMORY)
 
-    def _root_node(self, num_actions: int) -> int:
-        """Return the node of the root, made if need be."""
-        work, parts = self._scratch.work, (self._horizon, self._step, self._handle, num_actions)
+    def _plant(self) -> None:
+        """Note the node of the root, made if need be."""
+        work, actions = self._scratch.work, self._scratch.sampled.size
         work[counts.PLACES] = self._known.step_kinds * (self._handle + 1)
-        while (node := int(counts.plant(self._known, self._nodes, *parts))) < 0:
+        where = self._horizon, self._step, self._handle, actions
+        while (node := int(counts.plant(self._known, self._nodes, *where))) < 0:
             work[counts.SHORT] = -node
             if self._grow() is not None:
                 self.refuse(StopReason.MAX_MEMORY)
-        return node
+        self._scratch.root[0] = node
 
     def _found(self) -> dict[str, Any]:
         kept = {name: getattr(self._scratch, name).copy() for name in _KEPT}
@@ -246,6 +257,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return {"binding": self._binding.state_dict(), "known": known, "nodes": nodes, "scratch": kept}
 
     def _load_found(self, found: dict[str, Any]) -> None:
+        self._space = np.empty((6, 0))
         self._binding.load_state_dict(found["binding"])
         self._known = refilled(self._known, iter(found["known"]))
         self._nodes = refilled(self._nodes, iter(found["nodes"]))
@@ -263,6 +275,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels for this kind of model, before the clock starts."""
+        self._began = int(self._scratch.work[counts.ITERATIONS])
+        self._plant()
         kind = type(self._binding.data)
         if kind in _compiled_kinds or DISABLE_JIT:
             return
@@ -281,20 +295,43 @@ class LearnedSearch(AnytimeSearch[Plan]):
         work = self._scratch.work
         target = int(work[counts.ITERATIONS]) + iterations
         while (left := target - int(work[counts.ITERATIONS])) > 0:
+            if time.perf_counter() > self._stop_at and self._nodes.visits[self._scratch.root[0]] > 0:
+                return StopReason.SECONDS
             if self.options.max_memory is not None:
                 held = counts.num_bytes(self._known, self._nodes, self._scratch)
                 self._binding.budget = self.options.max_memory - held
+            work[counts.SLICE] = _SLICE
             with self._binding.running():
                 _, status = self._search(*self._kernel_arguments(), self._stream, self._step, left)
             if status == kernels.NODE_LIMIT:
-                return StopReason.MAX_NODES
-            if status == kernel_model.FULL:
+                if not self._is_loose:
+                    return StopReason.MAX_NODES
+                self._keep(self._kept(exactly=True))
+                self._is_loose = False
+            elif status == kernel_model.FULL:
+                if self._is_late_to_grow():
+                    return StopReason.SECONDS
+                begun, held = time.perf_counter(), self._num_bytes()
                 stopped = self._grow()
+                pace = (time.perf_counter() - begun) / max(1, self._num_bytes() - held)
+                if held > _SMALL:
+                    self._byte_seconds = max(0.9 * self._byte_seconds, min(pace, _SLOWEST))
                 if stopped is not None:
                     return stopped
-            elif status < 0:
+            elif status < 0 and status != sweeps.PAUSED:
                 self._binding.fail(int(work[counts.STATE]), int(work[counts.ACTION]), self._step)
         return None
+
+    def _is_late_to_grow(self) -> bool:
+        """Whether growing, which is one piece, would take longer than the call has: the next one begins with it."""
+        work = self._scratch.work
+        if self._stop_at == math.inf or work[counts.ITERATIONS] == self._began:
+            return False
+        if work[counts.SHORT] == 0:
+            size = int(self._binding.num_bytes)
+        else:
+            size = counts.num_bytes(self._nodes if work[counts.SHORT] >= counts.SHORT_OF_NODES else self._known)
+        return bool(time.perf_counter() + self._byte_seconds * size > self._stop_at)
 
     def _grow(self) -> StopReason | None:
         """Double what ran out of room, unless that is more than ``max_memory``."""
@@ -307,7 +344,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 return StopReason.MAX_MEMORY
             return None
         if short in (counts.SHORT_OF_NODES, counts.SHORT_OF_Q):
-            nodes = counts.kept_nodes(nodes, None, short)
+            kept = self._kept(exactly=self._is_tree()) if self._is_loose else None
+            if kept is not None and 2 * np.count_nonzero(kept) <= nodes.used[counts.NODES]:
+                self._keep(kept)
+                return None
+            nodes = counts.grown_nodes(nodes, short)
         else:
             known = counts.grown_counts(known, short, int(work[counts.PLACES]), 2 * self._horizon)
         largest = max(known.first.size, known.heads.size, known.costs.size, nodes.states.size, nodes.q.size)
@@ -316,6 +357,23 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return StopReason.MAX_MEMORY
         self._known, self._nodes = known, nodes
         return None
+
+    def _kept(self, *, exactly: bool) -> NDArray[np.bool_]:
+        """Return which nodes the root leads to, or, quicker, a few more: those that it did when a sweep last looked."""
+        nodes, root = self._nodes, int(self._scratch.root[0])
+        if exactly and root:
+            return np.asarray(counts.reached(self._known, nodes, root, self._horizon))
+        latest = nodes.used[counts.EPOCH] - (self._scratch.work[counts.STAGE] == counts.EXPANDING)
+        kept: NDArray[np.bool_] = (nodes.marks >= latest) & (nodes.steps >= self._step)
+        kept[root], kept[0] = True, False
+        return kept
+
+    def _keep(self, kept: NDArray[np.bool_]) -> None:
+        """Free the other nodes; a sweep that has come to one of them goes through its step again."""
+        self._nodes, work = counts.kept_nodes(self._nodes, kept), self._scratch.work
+        work[counts.AT_NODE] = self._nodes.heads[work[counts.AT_STEP]]
+        if self._scratch.root[0]:
+            self._plant()
 
     def _num_bytes(self) -> int:
         return counts.num_bytes(self._known, self._nodes, self._scratch) + int(self._binding.num_bytes)
@@ -341,25 +399,27 @@ class LearnedSearch(AnytimeSearch[Plan]):
             if found is None:
                 found, meaning = self._nodes.q[at : at + arity].copy(), SAMPLED
             return np.stack((found, np.full(arity, math.nan), found)), *nothing, meaning, 0.0, 0.0
-        reached = self._reached()
-        untried = 0.0
-        if self.bootstraps and not self._rules.leaves:
+        begun, untried = time.perf_counter(), 0.0
+        reached = self._reached(self._time_to_answer() / self._look_seconds)
+        is_cut = reached.cut < self._horizon
+        if self.bootstraps and not self._rules.leaves and not is_cut:
             untried = float(answer.untried(self._known, self._horizon, self._step, reached))
         inducted = np.full((2, 3, arity), math.inf)
         looked = self._induct(reached, inducted, np.empty(0, np.uint64))
+        if looked > _FEW_OUTCOMES:
+            self._look_seconds = max(0.9 * self._look_seconds, (time.perf_counter() - begun) / looked)
         now = np.vstack((inducted[0, :2], inducted[1, :1]))
-        seldom = self._scratch.work[counts.MET] < _OFTEN * self._scratch.work[counts.ARRIVED]
-        if seldom and self._fit_seconds <= _ANSWER_SHARE * self._allowed:
-            begun = time.perf_counter()
+        if self._scratch.work[counts.MET] < _OFTEN * self._scratch.work[counts.ARRIVED]:
             fit = self._fitted()
-            self._fit_seconds = time.perf_counter() - begun
             now[2] = now[2] if fit is None else fit
+        if is_cut:
+            return now, *nothing, CUT.format(reached.cut), 0.0, untried
         if untried > _UNTRIED:
             return now, *nothing, TOO_EARLY, 0.0, untried
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self.bootstraps else 0
         size = looked + int(self._known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
-        in_time = _ANSWER_SHARE * self._allowed / (self._outcome_seconds * size) / (_REPLICATES + _SPLITS)
+        in_time = self._time_to_answer() / (self._outcome_seconds * size) / (_REPLICATES + _SPLITS)
         replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
         if replicates < _FEWEST_REPLICATES:
             self._outcome_seconds *= 0.998  # perhaps something else slowed the last ones down
@@ -375,6 +435,10 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return now, *nothing, TOO_EARLY, blind, untried
         return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP, blind, untried
 
+    def _time_to_answer(self) -> float:
+        """Return the seconds that the next part of an answer may take."""
+        return min(_ANSWER_SHARE * self._allowed, _OF_REST * max(0.0, self._report_by - time.perf_counter()))
+
     def _fits(self) -> bool:
         """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
         few = int(self.model.horizon) * len(self._binding.actions(self._binding.handle(self.model.start))) <= _MOST_FITS
@@ -386,19 +450,24 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return fitted.standard_features(state)
 
     def _fitted(self) -> Floats | None:
-        """Return Q at the root by regression; None where it cannot be had."""
-        if not self._rules.fits:
-            return None
+        """Return Q at the root by regression; None where it cannot be had, or not in time."""
         known, used = self._known, int(self._known.used[counts.OUTCOMES])
+        parts = (self._horizon - self._step) * self._scratch.sampled.size + used / _DRAWS_A_PART
+        if not self._rules.fits or self._fit_seconds * parts > self._time_to_answer():
+            return None
+        begun = time.perf_counter()
         last = max(self._handle, int(known.targets[:used].max(initial=-1)))
         for handle in range(len(self._features), last + 1):
             self._features.append(self._features_of(self._binding.state(handle)))
-        steps = fitted.draws_by_step(known, self._nodes, self._step, self._horizon, self._offsets)
+        kept = self._kept(exactly=True) if self._is_loose else None
+        steps = fitted.draws_by_step(known, self._nodes, self._step, self._horizon, self._offsets, kept)
         arity = np.zeros(last + 1, np.int64)
         met = known.arity.reshape(-1, known.step_kinds).max(axis=1)[: last + 1]
         arity[: met.size] = met
         betas, discount = self._rules.betas[self._step :], self._rules.discount
-        return fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
+        found = fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
+        self._fit_seconds = max(0.9 * self._fit_seconds, (time.perf_counter() - begun) / parts)
+        return found
 
     def _offsets(self, handles: Ints, actions: Ints, h: int) -> Floats:
         """Return what a table's costs per step add, where draws do not hold it."""
@@ -407,9 +476,14 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return np.asarray(added[h, self.model.action_offsets[handles] + actions])
         return np.zeros(handles.size)
 
-    def _reached(self) -> answer.Reached:
-        states, offsets = answer.reach(self._known, self._horizon, self._handle, self._step)
-        return answer.Reached(states, offsets, self._terminal_costs())
+    def _reached(self, outcomes: float = math.inf) -> answer.Reached:
+        most = int(min(outcomes, _UNLIMITED))
+        states, offsets, cut = answer.reach(self._known, self._horizon, self._handle, self._step, most)
+        ends = self._terminal_costs() if cut == self._horizon else np.empty(0)
+        size = 1 + max(self._handle, int(self._known.targets.max()))
+        if self._space.shape[1] < size:
+            self._space = np.full((6, size + size // 4), math.inf)
+        return answer.Reached(states, offsets, int(cut), ends, self._space)
 
     def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64], splits: int = 0) -> int:
         return int(self._answer(*self._kernel_arguments(), self._step, reached, stream, splits, out))
@@ -488,7 +562,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             sense=sense,
             iterations=int(scratch.work[counts.ITERATIONS] - old[counts.ITERATIONS]),
             simulator_steps=int(scratch.work[counts.STEPS] - old[counts.STEPS]),
-            nodes=int(self._nodes.used[counts.NODES]) - 1,
+            nodes=int(np.count_nonzero(self._kept(exactly=False)[: self._nodes.used[counts.NODES]])),
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,

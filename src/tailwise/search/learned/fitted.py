@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, ranges
 from tailwise.search.learned.counts import NODES, OUTCOMES, PAIRS, Nodes, TransitionCounts
@@ -46,14 +47,20 @@ def standard_features(state: Any) -> tuple[float, ...] | None:
 
 
 def draws_by_step(
-    known: TransitionCounts, nodes: Nodes, depth: int, horizon: int, offsets: Callable[[Ints, Ints, int], Floats]
+    known: TransitionCounts,
+    nodes: Nodes,
+    depth: int,
+    horizon: int,
+    offsets: Callable[[Ints, Ints, int], Floats],
+    kept: NDArray[np.bool_] | None,
 ) -> list[Draws]:
-    """Return what was drawn of the states met at each step from the root's on, at any step."""
+    """Return what was drawn of the states met at each step from the root's on, at any step; of nodes ``kept`` alone."""
     order = np.argsort(known.pairs[1 : known.used[OUTCOMES]], kind="stable") + 1
     starts = np.searchsorted(known.pairs[order], np.arange(known.used[PAIRS] + 1))
     used, found = int(nodes.used[NODES]), []
+    at = nodes.steps[:used] if kept is None else np.where(kept[:used], nodes.steps[:used], -1)
     for h in range(depth, horizon):
-        here = 1 + np.flatnonzero(nodes.steps[1:used] == h)
+        here = 1 + np.flatnonzero(at[1:] == h)
         first = nodes.first_pair[here].astype(np.int64)
         _, places, pairs = ranges(first, first + nodes.arity[here])
         _, rows, entries = ranges(starts[pairs], starts[pairs + 1])

@@ -43,15 +43,11 @@ from tailwise.search.learned.backups import (
     bound,
     cost_offset,
     draw_outcome,
-    explore_unknown,
     node_value,
     refresh_action,
     refresh_node,
-    refresh_novelty,
-    sweep_if_due,
     value_after,
     value_leaf,
-    wanted_draws,
 )
 from tailwise.search.learned.counts import (
     ACTION,
@@ -70,10 +66,12 @@ from tailwise.search.learned.counts import (
     PAST,
     PLACES,
     RANGE,
+    RESTING,
     SHORT,
     SHORT_OF_OUTCOMES,
     SHORT_OF_PAIRS,
     SHORT_OF_STATES,
+    STAGE,
     STATE,
     STEPS,
     STEPS_PAST,
@@ -89,6 +87,7 @@ from tailwise.search.learned.counts import (
     remove_last_node,
     short_of,
 )
+from tailwise.search.learned.sweeps import explore_unknown, refresh_novelty, sweep_if_due, wanted_draws
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
@@ -476,7 +475,7 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
         work[TREE] = 1 if tree else 0
         if tree:
             note_deviation(rules, scratch, depth)
-        if not tree:
+        if not tree and (work[STAGE] == RESTING or nodes.visits[scratch.root[0]] > 0):
             status = sweep_if_due(model, known, nodes, rules, scratch, depth, stream)
             if status < 0:
                 return done, status

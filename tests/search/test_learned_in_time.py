@@ -1,0 +1,132 @@
+"""What the learned search does to be in time: pauses, roots that move in place, answers that are cut."""
+
+import math
+
+import numpy as np
+import pytest
+
+from conftest import random_mdp
+from tailwise import LearnedModelSearch, Simulator, erm
+from tailwise.search.learned import counts, driver
+from tailwise.search.plan import StopReason
+
+pytestmark = pytest.mark.compiled  # hundreds of bootstraps
+
+
+def after(table, state, action):
+    """A state that an action leads to."""
+    return int(table.next_states[table.outcome_offsets[table.row(state, action)]])
+
+
+def same(one, other):
+    """Whether two plans say the same, but for time and memory."""
+    apart = {"seconds": 0.0, "bytes": 0, "nodes": 0}
+    return one.to_dict() | apart == other.to_dict() | apart
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_sweep_that_pauses_does_the_same(seed, monkeypatch):
+    table = random_mdp(seed, states=6, actions=3, horizon=6, discount=0.95)
+    whole, paused = LearnedModelSearch(table, 0.4, seed=seed), LearnedModelSearch(table, 0.4, seed=seed)
+    for _ in range(4):
+        monkeypatch.setattr(driver, "_SLICE", 50_000)
+        plan = whole.plan(iterations=100)
+        monkeypatch.setattr(driver, "_SLICE", 7)
+        assert same(plan, paused.plan(iterations=100))
+        state = after(table, whole.state, plan.action)
+        whole.advance(plan.action, state)
+        paused.advance(plan.action, state)
+
+
+def test_a_call_may_end_in_the_middle_of_a_sweep_which_the_next_one_finishes(monkeypatch):
+    table = random_mdp(1, states=8, actions=3, horizon=8)
+    search = LearnedModelSearch(table, 0.4, seed=0)
+    search.plan(iterations=200)
+    work = search._scratch.work
+    monkeypatch.setattr(driver, "_SLICE", 5)
+    work[counts.SWEEP_COST], work[counts.STEPS_SINCE_SWEEP] = 0, 10**6  # one is due
+    plan, left = search.plan(seconds=1e-9), 0
+    assert plan.stopped == StopReason.SECONDS
+    assert plan.label
+    while work[counts.STAGE] == counts.RESTING and left < 10:  # late already, it did not even begin
+        work[counts.SLICE], left = 5, left + 1
+        search._search(*search._kernel_arguments(), search._stream, search.step, 1)
+    assert work[counts.STAGE] != counts.RESTING
+    before = int(work[counts.ITERATIONS])
+    assert search.plan(iterations=1).iterations == 1
+    assert int(work[counts.ITERATIONS]) == before + 1
+    assert work[counts.STAGE] == counts.RESTING
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_freeing_what_the_root_left_behind_changes_nothing(seed):
+    table = random_mdp(seed, states=5, actions=2, horizon=7)
+    moved, freed = LearnedModelSearch(table, -0.5, seed=seed), LearnedModelSearch(table, -0.5, seed=seed)
+    for _ in range(6):
+        plan = moved.plan(iterations=150)
+        assert same(plan, freed.plan(iterations=150))
+        state = after(table, moved.state, plan.action)
+        for search in (moved, freed):
+            search.advance(plan.action, state)
+        freed._plant()
+        freed._keep(freed._kept(exactly=True))
+    assert freed._nodes.used[counts.NODES] < moved._nodes.used[counts.NODES]
+
+
+class Onwards(Simulator):
+    """States that are never come back to, but are few at each step: (step, place)."""
+
+    horizon, start = 40, (0, 0)
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        h, place = state
+        return (h + 1, (place + action + int(rng.integers(2))) % 3), float(place), False
+
+
+def test_room_of_nodes_left_behind_is_used_again():
+    search, rng = LearnedModelSearch(Onwards(), 0.1, seed=0), np.random.default_rng(0)
+    search.plan(iterations=300)
+    state, room = search.state, search._nodes.states.size
+    for _ in range(30):
+        plan = search.plan(iterations=100)
+        state, _, _ = search.model.step(state, plan.action, rng)
+        search.advance(plan.action, state)
+    assert search._nodes.states.size == room
+    limited = LearnedModelSearch(Onwards(), 0.1, seed=0, max_nodes=200)
+    stops = []
+    for _ in range(30):
+        plan = limited.plan(iterations=100)
+        stops.append(plan.stopped)
+        limited.advance(plan.action, limited.model.step(limited.state, plan.action, rng)[0])
+    assert plan.nodes <= 200
+    assert stops[-1] == StopReason.ITERATIONS
+
+
+@pytest.mark.parametrize("beta", [-0.7, 0.0, 0.7])
+def test_an_answer_that_is_cut_takes_what_the_search_holds_states_for(beta):
+    table = random_mdp(4, states=6, actions=3, horizon=6, discount=0.9)
+    search = LearnedModelSearch(table, beta, seed=0)
+    whole = search.plan(iterations=400)
+    reached, out = search._reached(0.0), np.full((2, 3, 3), math.inf)
+    assert reached.cut == 1
+    search._induct(reached, out, np.empty(0, np.uint64))
+    known, nodes, discount = search._known, search._nodes, table.discount
+    for a in range(3):
+        outcome, costs, weights = known.heads[nodes.first_pair[search._scratch.root[0]] + a], [], []
+        while outcome:
+            target = int(known.targets[outcome])
+            after = 0.0 if target < 0 else nodes.values[counts.find_node(nodes, 1, target)]
+            costs.append(known.costs[outcome] + discount * after)
+            weights.append(known.counts[outcome])
+            outcome = known.links[outcome]
+        assert math.isclose(out[0, 0, a], erm(np.repeat(costs, weights), beta), rel_tol=1e-9)
+    search._look_seconds = 1e9
+    cut = search.plan(iterations=1, seconds=60.0)
+    assert cut.interval_meaning.startswith("there was no time")
+    assert math.isinf(cut.chosen.interval.high)
+    assert abs(cut.value - whole.value) < 0.1 * abs(whole.value)
+    search._look_seconds = 1e-8
+    assert not search.plan(iterations=1).interval_meaning.startswith("there was no time")
