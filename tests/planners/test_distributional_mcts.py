@@ -195,3 +195,18 @@ def test_a_users_function_that_fails_is_named():
     for measure, said in ((float("nan"), "must be finite"), ("much", "failed with ValueError")):
         with pytest.raises(OptionError, match=f"the say of a distribution of totals .*{said}"):
             DistributionalMcts(mdp, Said(measure), seed=0).plan(iterations=5)
+
+
+def test_short_calls_solve_as_roughly_as_their_time_asks_and_others_do_not():
+    search = DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0)
+    search.plan(iterations=40)
+    assert (search._shares, search._report_seconds) == ([1.0, 1.0], [0.0, 0.0])
+    search._pace(False, took=1.0, seconds=0.3)  # ten times a third of it
+    search._pace(True, took=1e-6, seconds=0.3)
+    assert search._shares == [pytest.approx(0.1), 1.0]
+    assert search._report_seconds == [1.0, 1e-6]
+    search._pace(False, took=1e-6, seconds=0.3)
+    assert search._shares[0] == pytest.approx(0.11)
+    plan = search.plan(seconds=0.05)
+    assert plan.label
+    assert search._report_seconds[1] > 1e-6

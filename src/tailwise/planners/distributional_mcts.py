@@ -62,6 +62,7 @@ _PILOT = 256  # episodes at beta 0
 _ROUNDS, _LATER, _SHARE = 12, 3, 16  # replicates that a first and a later plan follow; fewest episodes of each
 _WORK, _SOLVES = 0.025, 30  # of what an exact plan may take, and of which number of solves
 _ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
+_SLACK, _REPORTS, _FEWEST_SOLVES = 1.3, 3.0, 3  # of the time of a report, kept; the part of a call that one may take
 _METHOD = "learned model, solved for the whole total"
 MEANING = (
     "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
@@ -139,6 +140,9 @@ class DistributionalMcts(PolicyMixin):
         self.search = _Sampler(model, LearnedOptions(beta=0.0, **keywords), seed=one)
         self._rng = np.random.default_rng(two)
         self._accrued, self._is_led = 0.0, False
+        # Of first decisions, which choose what to pursue, and of later ones: seconds that reports took lately, and the
+        # part of the usual work that they do.
+        self._report_seconds, self._shares = [0.0, 0.0], [1.0, 1.0]
         self._kept: Pursued | None = None
 
     @property
@@ -222,7 +226,8 @@ class DistributionalMcts(PolicyMixin):
         iterations : int, optional
             Episodes to sample.
         seconds : float, optional
-            Wall time for sampling; solving takes some more.
+            Wall time of the call. Solving is done more roughly where it would take longer, but the first time, or where
+            much was learned, it may still be late.
         threads : int, default 1
             It keeps to one thread; the plan's ``notes`` say so where more were wanted.
         until : callable, optional
@@ -260,14 +265,18 @@ class DistributionalMcts(PolicyMixin):
             done, steps, self._is_led = pilot.iterations, pilot.simulator_steps, True
         asked = None if until is None else lambda plan: until(self._report(plan)[0])
         half = None if wanted is None else max(1, wanted // 2 - done)
-        found = search.plan(half, _part(seconds, 2.0), until=asked, progress=told)
+        kept = 0.0 if seconds is None else min(_SLACK * self._report_seconds[self._is_later], seconds / 2.0)
+        found = search.plan(half, None if seconds is None else (seconds - kept) / 2.0, until=asked, progress=told)
         done, steps = done + found.iterations, steps + found.simulator_steps
-        ended = begun + seconds if seconds is not None else math.inf
+        ended = begun + seconds - kept if seconds is not None else math.inf
         if found.stopped in (StopReason.ITERATIONS, StopReason.SECONDS):
             left = math.inf if wanted is None else wanted - done
             played, more = self._follow_replicates(left, ended, told)
             done, steps = done + played, steps + more
+        reported, later = time.perf_counter(), self._is_later
         plan, self._kept = self._report(found)
+        if seconds is not None:
+            self._pace(later, time.perf_counter() - reported, seconds)
         stopped = found.stopped
         if stopped == StopReason.SECONDS and wanted is not None and done >= wanted:
             stopped = StopReason.ITERATIONS
@@ -277,18 +286,32 @@ class DistributionalMcts(PolicyMixin):
 
     def _follow_replicates(self, episodes: float, ended: float, told: Callable[[int], None]) -> tuple[int, int]:
         """Thompson sampling: play by the best plans under counts drawn again; return (episodes, steps)."""
-        done = steps = 0
+        done, steps, lasted = 0, 0, 0.0
         rounds = _ROUNDS if self._kept is None else _LATER
         share = int(min(max(math.ceil(episodes / rounds), _SHARE) if episodes < math.inf else _SHARE, 64 * _SHARE))
-        while done < episodes and time.perf_counter() < ended:
+        while done < episodes and (begun := time.perf_counter()) + lasted < ended:
             table = self.search.table()
-            graph = reach_totals(table.redrawn(self._rng), work=_ROUGH, every_action=True)
+            graph = reach_totals(
+                table.redrawn(self._rng), work=_ROUGH * self._shares[self._is_later], every_action=True
+            )
             pursued = self._kept or choose_pursued(self.objective, graph, self._episode, _FEW_SOLVES)
             batch = int(min(share, episodes - done))
             steps += self._play(self._policy(table, graph, self._episode.solved(graph, pursued)), batch)
             done += batch
             told(done)
+            lasted = time.perf_counter() - begun
         return done, steps
+
+    @property
+    def _is_later(self) -> bool:
+        return self._kept is not None
+
+    def _pace(self, later: bool, took: float, seconds: float) -> None:
+        """Note what the report of a call of so many seconds took, and work less for the next where that is too long."""
+        self._report_seconds[later] = max(0.98 * self._report_seconds[later], took)
+        factor = seconds / _REPORTS / took
+        growth = max(0.1, factor) if factor < 1.0 else min(1.1, factor)
+        self._shares[later] = min(1.0, self._shares[later] * growth)
 
     def _policy(self, table: LearnedTable, graph: Graph, chosen: Choices) -> LearnedPolicy:
         def decide(state: int, step: int, paid: float) -> int:
@@ -308,8 +331,9 @@ class DistributionalMcts(PolicyMixin):
     def _report(self, found: Plan) -> tuple[Plan, Pursued]:
         """Return the plan under what was learned, and what it pursues; ``found`` is the search's own."""
         table, episode = self.search.table(), self._episode
-        graph = reach_totals(table.mdp, work=_WORK, every_action=True)
-        pursued = self._kept or choose_pursued(self.objective, graph, episode, _SOLVES)
+        graph = reach_totals(table.mdp, work=_WORK * self._shares[self._is_later], every_action=True)
+        solves = max(_FEWEST_SOLVES, int(_SOLVES * self._shares[self._is_later]))
+        pursued = self._kept or choose_pursued(self.objective, graph, episode, solves)
         chosen = episode.solved(graph, pursued)
         rows: list[ActionRow] = []
         known = {int(table.mdp.action_ids[row]): row for row in range(table.mdp.action_offsets[1])}
