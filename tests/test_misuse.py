@@ -14,15 +14,21 @@ from tailwise import (
     Simulator,
     domains,
     evaluate,
+    frontier,
+    load,
+    load_episodes,
     load_search,
     make_planner,
     plan_many,
+    sampled_planning,
     save,
     sensitivity,
     solve,
     what_if,
 )
 from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
+from tailwise.evaluation import compare, load_study, sampling_interval
+from tailwise.risk import ReturnDistribution
 
 GRID = domains.make("grid-mdp")
 
@@ -102,6 +108,29 @@ def plan():
         (lambda: solve(domains.make("tiger"), 0.1).act(accrued=math.inf), OptionError, "accrued must be"),
         (lambda: solve(GRID, CVaR(0.9)).act(GRID.start, 0, accrued=1.0), StateError, "paid before step 0, cannot be"),
         (lambda: solve(GRID, CVaR(0.9)).plan().act(GRID.start, 2, accrued=1e9), StateError, "before step 2, cannot be"),
+        (lambda: make_planner(GRID, 0.1, kind=np.ones(2)), UnknownNameError, "named by a text"),
+        (lambda: solve(GRID, 0.1).act(GRID.start, True), StateError, "step True is outside"),
+        (lambda: solve(GRID, 0.1).optimal_actions(0, 0, tolerance="x"), OptionError, "tolerance must be"),
+        (lambda: sampled_planning(None, 0.1), ModelError, "cannot be planned on"),
+        (lambda: load("mdp-4", kind=3), UnknownNameError, "kind=3"),
+        (lambda: load("mdp-4", discount=np.ones(2)), OptionError, "discount must be"),
+        (lambda: frontier(GRID, kind=np.ones(2)), UnknownNameError, "named by a text"),
+        (
+            lambda: load_episodes({"state": ["a"], "action": ["b"], "cost": [1]}, state=3),
+            OptionError,
+            "list of columns",
+        ),
+        (lambda: Returns([1.0, 2.0]).summary(0.1, measures=None), OptionError, "measures must be a list"),
+        (lambda: compare(Returns([1.0]), [1.0], 0.1), OptionError, "second must be Returns"),
+        (lambda: sampling_interval([1.0], 0.1, episodes=3), OptionError, "must be of totals"),
+        (lambda: ReturnDistribution([1.0], [1.0]), OptionError, "costs must be an array"),
+        (lambda: GRID.step(None, 0, None), StateError, "state None is not in the table"),
+        (lambda: GRID.outcomes(0, []), StateError, r"action \[\] is not allowed"),
+        (lambda: ErmMcts(GRID, []), OptionError, "beta must be"),
+        (lambda: ErmMcts(GRID, 0.1).act(np.ones(2), 0), StateError, "not hashable"),
+        (lambda: ErmMcts(GRID, 0.1).advance(np.ones(2), 0), StateError, "not allowed"),
+        (lambda: load_study(None), OptionError, "a text or a Path"),
+        (lambda: load_study("nowhere.toml"), OptionError, "there is no file"),
         (lambda: solve(GRID, 0.1).distribution("jump"), StateError, "no action's id or label"),
     ],
 )

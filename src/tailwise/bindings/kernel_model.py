@@ -186,7 +186,8 @@ def position_of(binding: ModelInterface, handle: int, action: Any) -> int:
     """Return the kernel's position of a user's action, or raise ``StateError``."""
     allowed = binding.actions(handle)
     for position, candidate in enumerate(allowed):
-        same = np.array_equal(candidate, action) if isinstance(candidate, np.ndarray) else bool(candidate == action)
+        is_array = isinstance(candidate, np.ndarray) or isinstance(action, np.ndarray)
+        same = np.array_equal(np.asarray(candidate), action) if is_array else bool(candidate == action)
         if same or (isinstance(action, str) and binding.action_name(candidate, handle) == action):
             return position
     names = ", ".join(binding.action_name(candidate, handle) for candidate in allowed)

@@ -98,6 +98,9 @@ def compare(
     aim = as_objective(objective)
     wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     number = integer(resamples, "resamples", low=100, high=MOST_RESAMPLES)
+    for name, sample in (("first", first), ("second", second)):
+        if not isinstance(sample, Returns):
+            raise OptionError(f"{name} must be Returns, as tailwise.evaluate gives them, not {sample!r}")
     if first.streams != second.streams or first.episodes != second.episodes or first.sense != second.sense:
         raise OptionError(
             "the samples are not paired: evaluate both on one model with the same seed and episodes "

@@ -271,6 +271,8 @@ def sampling_interval(
     level = real(beta, "beta")
     size, number = integer(episodes, "episodes", low=1), integer(draws, "draws", low=100)
     wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
+    if not isinstance(distribution, Measures):
+        raise OptionError(f"distribution must be of totals, as policy.distribution() gives it, not {distribution!r}")
     totals, weights = distribution.weighted()
     costs = np.asarray(distribution.signed(totals))
     if not np.isfinite(costs).all():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats
 from tailwise._random import Seed
 from tailwise._results import Columns, Result, Shown, Tabled, plain
-from tailwise._validate import integer
+from tailwise._validate import integer, listing
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, sample_interval, statistic
 from tailwise.models.contract import Sense
@@ -292,7 +292,10 @@ class Returns(Shown, Tabled, Measures):
         aim, levels = as_objective(objective), {"cvar": 0.95, "quantile": 0.5}
         how: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
         estimates = [self.interval(aim, **how)]
-        estimates += [self.interval(measure, level=levels.get(measure), **how) for measure in measures]
+        estimates += [
+            self.interval(measure, level=levels.get(measure), **how)
+            for measure in listing(measures, "measures", "names")
+        ]
         beta, value = getattr(aim, "beta", None), self.risk(aim)
         return Summary(
             self.label, self.sense, self.episodes, aim.words, value, beta, None if beta is None else value, self.mean,

@@ -111,7 +111,7 @@ def frontier(
     for size, name in ((episodes, "episodes"), (iterations, "iterations")):  # wrong on a table too, which needs neither
         if size is not None:
             integer(size, name, low=1)
-    if kind != "auto":
+    if not (isinstance(kind, str) and kind == "auto"):
         find_planner(kind)
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:

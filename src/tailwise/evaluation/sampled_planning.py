@@ -24,6 +24,7 @@ from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns
 from tailwise.exact import solve
+from tailwise.models.check import require_model
 from tailwise.planners.distributional_mcts import DistributionalMcts
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import (
@@ -144,6 +145,7 @@ def sampled_planning(
     >>> found.label, found.interval.low <= 0.01 <= found.interval.high  # the least probability there is: 0.01
     ('right', True)
     """
+    require_model(model, endless=True)
     wanted = as_objective(objective)
     budget = wanted if isinstance(wanted, Budgeted) else None
     if budget is not None and not (isinstance(budget.objective, Expectation) and isinstance(budget.risk, (ERM, CVaR))):

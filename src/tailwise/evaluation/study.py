@@ -23,7 +23,7 @@ import numpy as np
 from tailwise._files import Record, read_record, write_record
 from tailwise._progress import Progress, followed
 from tailwise._results import Columns, Tabled
-from tailwise._validate import integer, real
+from tailwise._validate import file_path, integer, real
 from tailwise._version import __version__
 from tailwise.errors import OptionError, TailwiseError
 from tailwise.evaluation.comparison import Comparison, compare
@@ -176,7 +176,7 @@ class Study:
             True shows a bar; a function is called with (runs done, of how many).
         """
         integer(processes, "processes", low=1, high=61)  # more a pool does not take on Windows
-        folder = Path(out) / "runs"
+        folder = file_path(out) / "runs"
         paths = {run: folder / f"{run.key}.tailwise" for run in self.runs}
         missing = [run for run, path in paths.items() if not path.exists()]
         for run in {run._replace(seed=0): run for run in missing}.values():
@@ -278,7 +278,9 @@ def load_study(path: str | Path) -> tuple[Study, Path]:
     OptionError
         If the file is no TOML, or names what a study does not have.
     """
-    file = Path(path)
+    file = file_path(path)
+    if not file.is_file():
+        raise OptionError(f"there is no file {file}")
     try:
         content = tomllib.loads(file.read_text(encoding="utf8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -25,7 +25,7 @@ from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import paid_bounds
-from tailwise.models.simulator import action_label, choices_of, short, state_label
+from tailwise.models.simulator import action_label, choices_of, short, state_fault, state_label
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
@@ -207,6 +207,7 @@ class Policy(Shown, Tabled):
     def optimal_actions(self, step: int, state: Any, *, tolerance: float = TIE_TOLERANCE) -> NDArray[np.int64]:
         """Return every action id whose value ties with the best: int64, shape (k,)."""
         index = self.index(state, step)
+        real(tolerance, "tolerance", low=0.0)
         row = self.mdp.signed(self.action_values(step)[index])
         best = row.min()
         if best == math.inf:
@@ -501,15 +502,18 @@ def exact_row(action: Any, label: str, value: float, law: ReturnDistribution | N
 
 def find_index(mdp: TabularMDP, model: Any, places: Places, state: Any, step: int) -> int:
     """Return the table's index of a state of the model at a step, or raise ``StateError``; see :meth:`Policy.index`."""
-    if not isinstance(step, (int, np.integer)) or step < 0 or (mdp.horizon is not None and step >= mdp.horizon):
+    whole = isinstance(step, (int, np.integer)) and not isinstance(step, bool)
+    if not whole or step < 0 or (mdp.horizon is not None and step >= mdp.horizon):
         last = "" if mdp.horizon is None else mdp.horizon - 1
         raise StateError(f"step {step!r} is outside 0..{last}")
     if model is None or model is mdp:
-        if isinstance(state, (int, np.integer)) and 0 <= state < mdp.num_states:
+        if isinstance(state, (int, np.integer)) and not isinstance(state, bool) and 0 <= state < mdp.num_states:
             return int(state)
         if isinstance(state, str):
             return mdp.find_state(state)
         raise StateError(f"state {state!r} is outside 0..{mdp.num_states - 1}")
+    if state_fault(state):
+        raise StateError(f"state {state_fault(state)}")
     canonical = getattr(model, "canonical", None)
     place = places.get(state if canonical is None else canonical(state))
     if place is None or (place[1] > step and mdp.horizon is not None):

@@ -185,7 +185,7 @@ def table_with_common(mdp: TabularMDP, common: dict[str, Any]) -> TabularMDP:
 
 
 def _given(common: dict[str, Any]) -> dict[str, Any]:
-    if common["discount"] == 0:  # only the first step counts
+    if isinstance(common["discount"], (int, float)) and common["discount"] == 0:  # only the first step counts
         common |= {"discount": 1.0, "horizon": 1}
     check_common(**common)
     return {name: value for name, value in common.items() if value is not None}

@@ -145,8 +145,10 @@ def list_formats() -> list[Format]:
     return [all_formats[name] for name in sorted(all_formats)]
 
 
-def find_format(name: str) -> Format | None:
+def find_format(name: Any) -> Format | None:
     """Return the format of that name, or None."""
+    if not isinstance(name, str):
+        return None
     name = name.lower()
     if name == "domain" and name not in _FORMATS:  # to solve a built-in problem needs no reader of files
         importlib.import_module("tailwise.formats.kinds.named")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._validate import choice
+from tailwise._validate import choice, listing
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats.csv_rows import LineFinder, delimiter, numbered_rows
 from tailwise.formats.kinds.frames import column_names
@@ -251,7 +251,7 @@ def _meanings(names: list[str], given: Mapping[str, Any]) -> tuple[dict[str, lis
     found: dict[str, list[str]] = {}
     for what, value in given.items():
         if value is not None:
-            found[what] = [value] if isinstance(value, str) else [str(item) for item in value]
+            found[what] = [value] if isinstance(value, str) else list(map(str, listing(value, what, "columns")))
             absent = [name for name in found[what] if name not in names]
             if absent or not found[what]:
                 raise OptionError(

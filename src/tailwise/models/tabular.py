@@ -325,7 +325,8 @@ class TabularMDP(Shown, Table):
     def row(self, state: int, action: int) -> int:
         """Return the row of ``action`` in ``state``, or raise ``StateError``."""
         first, last = self._rows(state)
-        found = np.flatnonzero(self.action_ids[first:last] == action)
+        is_one = not isinstance(action, (list, tuple, np.ndarray))
+        found = np.flatnonzero(self.action_ids[first:last] == action) if is_one else np.empty(0)
         if not found.size:
             allowed = ", ".join(map(self.action_name, self.action_ids[first:last].tolist()))
             raise StateError(f"action {action!r} is not allowed in state {self.state_name(state)}; allowed: {allowed}")
@@ -339,7 +340,8 @@ class TabularMDP(Shown, Table):
         return float(self.step_losses[h, row])
 
     def _rows(self, state: int) -> tuple[int, int]:
-        if isinstance(state, (bool, str)) or not 0 <= int(state) < self.num_states or int(state) != state:
+        is_number = isinstance(state, (int, float, np.number)) and not isinstance(state, bool)
+        if not is_number or not 0 <= state < self.num_states or int(state) != state:
             raise StateError(f"state {state!r} is not in the table; states are 0..{self.num_states - 1}")
         return int(self.action_offsets[state]), int(self.action_offsets[state + 1])
 

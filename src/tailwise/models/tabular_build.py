@@ -231,7 +231,7 @@ def _transitions(transitions: Any, order: str | None) -> tuple[Ints, NDArray[Any
                 + ("both orders fit; say order='SAS' or order='ASS'" if fits else "expected (S, A, S) or (A, S, S)")
             )
         order = fits[0]
-    if order not in ("SAS", "ASS"):
+    if not isinstance(order, str) or order not in ("SAS", "ASS"):
         raise ModelError(f"order must be 'SAS' or 'ASS', not {order!r}")
     if order not in fits:
         raise ModelError(f"transitions has shape {dense.shape}, which does not fit order={order!r}")

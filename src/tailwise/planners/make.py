@@ -105,7 +105,7 @@ def make_planner(
                 f"{model_name(model)} has a horizon, {model.horizon}: horizon={horizon!r} is for models without"
             )
         model = truncate(model, horizon=horizon, beta=_beta_of(wanted))
-    if kind == "auto":
+    if isinstance(kind, str) and kind == "auto":
         found, reason = choose_kind(model, wanted, options)
         options = {name: value for name, value in options.items() if found.takes(name) or name not in _ROOM}
     else:

@@ -49,7 +49,7 @@ def save_all(
     choice(kind, "format", ("png", "svg"))
     integer(pulls, "pulls", low=3)
     if not (folder if folder.exists() else folder.absolute().parent).is_dir():  # before the work
-        raise RunError(f"cannot write figures into {folder}: it must be a folder, or a new one in a folder that exists")
+        raise RunError(f"cannot write figures into {folder}: choose another folder, in one that exists")
     children = iter(seed_sequence(seed).spawn(len(BANDITS) + 2))
     size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
     few = {**size, "pulls": min(pulls, 5000), "replications": min(replications, 40)}

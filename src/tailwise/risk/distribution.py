@@ -155,8 +155,10 @@ class ReturnDistribution(Measures):
     unfinished: float = 0.0
 
     def __post_init__(self) -> None:
-        self.costs.setflags(write=False)
-        self.probabilities.setflags(write=False)
+        for name in ("costs", "probabilities"):
+            if not isinstance(getattr(self, name), np.ndarray):
+                raise OptionError(f"{name} must be an array of float64, not {getattr(self, name)!r}")
+            getattr(self, name).setflags(write=False)
 
     def weighted(self) -> tuple[Floats, Floats]:
         """Return totals and their probabilities."""

@@ -6,6 +6,7 @@ A recommendation of your own derives from :class:`Recommendation` and has one me
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -176,7 +177,7 @@ def options_of(beta: float, keywords: SearchKeywords, *, preset: str = "paper") 
         If a keyword is unknown, or an option is out of range.
     """
     base = PRESETS[choice(preset, "preset", tuple(PRESETS))]
-    if not keywords:
+    if not keywords and isinstance(beta, Hashable):
         return _preset_options(beta, preset)
     unknown = sorted(keywords.keys() - SearchKeywords.__annotations__.keys())
     if unknown:

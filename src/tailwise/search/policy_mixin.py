@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tailwise._random import Seed
-from tailwise.errors import OptionError
+from tailwise._validate import integer
+from tailwise.errors import OptionError, StateError
+from tailwise.models.simulator import state_fault
 
 DEFAULT_ITERATIONS = 1000
 
@@ -80,6 +82,9 @@ class PolicyMixin:
         OptionError
             If ``accrued`` is needed and not given, or given and of no use.
         """
+        integer(step, "step", low=0)
+        if state_fault(state):
+            raise StateError(f"state {state_fault(state)}")
         past: dict[str, float] = {} if accrued is None else {"accrued": accrued}
         matters = "accrued" in inspect.signature(self.reset).parameters
         if past and not matters:
