@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise._arrays import ranges
 from tailwise._jit import DISABLE_JIT, Kernel, inlined, kernel
 from tailwise.bindings.intern import float_bits, mix
 from tailwise.search.learned.options import LearnedRules
@@ -349,25 +350,6 @@ def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-
 
 
 @kernel
-def refill_nodes(nodes, old, kept):  # type: ignore[no-untyped-def]
-    """Enter those nodes of ``old`` that are ``kept`` into empty ``nodes``, in the same order."""
-    nodes.used[DISMISSED], nodes.used[EPOCH] = old.used[DISMISSED], old.used[EPOCH]
-    for node in range(1, old.used[NODES]):
-        if not kept[node]:
-            continue
-        step, state = np.int64(old.steps[node]), np.int64(old.states[node])
-        copy = add_node(nodes, step, state, np.int64(old.first_pair[node]), np.int64(old.arity[node]))
-        nodes.visits[copy], nodes.values[copy] = old.visits[node], old.values[node]
-        nodes.lows[copy], nodes.highs[copy], nodes.novelty[copy] = old.lows[node], old.highs[node], old.novelty[node]
-        nodes.leaves[copy], nodes.marks[copy] = old.leaves[node], old.marks[node]
-        if nodes.least.size > 0:
-            nodes.least[copy], nodes.most[copy] = old.least[node], old.most[node]
-        for k in range(old.arity[node]):
-            here, there = nodes.first_q[copy] + k, old.first_q[node] + k
-            nodes.q[here], nodes.errors[here], nodes.taken[here] = old.q[there], old.errors[there], old.taken[there]
-
-
-@kernel
 def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
     """Which nodes known outcomes reach from ``root``, itself included: bool, shape (N,)."""
     kept = np.zeros(nodes.states.size, dtype=np.bool_)
@@ -390,14 +372,16 @@ def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rehash_nodes(nodes):  # type: ignore[no-untyped-def]
-    """Fill the empty ``slots`` from the nodes."""
+def enter_nodes(nodes):  # type: ignore[no-untyped-def]
+    """Fill the empty ``slots`` and ``heads``, and the links, from the nodes."""
     mask = nodes.slots.size - 1
     for node in range(1, nodes.used[NODES]):
-        slot = slot_of(np.int64(nodes.states[node]), np.int64(nodes.steps[node]), mask)
+        step = np.int64(nodes.steps[node])
+        slot = slot_of(np.int64(nodes.states[node]), step, mask)
         while nodes.slots[slot] != 0:
             slot = (slot + 1) & mask
         nodes.slots[slot] = node
+        nodes.links[node], nodes.heads[step] = nodes.heads[step], node
 
 
 @kernel
@@ -412,22 +396,38 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
 
 
 def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
-    """Return the nodes ``kept``, in as much room."""
-    sizes, bounded = (nodes.states.size, nodes.q.size), nodes.least.size > 0
-    other = new_nodes(nodes.heads.size - 1, int(nodes.used[MAX_NODES]), *sizes, bounded=bounded)
-    refill_nodes(other, nodes, kept)
+    """Return the nodes ``kept``, in the same order and as much room."""
+    old, bounded = np.flatnonzero(kept), nodes.least.size > 0
+    most, arity, first = int(nodes.used[MAX_NODES]), nodes.arity[old], nodes.first_q[old].astype(np.int64)
+    other = new_nodes(nodes.heads.size - 1, most, nodes.states.size, nodes.q.size, bounded=bounded)
+    for name in _by_node(nodes):
+        getattr(other, name)[1 : old.size + 1] = getattr(nodes, name)[old]
+    _, _, values = ranges(first, first + arity)
+    for name in _BY_ACTION:
+        getattr(other, name)[1 : values.size + 1] = getattr(nodes, name)[values]
+    other.first_q[1 : old.size + 1] = 1 + np.cumsum(arity) - arity
+    other.used[:] = old.size + 1, values.size + 1, most, nodes.used[DISMISSED], nodes.used[EPOCH], 0
+    enter_nodes(other)
     return other
+
+
+_BY_ACTION = ("q", "errors", "taken")
+
+
+def _by_node(nodes: Nodes) -> tuple[str, ...]:
+    """Return the names of the arrays that have an entry for each node."""
+    return Nodes._fields[: Nodes._fields.index("q" if nodes.least.size else "least")]
 
 
 def grown_nodes(nodes: Nodes, short: int) -> Nodes:
     """Return the nodes with twice the room of what they are ``short`` of."""
     if short == SHORT_OF_Q:
-        larger: Nodes = _enlarged(nodes, ("q", "errors", "taken"), 2 * nodes.q.size)
+        larger: Nodes = _enlarged(nodes, _BY_ACTION, 2 * nodes.q.size)
         return larger
     room = 2 * nodes.states.size
-    names = Nodes._fields[: Nodes._fields.index("least" if nodes.least.size == 0 else "q")]
-    larger = _enlarged(nodes, names, room)._replace(slots=np.zeros(_slots_for(room), np.int32))
-    rehash_nodes(larger)
+    slots, heads = np.zeros(_slots_for(room), np.int32), np.zeros_like(nodes.heads)
+    larger = _enlarged(nodes, _by_node(nodes), room)._replace(slots=slots, heads=heads)
+    enter_nodes(larger)
     return larger
 
 
@@ -445,7 +445,6 @@ def compile_growth() -> None:
     """Compile or load what growing and moving a root take, so that the first time is as quick as the others."""
     known, nodes = new_counts(1), new_nodes(1, 1)
     kept_nodes(nodes, reached(known, nodes, 0, 1))
-    rehash_nodes(nodes)
     rehash_outcomes(known)
 
 
