@@ -20,14 +20,17 @@ from tailwise import (
     load_search,
     make_planner,
     plan_many,
+    register_planner,
     sampled_planning,
     save,
     sensitivity,
     solve,
     what_if,
 )
+from tailwise.bandits import Bandit, Ucb1, make_bandit, simulate
 from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
 from tailwise.evaluation import compare, load_study, sampling_interval
+from tailwise.exact import return_distribution
 from tailwise.risk import ReturnDistribution
 
 GRID = domains.make("grid-mdp")
@@ -129,6 +132,15 @@ def plan():
         (lambda: ErmMcts(GRID, []), OptionError, "beta must be"),
         (lambda: ErmMcts(GRID, 0.1).act(np.ones(2), 0), StateError, "not hashable"),
         (lambda: ErmMcts(GRID, 0.1).advance(np.ones(2), 0), StateError, "not allowed"),
+        (lambda: return_distribution(None, None), ModelError, "of a table's total"),
+        (lambda: register_planner(ErmMcts), OptionError, "a kind of planner is a PlannerKind"),
+        (lambda: domains.register(None, "table"), OptionError, "two texts"),
+        (lambda: Bandit(None), OptionError, "arms must be a list"),
+        (
+            lambda: simulate(make_bandit("gamble"), Ucb1(1.0), pulls=9, checkpoints=3),
+            OptionError,
+            "checkpoints must be",
+        ),
         (lambda: load_study(None), OptionError, "a text or a Path"),
         (lambda: load_study("nowhere.toml"), OptionError, "there is no file"),
         (lambda: solve(GRID, 0.1).distribution("jump"), StateError, "no action's id or label"),
@@ -142,6 +154,7 @@ def test_a_wrong_call_is_one_error(call, error, message):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda plan, folder: plan.row(np.ones(2)), StateError, "there are up, down, left, right"),
         (lambda plan, folder: plan.row("jump"), StateError, "there are up, down, left, right"),
         (lambda plan, folder: plan.to_csv(3), OptionError, "a text or a Path"),
         (lambda plan, folder: plan.to_excel(folder / "plan.csv"), OptionError, r"use to_csv\(\)"),

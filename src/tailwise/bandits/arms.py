@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._validate import real
+from tailwise._validate import listing, real
 from tailwise.bandits.distributions import (
     BoundedDistribution,
     bernoulli,
@@ -149,6 +149,7 @@ class Bandit:
     discount: float = 1.0
 
     def __post_init__(self) -> None:
+        listing(self.arms, "arms", "Arm objects")
         if len(self.arms) < 2:
             raise OptionError(f"a bandit needs at least two arms, not {len(self.arms)}")
         if not all(isinstance(arm, Arm) for arm in self.arms):

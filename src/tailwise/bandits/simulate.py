@@ -26,7 +26,7 @@ from tailwise._jit import kernel_for
 from tailwise._progress import Progress, followed, untold
 from tailwise._random import Seed, seed_sequence
 from tailwise._results import JsonObject, Result, plain
-from tailwise._validate import choice, integer, real, thread_count
+from tailwise._validate import choice, integer, listing, real, thread_count
 from tailwise.bandits._kernels import GUIDES, run_many
 from tailwise.bandits.algorithms import BanditAlgorithm
 from tailwise.bandits.arms import Bandit, Drift
@@ -136,7 +136,8 @@ def _checkpoints(given: Sequence[int] | None, arms: int, pulls: int) -> NDArray[
     if given is None:
         number = max(2, int(6 * np.log10(pulls / arms)) + 1)
         return np.unique(np.geomspace(arms, pulls, number).round().astype(np.int64))
-    points = np.array([integer(point, "checkpoint", low=1, high=pulls) for point in given], dtype=np.int64)
+    wanted = listing(given, "checkpoints", "numbers")
+    points = np.array([integer(point, "checkpoint", low=1, high=pulls) for point in wanted], dtype=np.int64)
     if points.size == 0 or (np.diff(points) <= 0).any():
         raise OptionError(f"checkpoints must be ascending and not empty, not {list(given)!r}")
     return points

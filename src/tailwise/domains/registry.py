@@ -48,6 +48,8 @@ _DOMAINS: dict[str, Domain] = {}
 
 def register(name: str, kind: str) -> Callable[[Builder], Builder]:
     """Decorate the builder of a domain; the first line of its docstring is the summary."""
+    if not isinstance(name, str) or not isinstance(kind, str):
+        raise OptionError(f"a domain is registered as register(name, kind), two texts, not {name!r} and {kind!r}")
 
     def add(build: Builder) -> Builder:
         options = tuple(f"{p.name}={p.default!r}" for p in inspect.signature(build).parameters.values())

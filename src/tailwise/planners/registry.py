@@ -122,6 +122,8 @@ _KINDS: dict[str, PlannerKind] = {}
 
 def register_planner(kind: PlannerKind) -> None:
     """Give a kind of planner its name, by which :func:`tailwise.make_planner` and the command line know it."""
+    if not isinstance(kind, PlannerKind):
+        raise OptionError(f"a kind of planner is a PlannerKind(name, summary, build), not {short(kind)}")
     _KINDS[kind.name] = kind
 
 

@@ -297,7 +297,7 @@ class Plan(SaysItself):
     def row(self, action: Any) -> ActionRow:
         """Return the row of ``action`` (as the model names it, or by label), or raise ``StateError``."""
         for row in self.rows:
-            if row.action == action or row.label == action:
+            if (isinstance(action, str) and row.label == action) or np.array_equal(row.action, action):
                 return row
         raise StateError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
