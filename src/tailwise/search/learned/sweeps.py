@@ -186,19 +186,16 @@ def is_far_off(rules, scratch):  # type: ignore[no-untyped-def]
 @inlined
 def back_up_all(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Back every node up that the root reaches, from the last step to the root's; return a status."""
-    work, wanted = scratch.work, wanted_draws(scratch)
-    while work[AT_STEP] >= depth:
-        h = work[AT_STEP]
-        while work[AT_NODE] != 0:
-            node = work[AT_NODE]
-            work[AT_NODE] = nodes.links[node]
-            work[SLICE] -= 1
-            if nodes.marks[node] == nodes.used[EPOCH]:
-                work[SWEPT] += 1
-                looked = refresh_node(model, known, nodes, rules, scratch, node, h)
-                work[LOOKED] += looked
-                work[SLICE] -= looked
-                if work[IS_OPEN] != 0:
+    work, wanted, is_open = scratch.work, wanted_draws(scratch), scratch.work[IS_OPEN] != 0
+    h, node, left, epoch = work[AT_STEP], work[AT_NODE], work[SLICE], nodes.used[EPOCH]
+    swept, looked, judged, refuted = work[SWEPT], work[LOOKED], work[JUDGED], work[REFUTED]
+    while h >= depth and left >= 0:
+        while node != 0 and left >= 0:
+            left -= 1
+            if nodes.marks[node] == epoch:
+                seen = refresh_node(model, known, nodes, rules, scratch, node, h)
+                swept, looked, left = swept + 1, looked + seen, left - seen
+                if is_open:
                     refresh_novelty(known, nodes, node, h, wanted)
                 is_leaf = nodes.leaves[node] < math.inf
                 if is_leaf or rules.bounded:
@@ -207,14 +204,16 @@ def back_up_all(model, known, nodes, rules, scratch, depth):  # type: ignore[no-
                     if not is_leaf:
                         most, least = nodes.most[node], nodes.least[node]
                     if low > -math.inf:
-                        work[JUDGED] += 1
-                        work[REFUTED] += most < low or least > high
-            if work[SLICE] < 0:
-                return np.int64(PAUSED)
-        work[AT_STEP] = h - 1
-        if h > depth:
-            work[AT_NODE] = nodes.heads[h - 1]
-    return np.int64(GO_ON)
+                        judged += 1
+                        refuted += most < low or least > high
+            node = np.int64(nodes.links[node])
+        if node == 0:
+            h -= 1
+            if h >= depth:
+                node = np.int64(nodes.heads[h])
+    work[AT_STEP], work[AT_NODE], work[SLICE] = h, node, left
+    work[SWEPT], work[LOOKED], work[JUDGED], work[REFUTED] = swept, looked, judged, refuted
+    return np.int64(PAUSED if h >= depth else GO_ON)
 
 
 @inlined
