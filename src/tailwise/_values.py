@@ -35,6 +35,12 @@ class CannotPackError(Exception):
     """Raised where a value holds what cannot be said; the message names it."""
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two actions are equal, arrays or not; as arrays, ``("a", 1)`` and ``("a", "1")`` would be."""
+    is_array = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
+    return np.array_equal(one, other) if is_array else bool(one == other)
+
+
 def pack(value: Any, arrays: Arrays, *, instead: Callable[[Any], Any] | None = None) -> Json:
     """Turn ``value`` into what JSON can say, or raise ``CannotPackError``; arrays are appended to ``arrays``.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from conftest import random_mdp
-from tailwise import ErmMcts, LogBonus, PolynomialBonus, SearchOptions, TabularMDP, domains
+from tailwise import ErmMcts, ExactPlanner, LogBonus, PolynomialBonus, SearchOptions, Simulator, TabularMDP, domains
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.search import StopReason, TreeSearch
 
@@ -240,6 +240,33 @@ def test_plan_reads_well():
     assert plan.row("safe") is plan.rows[1]
     with pytest.raises(LookupError, match="nowhere"):
         plan.row("nowhere")
+
+
+class Pairs(Simulator):
+    """Its actions are tuples that arrays would mix up, or could not hold."""
+
+    start, horizon, costs = 0, 1, {((1, 2), 3): 1.0, ("a", 1): 2.0, ("a", "1"): 3.0}
+
+    def actions(self, state):
+        return list(self.costs)
+
+    def outcomes(self, state, action):
+        return [(1.0, 1, self.costs[action], True)]
+
+    def step(self, state, action, rng):
+        return 1, self.costs[action], True
+
+
+@pytest.mark.parametrize("kind", [ErmMcts, ExactPlanner])
+def test_actions_are_told_apart_by_what_they_are(kind):
+    plan = kind(Pairs(), 0.5, seed=0).plan(iterations=50)
+    for action, cost in Pairs.costs.items():
+        assert plan.row(action).erm == pytest.approx(cost)
+        kind(Pairs(), 0.5, seed=0).advance(action, 1)
+    with pytest.raises(StateError, match="no action"):
+        plan.row(("a", 2))
+    with pytest.raises(StateError, match="is not allowed"):
+        kind(Pairs(), 0.5, seed=0).advance(("a", "2"), 1)
 
 
 @pytest.mark.parametrize(

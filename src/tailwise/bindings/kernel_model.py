@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import ChosenByKind, Kernel, inlined
 from tailwise._random import next_double
+from tailwise._values import is_same
 from tailwise.errors import StateError
 
 GO_ON, DONE, FAILED, FULL = 0, 1, -1, -2
@@ -186,9 +187,8 @@ def position_of(binding: ModelInterface, handle: int, action: Any) -> int:
     """Return the kernel's position of a user's action, or raise ``StateError``."""
     allowed = binding.actions(handle)
     for position, candidate in enumerate(allowed):
-        is_array = isinstance(candidate, np.ndarray) or isinstance(action, np.ndarray)
-        same = np.array_equal(np.asarray(candidate), action) if is_array else bool(candidate == action)
-        if same or (isinstance(action, str) and binding.action_name(candidate, handle) == action):
+        is_label = isinstance(action, str)
+        if is_same(candidate, action) or (is_label and binding.action_name(candidate, handle) == action):
             return position
     names = ", ".join(binding.action_name(candidate, handle) for candidate in allowed)
     raise StateError(

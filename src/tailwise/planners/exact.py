@@ -9,11 +9,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
-
 from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import integer, thread_count
+from tailwise._values import is_same
 from tailwise.errors import OptionError, StateError
 from tailwise.exact import Policy, solve
 from tailwise.exact.policy import find_index
@@ -128,7 +127,7 @@ class ExactPlanner(PolicyMixin):
         """Raise ``StateError`` where an action, given as it is or by its label, is not allowed at the root."""
         allowed = choices_of(self.model.actions(self._state))
         labels = [action_label(self.model, candidate, self._state) for candidate in allowed]
-        if not any(np.array_equal(action, one) for one in (*allowed, *labels)):
+        if not any(is_same(action, one) for one in (*allowed, *labels)):
             where, names = state_label(self.model, self._state), ", ".join(labels)
             raise StateError(f"action {action!r} is not allowed in state {where}; allowed: {names}")
 

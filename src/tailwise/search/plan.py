@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailwise._files import Record, checked, read_record, write_record
 from tailwise._results import plain, report_layer
 from tailwise._validate import file_path, page_path
-from tailwise._values import find_class, pack, unpack
+from tailwise._values import find_class, is_same, pack, unpack
 from tailwise.errors import FormatError, OptionError, RunError, StateError
 from tailwise.models.contract import CUT_SHORT
 from tailwise.risk.distribution import ReturnDistribution
@@ -297,7 +297,7 @@ class Plan(SaysItself):
     def row(self, action: Any) -> ActionRow:
         """Return the row of ``action`` (as the model names it, or by label), or raise ``StateError``."""
         for row in self.rows:
-            if (isinstance(action, str) and row.label == action) or np.array_equal(row.action, action):
+            if (isinstance(action, str) and row.label == action) or is_same(row.action, action):
                 return row
         raise StateError(f"no action {action!r} at the root; there are {', '.join(row.label for row in self.rows)}")
 
