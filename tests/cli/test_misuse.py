@@ -1,10 +1,12 @@
 """Misuses of every command: each ends in one message before the work begins, and never in a traceback."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tailwise import domains, load_plan, save
 from tailwise.cli.app import app
 from tailwise.errors import TailwiseError
 from tailwise.search import anytime_search
@@ -65,8 +67,7 @@ beta --state s1 --disaster 3
 evaluate mdp-4 --beta 1 --ray local --threads 2
 evaluate mdp-4 --beta 1 --resamples 1000000000
 compare mdp-4 --beta 1 -p exact --bonus 3
-learn log.csv --out log.csv --force
-convert good.csv good.csv --force
+bandit figures --out bad.csv/new
 bandit run stationary --beta 1 -n 1e15
 bandit run stationary --beta 1 -r 1000000000 -n 1e6
 bandit run stationary --beta 1 -a ucb1 --constant 3
@@ -129,3 +130,28 @@ def test_a_misuse_is_one_message_before_the_work(line, tmp_path, monkeypatch):
     assert isinstance(found.exception, TailwiseError) or found.exit_code == 2, found.output
     assert str(found.exception)
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "convert m.npz m.npz --force",
+        'convert "m.npz?horizon=2" m.npz --force',
+        'learn "npz:m.npz" --out ./m.npz --force',
+        "plan m.npz --beta 1 --save m.npz",
+        "plan mdp-4 --beta 1 --save x.html --report x.html",
+    ],
+)
+def test_one_file_for_two_things_is_refused(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = save(domains.make("mdp-4"), "m.npz").read_bytes()
+    found = CliRunner().invoke(app, shlex.split(line))
+    assert found.exit_code == 2
+    assert "name one file" in found.output
+    assert Path("m.npz").read_bytes() == before
+
+
+def test_a_domain_and_a_file_may_have_one_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, shlex.split("plan mdp-4 --beta 1 --save mdp-4")).exit_code == 0
+    assert load_plan("mdp-4").label

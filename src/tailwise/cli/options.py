@@ -106,14 +106,29 @@ class _Command(TyperCommand):
                 ctx.fail(f"Option '{one.opts[0]}' is given twice; give it once.")
         left = super().parse_args(ctx, args)
         files: dict[Path, str] = {}
+        has_path = any(isinstance(value, Path) for value in ctx.params.values())
         for one in self.params:
             value, is_option = ctx.params.get(one.name or ""), one.param_type_name == "option"
-            if value and (isinstance(value, Path) or (not is_option and isinstance(value, str))):
+            if has_path and isinstance(value, str) and not is_option:
+                value = _file_of(value)
+            if isinstance(value, Path):
                 said = one.opts[0] if is_option else str(one.metavar)
-                other = files.setdefault(Path(value).resolve(), said)
+                other = files.setdefault(value.resolve(), said)
                 if other != said:
                     ctx.fail(f"{other} and {said} name one file, {value}; give each its own.")
         return left
+
+
+def _file_of(text: str) -> Path | None:
+    """Return the file that is read for an argument, if it is one: a name of a domain is none."""
+    from tailwise.errors import TailwiseError
+    from tailwise.formats.spec import is_file, parse_spec
+
+    try:
+        target = parse_spec(text).target
+    except TailwiseError:  # it is said where the argument is read
+        target = text
+    return Path(target) if is_file(target) else None
 
 
 class _LogCommand(_Command):
