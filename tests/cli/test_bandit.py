@@ -59,13 +59,14 @@ def test_rates():
 def test_figures(kind, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--format", kind, "--pulls", "100", "--replications", "20", "--json")
-    content = json.loads(run("figures", "--out", str(tmp_path / "new"), *options))
-    names = {path.name for path in (tmp_path / "new").iterdir()}
+    folder = tmp_path / "not" / "there"
+    content = json.loads(run("figures", "--out", str(folder), *options))
+    names = {path.name for path in folder.iterdir()}
     stems = ["beta", "convergence-drifting", "convergence-non-deterministic", "convergence-stationary"]
     assert names == {f"{stem}.{kind}" for stem in [*stems, "estimators", "tails"]}
     assert len(content["files"]) == 6
     start = {"png": b"\x89PNG", "svg": b"<?xml"}[kind]
-    assert all(path.read_bytes().startswith(start) for path in (tmp_path / "new").iterdir())
+    assert all(path.read_bytes().startswith(start) for path in folder.iterdir())
 
 
 def test_errors(tmp_path):

@@ -48,8 +48,10 @@ def save_all(
     require("matplotlib", "report", "drawing a figure")
     choice(kind, "format", ("png", "svg"))
     integer(pulls, "pulls", low=3)
-    if not (folder if folder.exists() else folder.absolute().parent).is_dir():  # before the work
-        raise RunError(f"cannot write figures into {folder}: choose another folder, in one that exists")
+    whole = folder.absolute()
+    there = next(path for path in (whole, *whole.parents) if path.exists())
+    if not there.is_dir():  # before the work
+        raise RunError(f"cannot write figures into {folder}: {there} is a file; choose another folder")
     children = iter(seed_sequence(seed).spawn(len(BANDITS) + 2))
     size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
     few = {**size, "pulls": min(pulls, 5000), "replications": min(replications, 40)}
