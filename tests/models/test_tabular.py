@@ -58,6 +58,9 @@ def test_ragged_actions_by_infinity_and_by_mask():
     assert by_cost.actions(2).tolist() == [1]
     with pytest.raises(StateError, match=r"action 0 is not allowed in state 2; allowed: 1"):
         by_cost.outcomes(2, 0)
+    with pytest.raises(StateError, match="is not allowed in state 2"):
+        by_cost.row(2, np.array([1]))
+    assert by_cost.row(2, np.array(1)) == by_cost.row(2, 1)
     rewards = -costs
     assert build(costs=None, rewards=rewards).actions(2).tolist() == [1]
 

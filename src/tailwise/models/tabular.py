@@ -325,7 +325,7 @@ class TabularMDP(Shown, Table):
     def row(self, state: int, action: int) -> int:
         """Return the row of ``action`` in ``state``, or raise ``StateError``."""
         first, last = self._rows(state)
-        is_one = not isinstance(action, (list, tuple, np.ndarray))
+        is_one = getattr(action, "ndim", int(isinstance(action, (list, tuple)))) == 0
         found = np.flatnonzero(self.action_ids[first:last] == action) if is_one else np.empty(0)
         if not found.size:
             allowed = ", ".join(map(self.action_name, self.action_ids[first:last].tolist()))
