@@ -150,6 +150,15 @@ def test_exact_policies_play_simulators_that_list_their_outcomes():
     )["planners"]
     assert rows[0]["planner"] == "auto (exact)"
     assert rows[1]["iterations"] is None
+    one, two = (
+        json.loads(
+            run("evaluate", "battery", "--beta", "0.02", "-p", kind, "-n", "1", "-e", "6", "--seed", "0", "--json")
+        )
+        for kind in ("exact", "auto")
+    )
+    assert one["erm"] == two["erm"]
+    assert len(one["totals"]) == 6
+    assert one["totals"] == two["totals"]
     with pytest.raises(OptionError, match="works on tables only"):
         runner.invoke(app, ["compare", "battery", "--beta", "0.02", "--integrate"], catch_exceptions=False)
 
