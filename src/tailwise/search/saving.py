@@ -27,7 +27,7 @@ from tailwise.models.simulator import model_name
 from tailwise.search.anytime import SideBySide
 from tailwise.search.plan import StopReason
 
-KIND, VERSION = "search", 3
+KIND, VERSION = "search", 4
 
 _OTHERS = {
     "tailwise": "another version of tailwise", "search": "another kind", "model": "another model",
