@@ -9,8 +9,11 @@ from tailwise import (
     Expectation,
     RobustKL,
     RobustL1,
+    Simulator,
     TabularMDP,
+    WorstCase,
     backward_induction,
+    evaluate,
     learn_model,
     load,
     load_episodes,
@@ -19,7 +22,7 @@ from tailwise import (
 )
 from tailwise.errors import FormatError
 from tailwise.exact import feared_model
-from tailwise.logs import PooledPrior, WorstCasePrior
+from tailwise.logs import PooledPrior, WorstCasePrior, off_policy
 
 LOG = {
     "patient": range(40), "state": ["ill"] * 40, "action": ["wait", "treat"] * 20,
@@ -185,3 +188,41 @@ def test_the_command_writes_a_model_that_others_read(tmp_path):
     assert saved.equals(TabularMDP(**{name: getattr(model, name) for name in TabularMDP.__dataclass_fields__}))
     again = CliRunner().invoke(app, ["learn", str(path), "--out", str(out)])
     assert isinstance(again.exception, FormatError)
+
+
+class Dear(Simulator):
+    """Costs are exponential: no table that merges them at their means has the largest."""
+
+    horizon, discount, sense, start = 2, 1.0, "cost", 0
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        return int(rng.random() < 0.5), rng.exponential(1.0 + 0.3 * action) + 0.5 * (action == 0), False
+
+
+def test_what_was_paid_beyond_a_learned_table_counts():
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(400):
+        state = 0
+        for step in range(2):
+            action = int(rng.integers(2))
+            after, cost, _ = Dear().step(state, action, rng)
+            rows.append((episode, step, state, action, after, cost))
+            state = after
+    names = ("episode", "step", "state", "action", "next_state", "cost")
+    log = load_episodes(dict(zip(names, zip(*rows, strict=True), strict=True)))
+    model = learn_model(log, horizon=2)
+    policy = solve(model, CVaR(0.9), effort=0.1)
+    assert policy.minds_the_past
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    dearest, followed = model.losses.max(), []
+    assert any(one[-1] > dearest for one, _ in pairs)
+    for one, two in pairs:
+        planned = policy.act(two[2], 1, one[-1])
+        assert planned == policy.act(two[2], 1, min(one[-1], dearest))
+        if (policy.action, planned) == (one[3], two[3]):
+            followed.append(one[-1] + two[-1])
+    assert off_policy(model, policy, WorstCase(), log).value == pytest.approx(max(followed))
+    assert evaluate(Dear(), policy, episodes=2000, seed=0).episodes == 2000

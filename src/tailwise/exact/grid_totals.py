@@ -232,8 +232,8 @@ class GridTotals:
         place = (
             np.ceil(accrued / self.spacing - _EQUAL) if isinstance(chosen, Upward) else np.rint(accrued / self.spacing)
         )
-        points = place.astype(np.int64) - layer.low[index]
-        return np.asarray(chosen[h][first + np.clip(points, 0, width - 1)])
+        points = np.clip(place - layer.low[index], 0, width - 1).astype(np.int64)
+        return np.asarray(chosen[h][first + points])
 
     def begun_with(self, chosen: Choices, row: int) -> Choices:
         """Return choices that take another row of the table first."""

@@ -24,7 +24,6 @@ from tailwise.exact.parts import Part
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import paid_bounds
 from tailwise.models.simulator import action_label, choices_of, short, state_fault, state_label
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
@@ -132,7 +131,8 @@ class Policy(Shown, Tabled):
         step : int
             Step h of the decision, 0 to H - 1.
         accrued : float, default 0.0
-            Discounted cost (or reward) paid since step 0. It matters to policies that act on it alone.
+            Discounted cost (or reward) paid since step 0. It matters to policies that act on it alone, which take it
+            for the nearest sum of the table's own: real costs may lie beyond those of a table that was learned.
 
         Returns
         -------
@@ -142,28 +142,16 @@ class Policy(Shown, Tabled):
         Raises
         ------
         StateError
-            If there is no such state or step, the policy never gets there, or so much cannot have been paid.
+            If there is no such state or step, or the policy never gets there.
+        OptionError
+            If ``accrued`` is no finite number.
         """
         index = self.index(state, step)
         paid = accrued if type(accrued) is float and math.isfinite(accrued) else real(accrued, "accrued")
         if self.graph is not None:
             paid = float(self.mdp.signed(paid))
-            low, high = self._paid[:, step]
-            if not low <= paid <= high:
-                least, most = sorted(map(float, self.mdp.signed(self._paid[:, step])))
-                raise StateError(
-                    f"accrued {accrued:g}, the discounted {self.mdp.sense} paid before step {step}, cannot be: it is "
-                    f"from {least:g} to {most:g}"
-                )
             return self._named(self.graph.action(self.chosen, index, step, paid), state)
         return self._named(int(self._policy[self._place(step), index]), state)
-
-    @cached_property
-    def _paid(self) -> Floats:
-        """Bounds (low, high) of what can have been paid before each step, as losses, and a little for rounding."""
-        bounds = paid_bounds(self.mdp)
-        slack = 1e-6 * np.abs(bounds).max(axis=0)
-        return np.stack((bounds[0] - slack, bounds[1] + slack))
 
     def _place(self, step: int) -> int:
         """Return which row of the policy is followed at a step."""

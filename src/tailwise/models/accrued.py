@@ -24,7 +24,6 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
-from tailwise._arrays import Floats
 from tailwise._validate import choice, real
 from tailwise.errors import OptionError, SimulatorError, StateError
 from tailwise.models.check import check_model, require_model
@@ -274,30 +273,17 @@ def known_cost(model: Any, origin: Any, action: Any, target: Any, step: int) -> 
     )
 
 
-def paid_bounds(mdp: TabularMDP) -> Floats:
-    """Return bounds (low, high) on the discounted loss of the first h steps, while they go on; shape (2, H + 1)."""
-    bounds = np.zeros((2, mdp.horizon + 1))
-    bounds[:, 1:] = np.cumsum(_step_bounds(mdp), axis=1)
-    return bounds
-
-
 def total_bounds(mdp: TabularMDP) -> tuple[float, float]:
     """Return bounds (low, high) on the discounted total loss of every episode of a table."""
     mdp.require_sound()
-    least, most = _step_bounds(mdp)
+    least, most = np.full(mdp.horizon, mdp.losses.min()), np.full(mdp.horizon, mdp.losses.max())
+    for h in range(len(mdp.step_losses)):
+        losses = mdp.losses_at(h)
+        least[h], most[h] = losses.min(), losses.max()
+    factors = float(mdp.discount) ** np.arange(mdp.horizon)
     last = mdp.discount**mdp.horizon
     ends = last * float(mdp.terminal_losses.min()), last * float(mdp.terminal_losses.max())
     if mdp.done.any():  # an episode that is over costs nothing more
         least, most = np.minimum(least, 0.0), np.maximum(most, 0.0)
         ends = min(ends[0], 0.0), max(ends[1], 0.0)
-    return float(least.sum()) + ends[0], float(most.sum()) + ends[1]
-
-
-def _step_bounds(mdp: TabularMDP) -> Floats:
-    """Return the least and the largest discounted loss of each step, shape (2, H)."""
-    bounds = np.empty((2, mdp.horizon))
-    bounds[0], bounds[1] = mdp.losses.min(), mdp.losses.max()
-    for h in range(len(mdp.step_losses)):
-        losses = mdp.losses_at(h)
-        bounds[:, h] = losses.min(), losses.max()
-    return bounds * float(mdp.discount) ** np.arange(mdp.horizon)
+    return float(least @ factors) + ends[0], float(most @ factors) + ends[1]
