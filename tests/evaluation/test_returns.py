@@ -11,7 +11,7 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import OptionError
 from tailwise.evaluation import Returns, compare, evaluate
-from tailwise.evaluation.intervals import statistic
+from tailwise.evaluation.intervals import bounded_resamples, statistic
 from tailwise.exact import backward_induction
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts
@@ -124,14 +124,23 @@ def test_many_totals_are_merged_without_a_change_that_matters(name, monkeypatch)
     np.testing.assert_allclose(merged, whole, atol=0.1 * width + 1e-12)  # of 2000 resamples an end is off by 0.02
 
 
-def test_many_pairs_are_merged_without_a_change_that_matters(monkeypatch):
+@pytest.mark.parametrize("objective", [0.0, 0.5, CVaR(0.9)])
+def test_of_many_pairs_that_differ_little_the_interval_is_as_wide_as_without_a_bound(objective, monkeypatch):
     rng = np.random.default_rng(0)
     first = Returns(rng.exponential(size=1500))
-    second = Returns(np.where(rng.random(1500) < 0.7, first.costs + 0.02, rng.exponential(size=1500)))
-    whole = compare(first, second, 0.5, resamples=2000).interval
-    monkeypatch.setattr("tailwise.evaluation.intervals._MOST_ATOMS", 1000)
-    merged = compare(first, second, 0.5, resamples=2000).interval
-    np.testing.assert_allclose(merged, whole, atol=0.1 * (whole.high - whole.low))
+    second = Returns(first.costs + 0.02 * rng.normal(size=1500))
+    whole = compare(first, second, objective, resamples=2000).interval
+    monkeypatch.setattr("tailwise.evaluation.intervals._MOST_ATOMS", 150)  # 1000 resamples of the 2000
+    bounded = compare(first, second, objective, resamples=2000).interval
+    np.testing.assert_allclose(bounded, whole, atol=0.1 * (whole.high - whole.low))  # an end is off by 0.03 of 1000
+
+
+def test_of_many_pairs_fewer_resamples_are_drawn():
+    for size, wanted, confidence, drawn in (
+        (4096, 10**6, 0.9, 10**6), (100_000, 10_000, 0.9, 409), (10**6, 10_000, 0.9, 200), (10**6, 10_000, 0.75, 80),
+        (100_000, 300, 0.9, 300),
+    ):  # fmt: skip
+        assert bounded_resamples(np.ones(size, np.int64), wanted, confidence) in (drawn, drawn + 1)
 
 
 def test_coverage_is_near_nominal_where_the_truth_is_known():

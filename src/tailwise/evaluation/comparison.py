@@ -10,7 +10,7 @@ from tailwise._random import Seed, generator
 from tailwise._results import Result, Shown
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
-from tailwise.evaluation.intervals import MOST_RESAMPLES, merged_pairs, objective_statistic, resampled_counts
+from tailwise.evaluation.intervals import MOST_RESAMPLES, bounded_resamples, objective_statistic, resampled_counts
 from tailwise.evaluation.returns import Returns
 from tailwise.risk.measures import Interval
 from tailwise.risk.objectives import Objective, as_objective
@@ -72,7 +72,8 @@ def compare(
     confidence : float in (0, 1), default 0.9
         Nominal coverage of the interval.
     resamples : int, default 10,000
-        Number of resamples, 100 to 1,000,000.
+        Number of resamples, 100 to 1,000,000. Of over 4096 different pairs fewer are drawn, in inverse proportion to
+        the pairs (409 of 100,000), but ten beyond each end of the interval (200 at 0.9) at least.
     seed : None, int, SeedSequence or Generator, default 0
         Of the resampling.
 
@@ -108,15 +109,12 @@ def compare(
         )
     sign = 1.0 if first.sense == "cost" else -1.0
     pairs, counts = np.unique(np.stack((sign * first.costs, sign * second.costs)), axis=1, return_counts=True)
-    few, sizes = merged_pairs(pairs, counts)
-    left, right = (objective_statistic(aim, sign * costs, first.sense) for costs in few)
-    rng = generator(seed)
-    values = np.concatenate([left(rows) - right(rows) for rows in resampled_counts(sizes, number, rng)])
+    left, right = (objective_statistic(aim, sign * costs, first.sense) for costs in pairs)
+    drawn = resampled_counts(counts, bounded_resamples(counts, number, wanted), generator(seed))
+    values = np.concatenate([left(rows) - right(rows) for rows in drawn])
     low, high = np.quantile(sign * values, [(1.0 - wanted) / 2.0, (1.0 + wanted) / 2.0])
     found = first.risk(aim) - second.risk(aim) + 0.0  # + 0.0: no -0.0
-    whole = sizes[None, :].astype(np.float64)
-    gap = 0.0 if few is pairs else found - float(left(whole)[0] - right(whole)[0])
-    ends = sorted((sign * float(low) + gap + 0.0, sign * float(high) + gap + 0.0))
+    ends = sorted((sign * float(low) + 0.0, sign * float(high) + 0.0))
     one, two = sign * first.costs, sign * second.costs
     return Comparison(
         first.label, second.label, aim.words, found,

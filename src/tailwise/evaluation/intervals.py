@@ -14,6 +14,7 @@ occur, every resample is free of it too, and the interval is short and wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from statistics import NormalDist
 from typing import TypeAlias
@@ -37,7 +38,7 @@ Statistic: TypeAlias = Callable[[Floats], Floats]
 METHODS = ("percentile", "bca")
 _NUMBERS = 2**22  # counts held at a time
 MOST_RESAMPLES = 10**6
-_MOST_ATOMS, _ATOMS, _PER_SIDE = 4096, 1024, 64  # distinct totals that are kept, and what more of them become
+_MOST_ATOMS, _ATOMS = 4096, 1024  # distinct totals that are kept, and what more of them become
 
 
 def statistic(measure: str, atoms: Floats, *, beta: float | None = None, level: float | None = None) -> Statistic:
@@ -71,7 +72,9 @@ def objective_statistic(objective: Objective, totals: Floats, sense: Sense) -> S
         sign = 1.0 if sense == "cost" else -1.0
         found = erm_statistic(sign * totals, getattr(objective, "beta", 0.0))
         return lambda counts: sign * found(counts) + 0.0  # no -0.0
-    return lambda counts: np.array([objective.of(totals, row, sense=sense) for row in counts])
+    order = np.argsort(totals, kind="stable")  # once: each evaluation sorts again, which is quick then
+    inner = totals[order]
+    return lambda counts: np.array([objective.of(inner, row[order], sense=sense) for row in counts])
 
 
 def _std(counts: Floats, centred: Floats) -> Floats:
@@ -171,18 +174,15 @@ def merged_atoms(
     return means, sizes[kept].astype(np.int64)
 
 
-def merged_pairs(pairs: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return fewer pairs, shape (2, k), and their counts: of over 4096, those of nearby ranks on both sides are one."""
+def bounded_resamples(counts: NDArray[np.int64], resamples: int, confidence: float) -> int:
+    """Return how many of the resamples to draw of over 4096 atoms: those that take as long as 10,000 of 4096.
+
+    At least ten beyond each end of the interval are.
+    """
     if counts.size <= _MOST_ATOMS:
-        return pairs, counts
-    cells = np.zeros(counts.size, np.int64)
-    for side in pairs:
-        order = np.argsort(side, kind="stable")
-        cells = cells * _PER_SIDE
-        cells[order] += _rank_groups(counts[order], _PER_SIDE - 2, None)
-    _, groups = np.unique(cells, return_inverse=True)
-    sizes = np.bincount(groups, counts)
-    return np.stack([np.bincount(groups, counts * side) / sizes for side in pairs]), sizes.astype(np.int64)
+        return resamples
+    few = 10_000 * _MOST_ATOMS // min(int(counts.sum()), 8 * counts.size)
+    return min(resamples, max(few, math.ceil(20.0 / (1.0 - confidence))))
 
 
 def _rank_groups(counts: NDArray[np.int64], most: int, level: float | None) -> NDArray[np.int64]:
