@@ -573,6 +573,19 @@ def test_of_a_last_step_that_was_not_come_to_the_leaf_value_counts():
         assert not any("refute" in note for note in search.plan(iterations=10).notes)
 
 
+def test_a_right_leaf_value_is_kept_where_a_rare_loss_decides():
+    """No episode of the first hundreds may show the loss, so that all of them cost less than the value says."""
+    rows = [row for a, c in ((0, 0.3), (1, 0.5)) for row in (
+        (0, a, 0, 0.5, c), (0, a, 0, 0.496, c + 0.4), (0, a, 0, 0.004, 40.0 + 10 * a),
+    )]  # fmt: skip
+    table = TabularMDP.from_outcomes(*map(np.array, zip(*rows, strict=True)), horizon=6)
+    exact = backward_induction(table, 0.1)
+    for seed in range(5):
+        search = LearnedModelSearch(table, 0.1, seed=seed, leaf_value=lambda state, h: float(exact.values[h, state]))
+        assert not any("refute" in note for note in search.plan(iterations=100).notes)
+        assert abs(search.plan(iterations=300).value - exact.value) < 1.5
+
+
 @pytest.mark.parametrize("number", [0.0, 1000.0])
 def test_one_number_for_all_states_does_no_lasting_harm(number):
     """Each step of work costs something, all the cost of not working comes at the end: 0 says that to rest is free."""

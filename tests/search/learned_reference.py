@@ -99,12 +99,12 @@ class Reference:
         self.dismissed = (len(outside) >= 8 and sum(outside) > len(outside) / 2) or self.is_far_off()
 
     def is_far_off(self):
-        """Whether leaf values lie beyond all costs-to-go of even episodes: above, or one number and below."""
+        """Whether leaf values are one number, beyond all costs-to-go of even episodes at most of the steps."""
         steps = [list(zip(*pairs, strict=True)) for pairs in self.told if len(pairs) >= 4]
         above = sum(min(leaves) > max(costs) for leaves, costs in steps)
         below = sum(max(leaves) < min(costs) for leaves, costs in steps)
         is_one_number = len({leaf for leaves, _ in steps for leaf in leaves}) == 1
-        return 2 * above > len(steps) or (is_one_number and 2 * below > len(steps))
+        return is_one_number and 2 * max(above, below) > len(steps)
 
     def refresh(self, h, state):
         for a in self.indices(state):

@@ -130,3 +130,28 @@ def test_an_answer_that_is_cut_takes_what_the_search_holds_states_for(beta):
     assert abs(cut.value - whole.value) < 0.1 * abs(whole.value)
     search._look_seconds = 1e-8
     assert not search.plan(iterations=1).interval_meaning.startswith("there was no time")
+
+
+class Wandering(Simulator):
+    """Sixteen steps over sixty places, each with two actions."""
+
+    horizon, discount, sense, start = 16, 1.0, "cost", (0, 0)
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        return (state[0] + 1, (3 * state[1] + action + int(rng.integers(2))) % 60), float(rng.random()), False
+
+
+def test_nodes_of_iterations_that_were_taken_back_stay_away_when_others_are_freed():
+    """An iteration that runs out of room takes its nodes back; no two states may share an entry of the counts then."""
+    search, rng, state = LearnedModelSearch(Wandering(), 0.1, seed=0), np.random.default_rng(0), (0, 0)
+    for _ in range(14):
+        plan = search.plan(iterations=20)
+        state, _, _ = Wandering().step(state, plan.action, rng)
+        search.advance(plan.action, state)
+    owners = {}
+    for node in range(1, int(search._nodes.used[counts.NODES])):
+        first = int(search._nodes.first_pair[node])
+        assert owners.setdefault(first, int(search._nodes.states[node])) == search._nodes.states[node]

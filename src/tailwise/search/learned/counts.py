@@ -397,7 +397,7 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
 
 def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
     """Return the nodes ``kept``, in the same order and as much room."""
-    old, bounded = np.flatnonzero(kept), nodes.least.size > 0
+    old, bounded = np.flatnonzero(kept[: nodes.used[NODES]]), nodes.least.size > 0
     most, arity, first = int(nodes.used[MAX_NODES]), nodes.arity[old], nodes.first_q[old].astype(np.int64)
     other = new_nodes(nodes.heads.size - 1, most, nodes.states.size, nodes.q.size, bounded=bounded)
     for name in _by_node(nodes):

@@ -365,6 +365,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return np.asarray(counts.reached(self._known, nodes, root, self._horizon))
         latest = nodes.used[counts.EPOCH] - (self._scratch.work[counts.STAGE] == counts.EXPANDING)
         kept: NDArray[np.bool_] = (nodes.marks >= latest) & (nodes.steps >= self._step)
+        kept[nodes.used[counts.NODES] :] = False  # of nodes that were taken back the marks are still there
         kept[root], kept[0] = True, False
         return kept
 
@@ -562,7 +563,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             sense=sense,
             iterations=int(scratch.work[counts.ITERATIONS] - old[counts.ITERATIONS]),
             simulator_steps=int(scratch.work[counts.STEPS] - old[counts.STEPS]),
-            nodes=int(np.count_nonzero(self._kept(exactly=False)[: self._nodes.used[counts.NODES]])),
+            nodes=int(np.count_nonzero(self._kept(exactly=False))),
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,

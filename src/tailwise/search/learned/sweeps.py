@@ -168,9 +168,9 @@ def add_reached(model, known, nodes, rules, scratch, depth, stream):  # type: ig
 
 @inlined
 def is_far_off(rules, scratch):  # type: ignore[no-untyped-def]
-    """Whether leaf values lie beyond all costs-to-go that followed in even iterations, at more than half of the steps.
+    """Whether leaf values are one number everywhere, beyond all costs-to-go of even iterations at most of the steps.
 
-    Above them all; or below, if they are one number everywhere. The best may well be better than all that was seen.
+    Others may be right nonetheless: the best may be better than all that was seen, and the worst may be rare.
     """
     steps, above, below, least, greatest = 0, 0, 0, math.inf, -math.inf
     for h in range(rules.horizon):
@@ -180,7 +180,7 @@ def is_far_off(rules, scratch):  # type: ignore[no-untyped-def]
             above += seen[1] > seen[4]
             below += seen[2] < seen[3]
             least, greatest = min(least, seen[1]), max(greatest, seen[2])
-    return 2 * above > steps or (least == greatest and 2 * below > steps)
+    return least == greatest and 2 * max(above, below) > steps
 
 
 @inlined
