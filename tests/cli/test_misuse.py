@@ -135,10 +135,9 @@ def test_a_misuse_is_one_message_before_the_work(line, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "line",
     [
-        "convert m.npz m.npz --force",
-        'convert "m.npz?horizon=2" m.npz --force',
         'learn "npz:m.npz" --out ./m.npz --force',
         "plan m.npz --beta 1 --save m.npz",
+        'plan "m.npz?horizon=2" --beta 1 --save m.npz',
         "plan mdp-4 --beta 1 --save x.html --report x.html",
     ],
 )

@@ -97,7 +97,7 @@ def test_the_effect_on_the_decision_is_said():
     ("options", "message"),
     [
         ({}, "say one thing.*none"),
-        ({"level": 0.9, "disaster": 1.0}, "level and disaster"),
+        ({"level": 0.9, "disaster": 1.0}, "level= and disaster="),
         ({"level": 0.9}, "level= needs the model"),
         ({"budget": 1.0, "probability": 0.1}, "budget= needs the model"),
         ({"indifference": (30.0, 0.1, 20.0)}, "between 0 and 20"),

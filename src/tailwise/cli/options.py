@@ -105,17 +105,17 @@ class _Command(TyperCommand):
             if one in order[:k] and one.param_type_name == "option" and not one.multiple:
                 ctx.fail(f"Option '{one.opts[0]}' is given twice; give it once.")
         left = super().parse_args(ctx, args)
-        files: dict[Path, str] = {}
+        files: dict[Path, tuple[str, bool]] = {}
         has_path = any(isinstance(value, Path) for value in ctx.params.values())
         for one in self.params:
             value, is_option = ctx.params.get(one.name or ""), one.param_type_name == "option"
             if has_path and isinstance(value, str) and not is_option:
                 value = _file_of(value)
             if isinstance(value, Path):
-                said = one.opts[0] if is_option else str(one.metavar)
+                said = one.opts[0] if is_option else str(one.metavar), is_option
                 other = files.setdefault(value.resolve(), said)
-                if other != said:
-                    ctx.fail(f"{other} and {said} name one file, {value}; give each its own.")
+                if other != said and (is_option or other[1]):  # two arguments are what the command is for: convert
+                    ctx.fail(f"{other[0]} and {said[0]} name one file, {value}; give each its own.")
         return left
 
 
@@ -378,6 +378,12 @@ def check_model_file(out: Path, *, force: bool) -> None:
     writer_of(out)
 
 
+def _most_episodes() -> int:
+    from tailwise.evaluation.episodes import MOST_EPISODES  # loaded by the commands that play alone
+
+    return MOST_EPISODES
+
+
 def check_work(
     planners: tuple[str, ...],
     threads: int | None = None,
@@ -390,14 +396,13 @@ def check_work(
 ) -> None:
     """Raise the error of a wrong option before a large model is loaded and played; ``counts`` are at least 1."""
     from tailwise._validate import integer, real, thread_count
-    from tailwise.evaluation.episodes import MOST_EPISODES
     from tailwise.planners import find_planner
     from tailwise.planners.make import require_pursuit
     from tailwise.search.anytime import plan_limits
 
     for name, value in counts.items():
         if value is not None:
-            integer(value, name, low=1, high=MOST_EPISODES if name == "episodes" else None)
+            integer(value, name, low=1, high=_most_episodes() if name == "episodes" else None)
     plan_limits(counts.get("iterations"), seconds, ends=True)
     integer(step, "step", low=0)
     if bonus is not None:
