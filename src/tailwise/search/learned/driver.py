@@ -253,6 +253,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def _found(self) -> dict[str, Any]:
         kept = {name: getattr(self._scratch, name).copy() for name in _KEPT}
+        kept["work"][counts.SLICE] = 0  # what is left of it is chance
         known, nodes = (tuple(map(copy.copy, leaves(part))) for part in (self._known, self._nodes))
         return {"binding": self._binding.state_dict(), "known": known, "nodes": nodes, "scratch": kept}
 
