@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, marked, ranges, runs
 from tailwise._validate import integer, real
-from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.errors import OptionError, StateError
 from tailwise.exact.fixed_policies import policy_chances, policy_rows
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.relevant import relevant_bounds
 from tailwise.models import Alternatives, TabularMDP
+from tailwise.models.tabular import require_table
 from tailwise.risk.distribution import ReturnDistribution
 
 Choose = Callable[[int, Ints, Floats], tuple[Ints, Ints, Floats]]
@@ -76,10 +77,7 @@ def return_distribution(
     if isinstance(mdp, Alternatives):
         laws = [return_distribution(t, policy, tolerance=tolerance, max_atoms=max_atoms) for t in mdp.tables]
         return _together(laws, mdp.weights)
-    if not isinstance(mdp, TabularMDP):
-        raise ModelError(
-            f"the exact distribution is of a table's total, not of {type(mdp).__name__}; tabulate() makes one"
-        )
+    require_table(mdp, "return_distribution", "make one with tabulate()")
     limit = integer(max_atoms, "max_atoms", low=1)
     if mdp.horizon is None:
         mdp.require_sound(endless=True)
