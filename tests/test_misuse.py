@@ -131,7 +131,7 @@ def plan():
         (lambda: ErmMcts(GRID, []), OptionError, "beta must be"),
         (lambda: ErmMcts(GRID, 0.1).act(np.ones(2), 0), StateError, "not hashable"),
         (lambda: ErmMcts(GRID, 0.1).advance(np.ones(2), 0), StateError, "not allowed"),
-        (lambda: return_distribution(None, None), ModelError, "of a table's total"),
+        (lambda: return_distribution(None, None), ModelError, "needs a TabularMDP"),
         (lambda: register_planner(ErmMcts), OptionError, "a kind of planner is a PlannerKind"),
         (lambda: domains.register(None, "table"), OptionError, "two texts"),
         (lambda: Bandit(None), OptionError, "arms must be a list"),
