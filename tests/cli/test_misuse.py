@@ -132,6 +132,11 @@ def test_a_misuse_is_one_message_before_the_work(line, tmp_path, monkeypatch):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_negative_number_of_episodes_is_no_unknown_option():
+    found = CliRunner().invoke(app, ["evaluate", "mdp-4", "--beta", "1", "--episodes", "-3"])
+    assert "--episodes must be from 1 to" in str(found.exception)
+
+
 @pytest.mark.parametrize(
     "line",
     [

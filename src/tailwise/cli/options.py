@@ -136,9 +136,9 @@ class _LogCommand(_Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the command line."""
-        after = [*args[1:], ""]
+        numbers = [after.lstrip("+-")[:1].isdigit() for after in [*args[1:], ""]]
         return super().parse_args(
-            ctx, ["--log" if a == "--episodes" and not after[k][:1].isdigit() else a for k, a in enumerate(args)]
+            ctx, ["--log" if a == "--episodes" and not numbers[k] else a for k, a in enumerate(args)]
         )
 
 
