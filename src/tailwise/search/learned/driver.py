@@ -233,10 +233,10 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._binding.fail(handle, -1, step)
         self._step, self._handle = step, handle
         self._scratch = counts.new_scratch(self._horizon, num_actions, BLOCK)
-        if before is not None:
-            self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers, compared=before.compared)
         if before is None:
             self._plant()
+        else:
+            self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers, compared=before.compared)
         if self._num_bytes() > (self.options.max_memory or _UNLIMITED):
             self.refuse(StopReason.MAX_MEMORY)
 
