@@ -258,7 +258,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return {"binding": self._binding.state_dict(), "known": known, "nodes": nodes, "scratch": kept}
 
     def _load_found(self, found: dict[str, Any]) -> None:
-        self._space = np.empty((6, 0))
+        self._space, self._is_loose = np.empty((6, 0)), True  # as it may have been
         self._binding.load_state_dict(found["binding"])
         self._known = refilled(self._known, iter(found["known"]))
         self._nodes = refilled(self._nodes, iter(found["nodes"]))
