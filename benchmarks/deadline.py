@@ -126,12 +126,12 @@ def main():
                 continue
             try:
                 planner = make_planner(model, CVaR(0.9) if kind == "cvar-mcts" else 0.1, kind=kind, seed=0)
+                planner.plan(seconds=seconds)
+                timed = Timed(model, planner, seconds)
+                timed.play(calls)
             except ValueError as error:
                 print(f"{title:36s} {str(error)[:80]}")
                 continue
-            planner.plan(seconds=seconds)
-            timed = Timed(model, planner, seconds)
-            timed.play(calls)
             wall, own = np.sum(timed.plans + timed.advances, axis=0)
             print(
                 f"{title:36s}{spread(timed.plans)}  {spread(timed.advances)}{100 * (1 - own / wall):7.1f} %", flush=True

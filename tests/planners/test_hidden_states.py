@@ -219,6 +219,25 @@ def test_what_does_not_come_back_is_not_learned():
         search.plan(iterations=100)
 
 
+def test_what_was_learned_is_solved_in_parts_where_time_is_short():
+    model = domains.make("tiger", horizon=3)
+    slow = make_planner(model, 0.05, kind="learned-beliefs", seed=1)
+    first = slow.plan(seconds=1e-9)
+    assert "as if the state were seen after this step" in first.notes[-1]
+    assert copy.deepcopy(slow).plan(iterations=9).notes == ()
+    told = 0
+    for _ in range(200):
+        plan = slow.plan(seconds=1e-9)
+        told += any("in parts" in note for note in plan.notes)
+    assert told > 100
+    whole = slow.plan(iterations=200)
+    assert whole.notes == ()
+    assert whole.value == pytest.approx(solve(model, 0.05).value, rel=0.1)
+    slow.reset()
+    slow.advance(whole.action, "hear-left")  # what was solved is kept
+    assert slow.plan(seconds=1e-9).notes[-1].startswith("what was learned is solved in parts")
+
+
 def test_particles_follow_the_tilted_belief():
     model = domains.make("hidden-wear", horizon=6)
     policy, search = solve(model, 0.3), HistoryMcts(model, 0.3, seed=2, particles=4000)

@@ -8,7 +8,7 @@ the start leads to by any action, the likely ones first; then, once plans are kn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -25,16 +25,29 @@ def point_based_levels(
     model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, points: int, seed: Seed = 0
 ) -> list[Level]:
     """Return plans of each step, best at some ``points`` tilted beliefs of it."""
+    parts = levels_in_parts(model, branches, beta, log_start, points, seed)
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            return list[Level](end.value)
+
+
+def levels_in_parts(
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, points: int, seed: Seed = 0
+) -> Generator[None, None, list[Level]]:
+    """Find the same, and pause after each action at each step."""
     rng = generator(seed)
-    levels: list[Level] | None = None
+    levels: list[Level] = []
     for _ in range(2):
-        chosen = _beliefs(model, branches, beta, log_start, points, levels, rng)
-        levels = _backward(model, branches, beta, chosen)
-    assert levels is not None
+        chosen = yield from _beliefs(model, branches, beta, log_start, points, levels, rng)
+        levels = yield from _backward(model, branches, beta, chosen)
     return levels
 
 
-def _backward(model: PomdpTable, branches: Sequence[Branch], beta: float, chosen: list[Floats]) -> list[Level]:
+def _backward(
+    model: PomdpTable, branches: Sequence[Branch], beta: float, chosen: list[Floats]
+) -> Generator[None, None, list[Level]]:
     discount, levels = model.discount, list[Level]()
     after = model.table.terminal_losses[None, :]
     width = max(1, *(len(branch.seen) for branch in branches))
@@ -52,6 +65,7 @@ def _backward(model: PomdpTable, branches: Sequence[Branch], beta: float, chosen
             rows.append(row)
             ways.append(way)
             options.append(belief_erm(row, here, level))
+            yield
         actions = np.argmin(options, axis=0)
         own = np.arange(len(here))
         values, children = np.stack(rows)[actions, own], np.stack(ways)[actions, own]
@@ -63,15 +77,15 @@ def _backward(model: PomdpTable, branches: Sequence[Branch], beta: float, chosen
 
 def _beliefs(
     model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, points: int,
-    levels: list[Level] | None, rng: np.random.Generator,
-) -> list[Floats]:  # fmt: skip
+    levels: list[Level], rng: np.random.Generator,
+) -> Generator[None, None, list[Floats]]:  # fmt: skip
     """Return tilted beliefs of each step (N, S), in logs, that are likely to be reached."""
     here, weights = normalised(log_start[None, :]), np.ones(1)
     found = [here]
     for h in range(model.horizon - 1):
         level = beta * model.discount**h
         shares = np.full((len(here), len(branches)), 1.0 / len(branches))
-        if levels is not None:
+        if levels:
             worths = belief_erm(levels[h].values[None], here[:, None, :], level)
             shares *= _EVEN
             shares[np.arange(len(here)), levels[h].actions[worths.argmin(axis=1)]] += 1.0 - _EVEN
@@ -87,6 +101,7 @@ def _beliefs(
             can = np.isfinite(after).any(axis=2)
             beliefs.append(normalised(after[can]))
             masses.append(parts[can])
+            yield
         if any(len(some) for some in beliefs):
             here, weights = _sifted(np.concatenate(beliefs), np.concatenate(masses), points, rng)
         else:  # all of these have ended; plans must still say what they do in every state

@@ -153,7 +153,8 @@ class HiddenPlanner(PolicyMixin):
             iterations=self._done - before,
             seconds=time.perf_counter() - begun, stopped=stopped, interval_meaning=self.meaning, method=self.method,
             planner=self.kind if self.reason else "", reason=self.reason, unit=self.unit,
-            notes=(*self._notes, *notes), origin=Origin(self.model, self.get_params(), self._seed), **more,
+            notes=(*self._notes, *more.pop("notes", ()), *notes),
+            origin=Origin(self.model, self.get_params(), self._seed), **more,
         )  # fmt: skip
 
     # ------------------------------------------------------- what a search adds

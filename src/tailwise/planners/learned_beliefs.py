@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +25,9 @@ from tailwise._arrays import log_of
 from tailwise._random import Seed, StratifiedStream
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError
-from tailwise.exact.alpha_vectors import branches_of
+from tailwise.exact.alpha_vectors import Branch, Level, branches_of, grouped_erm
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
-from tailwise.exact.point_based import point_based_levels
+from tailwise.exact.point_based import levels_in_parts
 from tailwise.models.partly_observed import drawn
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import action_label, model_name, short
@@ -38,6 +38,7 @@ from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import StopReason
 
 _FEWEST_POINTS, _MOST_POINTS, _WORK = 10, 100, 3e8  # beliefs of a step, and terms of a solution in all
+_SLACK = 1.25  # of the time that rows took, kept for the next ones
 
 
 class LearnedBeliefs(HiddenPlanner):
@@ -70,8 +71,9 @@ class LearnedBeliefs(HiddenPlanner):
 
     method = "search on a learned model over tilted beliefs"
     meaning = "nothing: none is known for a model of hidden states that was learned"
-    _report_seconds = 0.1  # before the first, a guess
-    _term_seconds = 0.0  # that a solution took for each of its terms
+    _report_seconds = 1.0  # before anything was solved, a guess
+    _term_seconds = math.inf  # that a solution took for each of its terms
+    _rows_seconds = 0.005  # that the rest of a report took lately
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_distinct: int = 2000) -> None:
         self._most = integer(max_distinct, "max_distinct", low=1)
@@ -79,8 +81,6 @@ class LearnedBeliefs(HiddenPlanner):
 
     def _begin(self) -> None:
         self._history: list[tuple[int, Hashable, float | None]] = []
-        self._policy: BeliefPolicy | None = None
-        self._solved = -1
         if not hasattr(self, "_counts"):  # what was learned of the model holds wherever the root is
             self._counts: dict[tuple[int, int, int, int, float, bool], int] = {}
             self._states: dict[Hashable, int] = {}
@@ -89,6 +89,11 @@ class LearnedBeliefs(HiddenPlanner):
             self._starts: dict[int, int] = {}
             self._luck = StratifiedStream(self._rng)
             self._sampled = self._steps = 0
+            self._policy: BeliefPolicy | None = None
+            self._parts: Iterator[None] | None = None  # of a solution that is under way
+            self._solved, self._spent = -1, 0.0
+        if self._policy is not None:
+            self._known = self._policy.start
 
     # ------------------------------------------------------------ an iteration
 
@@ -167,25 +172,48 @@ class LearnedBeliefs(HiddenPlanner):
         )  # fmt: skip
 
     def _solution(self) -> BeliefPolicy:
-        """Return plans on what was learned, and move what is known to the root."""
-        if self._policy is None or self._solved != self._sampled:
-            table = self._learned()
-            work = table.num_outcomes * table.num_observations * table.num_actions * int(table.horizon)
+        """Return plans on what was learned, or with a deadline on what had been when there was time to solve it."""
+        by, longest = self._report_by - _SLACK * self._rows_seconds, 0.0
+        while self._policy is None or self._solved != self._sampled:
+            parts, self._parts = (self._parts if by < math.inf else None) or self._solve(), None
             begun = time.perf_counter()
-            points = int(np.clip(math.sqrt(_WORK / work), _FEWEST_POINTS, _MOST_POINTS))
-            if self._term_seconds * work * points**2 > (left := max(self._report_by - begun, 0.0)):
-                points = max(_FEWEST_POINTS, int(math.sqrt(left / (self._term_seconds * work))))
-            branches = branches_of(table)
-            levels = point_based_levels(table, branches, self.beta, log_of(table.start_belief), points)
-            self._term_seconds = (time.perf_counter() - begun) / (work * points**2)
-            self._policy = BeliefPolicy(
-                objective=ERM(self.beta), mdp=table.table, value=math.nan, beta=self.beta, pomdp=table,
-                branches=tuple(branches), levels=tuple(levels),
-            )  # fmt: skip
-            self._solved, self._known = self._sampled, self._policy.start
-            for step in self._history:
-                self._move(*step)
+            for _ in parts:
+                now = time.perf_counter()
+                longest, self._spent, begun = max(longest, now - begun), self._spent + now - begun, now
+                if now + longest > by and self._policy is not None:
+                    self._parts = parts
+                    return self._policy
         return self._policy
+
+    def _solve(self) -> Iterator[None]:
+        """Solve what was learned, and pause often; a first time in a hurry, as if the state were seen later."""
+        table, sampled = self._learned(), self._sampled
+        branches, begun, self._spent = branches_of(table), time.perf_counter(), 0.0
+        in_time = self._report_by < math.inf
+        if self._policy is None and in_time:
+            self._take(table, branches, _levels_if_seen(table, self.beta), -1)
+            yield
+        work = table.num_outcomes * table.num_observations * table.num_actions * int(table.horizon)
+        points = int(np.clip(math.sqrt(_WORK / work), _FEWEST_POINTS, _MOST_POINTS))
+        if in_time and not self._term_seconds * work * points**2 <= (left := max(self._report_by - begun, 0.0)):
+            points = max(_FEWEST_POINTS, int(math.sqrt(left / (self._term_seconds * work))))
+        levels = yield from levels_in_parts(table, branches, self.beta, log_of(table.start_belief), points)
+        self._report_seconds, self._term_seconds = self._spent, self._spent / (work * points**2)
+        self._take(table, branches, levels, sampled)
+
+    def _take(self, table: PomdpTable, branches: list[Branch], levels: list[Level], sampled: int) -> None:
+        """Go on with a solution, and move what is known to the root."""
+        self._policy = BeliefPolicy(
+            objective=ERM(self.beta), mdp=table.table, value=math.nan, beta=self.beta, pomdp=table,
+            branches=tuple(branches), levels=tuple(levels),
+        )  # fmt: skip
+        self._solved, self._known = sampled, self._policy.start
+        for step in self._history:
+            self._move(*step)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what is half solved out of copies."""
+        return self.__dict__ | {"_parts": None}
 
     def _move(self, place: int, observation: Any, cost: float | None) -> bool:
         """Move what is known on; False where what was observed never came up after such an action."""
@@ -200,7 +228,8 @@ class LearnedBeliefs(HiddenPlanner):
     @property
     def belief(self) -> Belief:
         """What is known at the root, by what was learned: ``probabilities``, and the twin that decides, ``tilted``."""
-        self._solution()
+        if self._policy is None:
+            self._solution()
         return self._known
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
@@ -210,7 +239,7 @@ class LearnedBeliefs(HiddenPlanner):
         if action not in self._actions:
             raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
         place = self._actions.index(action)
-        self._solution()
+        assert self.belief is not None
         if not self._move(place, observation, cost):
             self._notes.append(
                 f"step {self._step + 1}: {short(observation, 40)} was never drawn after what was done; it goes on as "
@@ -221,7 +250,8 @@ class LearnedBeliefs(HiddenPlanner):
     # ---------------------------------------------------------------- the plan
 
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
-        found = self._solution().plan(self._known, distributions=False)
+        policy, begun = self._solution(), time.perf_counter()
+        found = policy.plan(self._known, distributions=False)
         visits = np.sum(self._tries, axis=0)
         nothing = Interval(-math.inf, math.inf)
         rows = tuple(
@@ -232,10 +262,36 @@ class LearnedBeliefs(HiddenPlanner):
         best = next(k for k, row in enumerate(found.rows) if row.action == found.action)
         more = {
             "objective": found.objective, "nodes": found.nodes, "bytes": found.bytes + 200 * len(self._counts),
-            "simulator_steps": self._steps,
+            "simulator_steps": self._steps, "notes": self._hurried(),
         }  # fmt: skip
+        self._rows_seconds = max(0.98 * self._rows_seconds, time.perf_counter() - begun)
         self._steps = 0
         return rows, best, rows[best].erm, more
+
+    def _hurried(self) -> tuple[str, ...]:
+        """Say what an answer goes by, if not by all that was learned."""
+        if self._solved == self._sampled:
+            return ()
+        if self._solved < 0:
+            return (
+                "there was no time to solve what was learned: values are as if the state were seen after this step",
+            )
+        return (
+            f"what was learned is solved in parts, as there is time: this answer goes by {self._solved:,} of "
+            f"{self._sampled:,} episodes",
+        )
+
+
+def _levels_if_seen(model: PomdpTable, beta: float) -> list[Level]:
+    """Return the ERM from each step on if the state is seen from there (QMDP: Littman, Cassandra & Kaelbling 1995)."""
+    table, after, none = model.table, model.table.terminal_losses, np.zeros(1, np.int64)
+    levels: list[Level] = []
+    for h in range(model.horizon - 1, -1, -1):
+        paid = table.losses + np.where(table.done, 0.0, model.discount * after[table.next_states])
+        rows = grouped_erm(paid, table.probabilities, table.outcome_offsets[:-1], beta * model.discount**h)
+        after = np.minimum.reduceat(rows, table.action_offsets[:-1])
+        levels.insert(0, Level(after[None, :], none, none[None, :]))
+    return levels
 
 
 def _labels(values: Any) -> tuple[str, ...]:
