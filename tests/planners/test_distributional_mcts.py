@@ -200,13 +200,13 @@ def test_a_users_function_that_fails_is_named():
 def test_short_calls_solve_as_roughly_as_their_time_asks_and_others_do_not():
     search = DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0)
     search.plan(iterations=40)
-    assert (search._shares, search._report_seconds) == ([1.0, 1.0], [0.0, 0.0])
-    search._pace(False, took=1.0, seconds=0.3)  # ten times a third of it
-    search._pace(True, took=1e-6, seconds=0.3)
+    assert (search._shares, [pace.seconds for pace in search._report_paces]) == ([1.0, 1.0], [0.0, 0.0])
+    search._note_report(False, took=1.0, seconds=0.3)  # ten times a third of it
+    search._note_report(True, took=1e-6, seconds=0.3)
     assert search._shares == [pytest.approx(0.1), 1.0]
-    assert search._report_seconds == [1.0, 1e-6]
-    search._pace(False, took=1e-6, seconds=0.3)
+    assert [pace.seconds for pace in search._report_paces] == [1.0, 1e-6]
+    search._note_report(False, took=1e-6, seconds=0.3)
     assert search._shares[0] == pytest.approx(0.11)
     plan = search.plan(seconds=0.05)
     assert plan.label
-    assert search._report_seconds[1] > 1e-6
+    assert search._report_paces[1].seconds > 1e-6

@@ -29,6 +29,7 @@ from tailwise.models import tabulate
 from tailwise.models.accrued import AccruedView, ExponentialUtility
 from tailwise.planners import until
 from tailwise.search import StopReason
+from tailwise.search.anytime import Pace
 from tailwise.search.learned import answer, counts, fitted
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
@@ -140,7 +141,7 @@ def test_intervals_are_those_of_the_chances_that_the_counts_leave_possible():
     for seed in range(40):
         search = LearnedModelSearch(table, 0.4, seed=seed)
         plan = search.plan(iterations=60 + seed)
-        possible = search._answers()[1][:, 0]
+        possible = search._answering.find(search._learned(), search._stream, None).possible[:, 0]
         dear = int((plan.samples(0) == 9.0).sum())
         chances = (np.exp(0.4 * possible) - math.exp(0.4)) / (math.exp(3.6) - math.exp(0.4))
         levels.append(beta_law.cdf(chances, dear, 60 + seed - dear))
@@ -679,7 +680,7 @@ def test_a_fit_that_takes_too_long_is_left_out_of_short_calls(monkeypatch):
     fits = []
     search = LearnedModelSearch(Tank(), 0.0, seed=1)
     monkeypatch.setattr("tailwise.search.learned.fitted.fitted_values", lambda *_: fits.append(1))
-    search._fit_seconds = 100.0
+    search._answering.fit_pace = Pace(100.0)
     search.plan(iterations=20, seconds=60.0)
     assert not fits
     search.plan(iterations=20)
@@ -697,12 +698,12 @@ def test_an_answer_takes_its_share_of_the_time():
     search = LearnedModelSearch(domains.make("mdp-4", horizon=2), 0.5, seed=0)
     found = []
     for seconds in (1.0, 1e-12):  # that a replicate takes for an outcome
-        search._outcome_seconds = seconds
+        search._answering.outcome_pace = Pace(seconds, 0.995)
         found.append(search.plan(iterations=20, seconds=60.0))
     assert "longer than the search" in found[0].interval_meaning
     assert "Bayesian bootstrap" in found[1].interval_meaning
-    assert 0.0 < search._outcome_seconds < 1.0  # as measured
-    search._outcome_seconds = 1.0
+    assert 0.0 < search._answering.outcome_pace.seconds < 1.0  # as measured
+    search._answering.outcome_pace = Pace(1.0)
     assert "Bayesian bootstrap" in search.plan(iterations=20).interval_meaning
 
 

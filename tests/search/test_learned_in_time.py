@@ -1,5 +1,6 @@
 """What the learned search does to be in time: pauses, roots that move in place, answers that are cut."""
 
+import copy
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from conftest import random_mdp
 from tailwise import LearnedModelSearch, Simulator, erm
+from tailwise.search.anytime import Pace
 from tailwise.search.learned import counts, driver
 from tailwise.search.plan import StopReason
 
@@ -110,9 +112,10 @@ def test_an_answer_that_is_cut_takes_what_the_search_holds_states_for(beta):
     table = random_mdp(4, states=6, actions=3, horizon=6, discount=0.9)
     search = LearnedModelSearch(table, beta, seed=0)
     whole = search.plan(iterations=400)
-    reached, out = search._reached(0.0), np.full((2, 3, 3), math.inf)
+    learned, out = search._learned(), np.full((2, 3, 3), math.inf)
+    reached = search._answering.reached(learned, 0.0)
     assert reached.cut == 1
-    search._induct(reached, out, np.empty(0, np.uint64))
+    learned.induct(reached, np.empty(0, np.uint64), 0, out)
     known, nodes, discount = search._known, search._nodes, table.discount
     for a in range(3):
         outcome, costs, weights = known.heads[nodes.first_pair[search._scratch.root[0]] + a], [], []
@@ -123,12 +126,12 @@ def test_an_answer_that_is_cut_takes_what_the_search_holds_states_for(beta):
             weights.append(known.counts[outcome])
             outcome = known.links[outcome]
         assert math.isclose(out[0, 0, a], erm(np.repeat(costs, weights), beta), rel_tol=1e-9)
-    search._look_seconds = 1e9
+    search._answering.look_pace = Pace(1e9)
     cut = search.plan(iterations=1, seconds=60.0)
     assert cut.interval_meaning.startswith("there was no time")
     assert math.isinf(cut.chosen.interval.high)
     assert abs(cut.value - whole.value) < 0.1 * abs(whole.value)
-    search._look_seconds = 1e-8
+    search._answering.look_pace = Pace(1e-8)
     assert not search.plan(iterations=1).interval_meaning.startswith("there was no time")
 
 
@@ -155,3 +158,32 @@ def test_nodes_of_iterations_that_were_taken_back_stay_away_when_others_are_free
     for node in range(1, int(search._nodes.used[counts.NODES])):
         first = int(search._nodes.first_pair[node])
         assert owners.setdefault(first, int(search._nodes.states[node])) == search._nodes.states[node]
+
+
+class Scattered(Simulator):
+    """Anywhere after each step; the cost is all at the end, and grows with the place."""
+
+    horizon, discount, sense, start = 4, 1.0, "cost", 0
+
+    def actions(self, state):
+        return 2
+
+    def step(self, state, action, rng):
+        return int(rng.integers(40)), 0.0, False
+
+    def terminal_cost(self, state):
+        return float(state**2)
+
+
+def test_what_ends_cost_is_not_shared_with_a_copy_that_meets_states_in_another_order():
+    found = []
+    for is_copied in (False, True):
+        search = LearnedModelSearch(Scattered(), 0.01, seed=0)
+        search.plan(iterations=2)
+        if is_copied:
+            other, search = search, copy.deepcopy(search)
+            other.advance(0, 7)
+            other.plan(iterations=100)
+        search.advance(1, 30)
+        found.append([row.erm for row in search.plan(iterations=200).rows])
+    assert found[0] == found[1]

@@ -54,7 +54,7 @@ from tailwise.risk.objectives import (
 )
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.action_rows import UNBOUNDED
-from tailwise.search.anytime import Turn, one_thread, plan_limits
+from tailwise.search.anytime import Pace, Turn, one_thread, plan_limits
 from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -140,9 +140,9 @@ class DistributionalMcts(PolicyMixin):
         self.search = _Sampler(model, LearnedOptions(beta=0.0, **keywords), seed=one)
         self._rng = np.random.default_rng(two)
         self._accrued, self._is_led = 0.0, False
-        # Of first decisions, which choose what to pursue, and of later ones: seconds that reports took lately, and the
-        # part of the usual work that they do.
-        self._report_seconds, self._shares = [0.0, 0.0], [1.0, 1.0]
+        # Of first decisions, which choose what to pursue, and of later ones: what their reports take, and the part of
+        # the usual work that they do.
+        self._report_paces, self._shares = [Pace(memory=0.98)] * 2, [1.0, 1.0]
         self._kept: Pursued | None = None
 
     @property
@@ -265,7 +265,7 @@ class DistributionalMcts(PolicyMixin):
             done, steps, self._is_led = pilot.iterations, pilot.simulator_steps, True
         asked = None if until is None else lambda plan: until(self._report(plan)[0])
         half = None if wanted is None else max(1, wanted // 2 - done)
-        kept = 0.0 if seconds is None else min(_SLACK * self._report_seconds[self._is_later], seconds / 2.0)
+        kept = 0.0 if seconds is None else min(_SLACK * self._report_paces[self._is_later].seconds, seconds / 2.0)
         found = search.plan(half, None if seconds is None else (seconds - kept) / 2.0, until=asked, progress=told)
         done, steps = done + found.iterations, steps + found.simulator_steps
         ended = begun + seconds - kept if seconds is not None else math.inf
@@ -276,7 +276,7 @@ class DistributionalMcts(PolicyMixin):
         reported, later = time.perf_counter(), self._is_later
         plan, self._kept = self._report(found)
         if seconds is not None:
-            self._pace(later, time.perf_counter() - reported, seconds)
+            self._note_report(later, time.perf_counter() - reported, seconds)
         stopped = found.stopped
         if stopped == StopReason.SECONDS and wanted is not None and done >= wanted:
             stopped = StopReason.ITERATIONS
@@ -306,9 +306,9 @@ class DistributionalMcts(PolicyMixin):
     def _is_later(self) -> bool:
         return self._kept is not None
 
-    def _pace(self, later: bool, took: float, seconds: float) -> None:
+    def _note_report(self, later: bool, took: float, seconds: float) -> None:
         """Note what the report of a call of so many seconds took, and work less for the next where that is too long."""
-        self._report_seconds[later] = max(0.98 * self._report_seconds[later], took)
+        self._report_paces[later] = self._report_paces[later].after(took)
         factor = seconds / _REPORTS / took
         growth = max(0.1, factor) if factor < 1.0 else min(1.1, factor)
         self._shares[later] = min(1.0, self._shares[later] * growth)

@@ -14,7 +14,7 @@ from tailwise.errors import ModelError, OptionError
 from tailwise.models.partly_observed import hidden_actions, require_hidden
 from tailwise.models.simulator import is_partly_observed, model_name
 from tailwise.search.action_rows import ActionRow
-from tailwise.search.anytime import Turn, one_thread, plan_limits, run_anytime
+from tailwise.search.anytime import Pace, Turn, one_thread, plan_limits, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -36,7 +36,7 @@ class HiddenPlanner(PolicyMixin):
     method = ""
     unit = "iterations"
     meaning = ""
-    _report_seconds = 0.0  # that a report took lately
+    _report_pace = Pace(memory=0.99)
     _report_by = math.inf  # when the report under way is to be ready
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None) -> None:
@@ -133,7 +133,7 @@ class HiddenPlanner(PolicyMixin):
             self._before = before
             self._report_by = math.inf if limit is None else begun + limit
             if limit is not None:
-                limit -= min(_SLACK * self._report_seconds, limit / 2.0)
+                limit -= min(_SLACK * self._report_pace.seconds, limit / 2.0)
             self._deadline = math.inf if limit is None else begun + limit
             stopped = run_anytime(
                 self._run, lambda: self._done - before, iterations=iterations, seconds=limit,
@@ -142,7 +142,7 @@ class HiddenPlanner(PolicyMixin):
             )  # fmt: skip
             ended = time.perf_counter()
             plan = self._report(before, begun, stopped, notes)
-            self._report_seconds = max(0.99 * self._report_seconds, time.perf_counter() - ended)
+            self._report_pace = self._report_pace.after(time.perf_counter() - ended)
             return plan
 
     def _report(self, before: int, begun: float, stopped: StopReason, notes: tuple[str, ...]) -> Plan:

@@ -35,6 +35,7 @@ from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
+from tailwise.search.anytime import Pace
 from tailwise.search.plan import StopReason
 
 _FEWEST_POINTS, _MOST_POINTS, _WORK = 10, 100, 3e8  # beliefs of a step, and terms of a solution in all
@@ -71,9 +72,9 @@ class LearnedBeliefs(HiddenPlanner):
 
     method = "search on a learned model over tilted beliefs"
     meaning = "nothing: none is known for a model of hidden states that was learned"
-    _report_seconds = 1.0  # before anything was solved, a guess
+    _report_pace = Pace(1.0, 0.99)
     _term_seconds = math.inf  # that a solution took for each of its terms
-    _rows_seconds = 0.005  # that the rest of a report took lately
+    _rows_pace = Pace(0.005, 0.98)  # of the rest of a report
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_distinct: int = 2000) -> None:
         self._most = integer(max_distinct, "max_distinct", low=1)
@@ -173,7 +174,7 @@ class LearnedBeliefs(HiddenPlanner):
 
     def _solution(self) -> BeliefPolicy:
         """Return plans on what was learned, or with a deadline on what had been when there was time to solve it."""
-        by, longest = self._report_by - _SLACK * self._rows_seconds, 0.0
+        by, longest = self._report_by - _SLACK * self._rows_pace.seconds, 0.0
         while self._policy is None or self._solved != self._sampled:
             parts, self._parts = (self._parts if by < math.inf else None) or self._solve(), None
             begun = time.perf_counter()
@@ -198,7 +199,8 @@ class LearnedBeliefs(HiddenPlanner):
         if in_time and not self._term_seconds * work * points**2 <= (left := max(self._report_by - begun, 0.0)):
             points = max(_FEWEST_POINTS, int(math.sqrt(left / (self._term_seconds * work))))
         levels = yield from levels_in_parts(table, branches, self.beta, log_of(table.start_belief), points)
-        self._report_seconds, self._term_seconds = self._spent, self._spent / (work * points**2)
+        self._report_pace = replace(self._report_pace, seconds=self._spent)
+        self._term_seconds = self._spent / (work * points**2)
         self._take(table, branches, levels, sampled)
 
     def _take(self, table: PomdpTable, branches: list[Branch], levels: list[Level], sampled: int) -> None:
@@ -264,7 +266,7 @@ class LearnedBeliefs(HiddenPlanner):
             "objective": found.objective, "nodes": found.nodes, "bytes": found.bytes + 200 * len(self._counts),
             "simulator_steps": self._steps, "notes": self._hurried(),
         }  # fmt: skip
-        self._rows_seconds = max(0.98 * self._rows_seconds, time.perf_counter() - begun)
+        self._rows_pace = self._rows_pace.after(time.perf_counter() - begun)
         self._steps = 0
         return rows, best, rows[best].erm, more
 

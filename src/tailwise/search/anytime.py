@@ -9,12 +9,14 @@ all, never from how fast it is: chunks and timing do not show in the result.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from tailwise._progress import PlanTick, Progress, followed
@@ -24,6 +26,23 @@ from tailwise.search.plan import StopReason
 
 CHUNK_SECONDS = 0.05
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds that a piece of work takes, by what it took lately: a slow one counts at once, quick ones bit by bit."""
+
+    seconds: float = 0.0  # before the first, a guess
+    memory: float = 0.9  # of the last one, that is kept where the next is quicker
+    most: float = math.inf  # that is believed
+
+    def after(self, seconds: float) -> Pace:
+        """Return the pace once another piece took so long."""
+        return replace(self, seconds=max(self.memory * self.seconds, min(seconds, self.most)))
+
+    def faded(self, memory: float) -> Pace:
+        """Return the pace after a piece that was not begun, as it would have taken too long."""
+        return replace(self, seconds=memory * self.seconds)
 
 
 def run_anytime(

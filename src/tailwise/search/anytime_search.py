@@ -23,7 +23,7 @@ from tailwise._validate import file_path, integer, thread_count
 from tailwise.bindings import ModelInterface, SimulationOptions, bind, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
-from tailwise.search.anytime import SideBySide, Turn, compiling, one_thread, plan_limits, run_anytime
+from tailwise.search.anytime import Pace, SideBySide, Turn, compiling, one_thread, plan_limits, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 from tailwise.search.saving import Checkpoint, save_search
@@ -56,7 +56,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
     _others: list[Any]  # trees that grow beside this one, from plan(threads=)
     _seed_text = ""  # the seed, in words
     _iterations_at = 0  # where the counters have the iterations
-    _report_seconds = 0.0  # that reports took lately
+    _report_pace = Pace(memory=0.995)
     _allowed = math.inf  # seconds of the call
     _stop_at, _report_by = math.inf, math.inf  # when its iterations are to end, and when its report is to be there
     _ends_by_itself = False  # whether a call without a limit has an end
@@ -240,13 +240,13 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             if self.reason:  # who chose should hear of it
                 notes += tuple(note for note in getattr(self.model, "notes", ()) if note.startswith(AS_IF_SEEN))
             found: dict[str, Any] = {"planner": self.kind if self.reason else "", "reason": why}
-            self._report_seconds = max(0.995 * self._report_seconds, time.perf_counter() - ended)
+            self._report_pace = self._report_pace.after(time.perf_counter() - ended)
             return dataclasses.replace(plan, notes=plan.notes + notes, origin=self.plan_origin(), **found)
 
     def _left(self, seconds: float, begun: float) -> float:
         """Return the time that is left for iterations: a plan is reported within ``seconds`` too."""
         used = time.perf_counter() - begun
-        kept = min(_SLACK * self._report_seconds, seconds / 2.0)
+        kept = min(_SLACK * self._report_pace.seconds, seconds / 2.0)
         return max((1.0 - _SPARE) * seconds - used - kept, 1e-9)
 
     def done_since(self, before: NDArray[np.int64]) -> int:

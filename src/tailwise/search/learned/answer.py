@@ -9,14 +9,13 @@ all. How likely the best actions are to lead to one is said beside the values: t
 How sure the answer is: the induction is done again under weights drawn from the Dirichlet distribution that the counts
 leave possible (Rubin's Bayesian bootstrap, 1981), with a prior weight on an outcome that was not seen. The least of
 uncertain values is too low, in every one of these as in the answer itself; so others plan on one half of the draws and
-value that plan by the other half, which is too high, if anything (van Hasselt's double estimator, 2010). What is said
-of every action at the root beside its value follows from that.
+value that plan by the other half, which is too high, if anything (van Hasselt's double estimator, 2010).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from numpy.typing import NDArray
 from tailwise._jit import borrowed, inlined, kernel
 from tailwise._random import next_double
 from tailwise.risk.accumulator import merge_values
-from tailwise.risk.measures import Interval
 from tailwise.search.learned.backups import (
     Ahead,
     between,
@@ -345,66 +343,3 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
             model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, out[b]
         )
     return looked
-
-
-TIE = 1e-9  # of a value: estimates that close count as equal
-BOOTSTRAP = (
-    "the optimal ERM after the action: its low end from the Bayesian bootstrap of all outcome counts, as if outcomes "
-    "were drawn independently, with something for actions that were never tried; its high end from plans made on one "
-    "half of what was seen and valued on the other"
-)
-_LOW, _HIGH = 0.05, 0.95  # quantiles
-CUT = (
-    "there was no time to solve all that was learned: what follows step {} is worth what the search held it for, a "
-    "little too good where little was seen; with more seconds a plan is more than that"
-)
-NO_INTERVAL = "none is given: it would have taken far longer than the search"
-SAMPLED = "none is given: the totals are as they were sampled, exploration included"
-FITTED = "none is given: the values are fitted to features of the states"
-WRONG_LEAVES = "the draws refute what {} says more often than not, and it is left out"
-UNEXPLORED = (
-    "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
-)
-
-
-class Judged(NamedTuple):
-    """What the samples say of the actions at the root beside their values, as inner costs; A is their number."""
-
-    values: NDArray[np.float64]  # (A,) inf where nothing is known
-    draws: NDArray[np.int64]  # (A,)
-    unexplored: NDArray[np.float64]  # (A,)
-    possible: NDArray[np.float64]  # (B, A) values that the samples leave possible, every other with an outcome that
-    #   was not seen; none where none were worked out
-    held_out: NDArray[np.float64]  # (C, A) values of plans made on half of the draws, by the others
-    worst: float  # the greatest total seen
-    allowance: float  # by how much actions that were never tried may be better
-    beta: float
-    sign: float  # -1 for a model with rewards
-
-    def intervals(self) -> list[Interval]:
-        """Return the 90 % interval of each value."""
-        low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
-        if self.possible.size:
-            sure = np.isfinite(self.values)
-            held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
-            low[sure] = np.quantile(self.possible[1::2, sure], _LOW, axis=0) - self.allowance
-            high[sure] = np.quantile(held[:, sure], _HIGH, axis=0)
-        return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
-
-    def further(self) -> list[dict[str, Any]]:
-        """Return what a row of a learned model has beside those of a tree."""
-        known, best = np.isfinite(self.values), None
-        if self.possible.size:
-            least = self.possible[:, known].min(axis=1)
-            limit = least + TIE * np.abs(least)
-            best = np.where(known, (self.possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
-        chances = np.minimum(1.0, 3.0 / np.maximum(self.draws, 1)).tolist()
-        found = []
-        for k, (erm, chance) in enumerate(zip(self.values.tolist(), chances, strict=True)):
-            unseen = float(merge_values(erm, max(self.worst, erm), chance, self.beta)) if known[k] else math.nan
-            found.append({
-                "draws": int(self.draws[k]), "probability_best": None if best is None else best[k],
-                "unexplored": float(self.unexplored[k]) if known[k] else math.nan,
-                "unseen_probability": chance, "unseen_erm": 0.0 + self.sign * unseen,
-            })  # fmt: skip
-        return found

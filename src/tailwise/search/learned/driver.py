@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -12,62 +13,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints
 from tailwise._jit import DISABLE_JIT, kernel_for
-from tailwise._random import Seed, generator, own_words
+from tailwise._random import Seed, generator
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
 from tailwise.bindings.rare import WEIGHED
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView
-from tailwise.models.simulator import own_method
 from tailwise.models.table import TableData
 from tailwise.search.action_rows import Findings, make_rows
-from tailwise.search.anytime import compile_notice
+from tailwise.search.anytime import Pace, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
-from tailwise.search.learned import answer, backups, counts, fitted, kernels, sweeps
-from tailwise.search.learned.answer import (
-    BOOTSTRAP,
-    CUT,
-    FITTED,
-    NO_INTERVAL,
-    SAMPLED,
-    TIE,
-    UNEXPLORED,
-    WRONG_LEAVES,
-    Judged,
-)
+from tailwise.search.learned import answer, backups, counts, kernels, sweeps
+from tailwise.search.learned.answering import SAMPLED, TOO_EARLY, WRONG_LEAVES, Answering
 from tailwise.search.learned.backups import BLOCK, Ahead
 from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
 
-TOO_EARLY = "none is given: too little was seen for one that holds"
-_MORE = (
-    "too little was seen to say how sure this is: half of it leads, with probability {:.2g}, to a state in which it "
-    "shows nothing; go on to about {:,} iterations"
-)
-_BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
-_REACHABLE = (
-    "too little was seen to say how sure this is: with probability {:.2g} one could come to an action that was never "
-    "tried; go on with more iterations"
-)
-_UNTRIED = 0.5  # that probability, above which what was never tried may be the best
-_ALLOWED = 0.1  # of the range of the totals, that what was never tried may be better, with that probability
 _UNLIMITED = 2**62
-_REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
-_AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
-_AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
-_ANSWER_SHARE = 0.3  # of the time of a call, for the replicates of its answer
 _SLICE = 50_000  # outcomes that sweeps may look at in one go, some milliseconds
-_OF_REST = 0.8  # of what is left of it
 _FIRST_CHUNK = 8
 _SMALL, _SLOWEST = 2**20, 1e-8  # bytes from which the time of growing is noted; the most that is believed, per byte
-_FEW_OUTCOMES = 4096  # from which the time of an answer is
-_DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and action does
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
-_OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST_FITS = 200  # of the steps of an episode times the actions of a state
 _KEPT = (
     "root",
@@ -100,9 +69,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     options: LearnedOptions
     bootstraps = True  # whether plans say how sure they are
-    # Seconds that were taken lately, before the first time a guess: for each part of a fit; for each outcome of an
-    # answer, and of a replicate; for each byte that grew.
-    _fit_seconds, _look_seconds, _outcome_seconds, _byte_seconds = 1e-3, 2e-8, 1e-7, 1e-9
+    _byte_pace = Pace(1e-9, most=_SLOWEST)  # of each byte that grew
+    _ends: list[float]  # what the end costs, by handle, as far as the model was asked
     _is_loose = False  # whether there may be nodes that the root does not reach
     _began = 0  # iterations before the call
 
@@ -111,6 +79,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             raise ModelError("a learned model is for the ERM of plain costs; this one has accrued costs: use NluMcts")
         self.model = model
         self.options = options
+        self._answering = Answering(options, bootstraps=self.bootstraps)
         self._known: counts.TransitionCounts
         self._nodes: counts.Nodes
         self._scratch: counts.Scratch
@@ -132,22 +101,18 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _root_at(self, handle: int, step: int) -> None:
         if self._binding.forgets:
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
-        self._space = np.empty((6, 0))  # in which answers are worked out
-        self._ends: list[float] = []
-        self._features: list[tuple[float, ...] | None] = []
+        self._answering, self._ends = self._answering.anew(), []
         self._known = counts.new_counts(self._step_kinds())
         self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED, bounded=self._rules.bounded)
         self._settle(handle, step)
 
     def _step_kinds(self) -> int:
         """How many step functions the model has: two where the last step differs, else one for every step."""
-        own_steps = getattr(self.model, "step_losses", np.empty(0)).size and not self._has_handles_of_table()
+        own_steps = getattr(self.model, "step_losses", np.empty(0)).size and not isinstance(
+            self._binding.data, TableData
+        )
         own_steps = own_steps or (self._binding.weighs and self.model.discount < 1.0)
         return max(3, self._horizon) if own_steps else 2
-
-    def _has_handles_of_table(self) -> bool:
-        """Whether handles are the states of a table; with a ``leaf_value`` or ``rollout_policy`` they are not."""
-        return isinstance(self._binding.data, TableData)
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
         self._is_loose = True
@@ -207,11 +172,13 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def table(self) -> LearnedTable:
         """Return what was learned, from the root on, as a table; something must have been sampled there."""
-        learned = Learned(
-            self.model, self._binding, self._known, self._nodes, self._rules, self._handle, self._step,
-            self._terminal_costs, self._offsets, self._is_tree(),
+        return learned_table(self._learned())
+
+    def _learned(self) -> Learned:
+        return Learned(
+            self.model, self._binding, self._known, self._nodes, self._rules, self._scratch, self._handle, self._step,
+            self._ends, functools.partial(self._answer, *self._kernel_arguments(), self._step),
         )  # fmt: skip
-        return learned_table(learned)
 
     def retarget(self, beta: float) -> None:
         """Search for another risk level from here on; what was drawn is kept, what was concluded from it is not."""
@@ -258,7 +225,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return {"binding": self._binding.state_dict(), "known": known, "nodes": nodes, "scratch": kept}
 
     def _load_found(self, found: dict[str, Any]) -> None:
-        self._space, self._is_loose = np.empty((6, 0)), True  # as it may have been
+        self._answering, self._ends, self._is_loose = self._answering.anew(), [], True  # as it may have been
         self._binding.load_state_dict(found["binding"])
         self._known = refilled(self._known, iter(found["known"]))
         self._nodes = refilled(self._nodes, iter(found["nodes"]))
@@ -283,8 +250,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return
         with compile_notice():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
-            reached = self._reached()
-            self._induct(reached, np.empty((0, 3, 1)), np.empty(0, np.uint64))
+            learned = self._learned()
+            reached = self._answering.reached(learned)
+            learned.induct(reached, np.empty(0, np.uint64), 0, np.empty((0, 3, 1)))
             answer.untried(self._known, self._horizon, self._step, reached)
             counts.compile_growth()
         _compiled_kinds.add(kind)
@@ -314,9 +282,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
                     return StopReason.SECONDS
                 begun, held = time.perf_counter(), self._num_bytes()
                 stopped = self._grow()
-                pace = (time.perf_counter() - begun) / max(1, self._num_bytes() - held)
                 if held > _SMALL:
-                    self._byte_seconds = max(0.9 * self._byte_seconds, min(pace, _SLOWEST))
+                    took = (time.perf_counter() - begun) / max(1, self._num_bytes() - held)
+                    self._byte_pace = self._byte_pace.after(took)
                 if stopped is not None:
                     return stopped
             elif status < 0 and status != sweeps.PAUSED:
@@ -332,7 +300,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             size = int(self._binding.num_bytes)
         else:
             size = counts.num_bytes(self._nodes if work[counts.SHORT] >= counts.SHORT_OF_NODES else self._known)
-        return bool(time.perf_counter() + self._byte_seconds * size > self._stop_at)
+        return bool(time.perf_counter() + self._byte_pace.seconds * size > self._stop_at)
 
     def _grow(self) -> StopReason | None:
         """Double what ran out of room, unless that is more than ``max_memory``."""
@@ -386,171 +354,37 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
         return bool(self._scratch.work[counts.TREE])
 
-    def _answers(self) -> tuple[Floats, Floats, Floats, str, float, float]:
-        """Return what a plan rests on.
-
-        Root Q, what it leaves unexplored, and what is compared (3, A); possible Q (B, A); held-out Q (C, A); what the
-        intervals mean; how probably one half of the draws leads to a state in which it shows nothing; how probably one
-        could come to an action that was never tried.
-        """
-        root = int(self._scratch.root[0])
-        at, arity = int(self._nodes.first_q[root]), int(self._nodes.arity[root])
-        nothing = np.empty((0, arity)), np.empty((0, arity))
-        if self._is_tree():
-            found, meaning = self._fitted(), FITTED
-            if found is None:
-                found, meaning = self._nodes.q[at : at + arity].copy(), SAMPLED
-            return np.stack((found, np.full(arity, math.nan), found)), *nothing, meaning, 0.0, 0.0
-        begun, untried = time.perf_counter(), 0.0
-        reached = self._reached(self._time_to_answer() / self._look_seconds)
-        is_cut = reached.cut < self._horizon
-        if self.bootstraps and not self._rules.leaves and not is_cut:
-            untried = float(answer.untried(self._known, self._horizon, self._step, reached))
-        inducted = np.full((2, 3, arity), math.inf)
-        looked = self._induct(reached, inducted, np.empty(0, np.uint64))
-        if looked > _FEW_OUTCOMES:
-            self._look_seconds = max(0.9 * self._look_seconds, (time.perf_counter() - begun) / looked)
-        now = np.vstack((inducted[0, :2], inducted[1, :1]))
-        if self._scratch.work[counts.MET] < _OFTEN * self._scratch.work[counts.ARRIVED]:
-            fit = self._fitted()
-            now[2] = now[2] if fit is None else fit
-        if is_cut:
-            return now, *nothing, CUT.format(reached.cut), 0.0, untried
-        if untried > _UNTRIED:
-            return now, *nothing, TOO_EARLY, 0.0, untried
-        budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
-        affordable = budget // max(1, looked) if self.bootstraps else 0
-        size = looked + int(self._known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
-        in_time = self._time_to_answer() / (self._outcome_seconds * size) / (_REPLICATES + _SPLITS)
-        replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
-        if replicates < _FEWEST_REPLICATES:
-            self._outcome_seconds *= 0.998  # perhaps something else slowed the last ones down
-            return now, *nothing, NO_INTERVAL, 0.0, untried
-        drawn = np.full((replicates + splits, 3, arity), math.inf)
-        begun = time.perf_counter()
-        self._induct(reached, drawn, own_words(self._report_rng()), splits)
-        took = (time.perf_counter() - begun) / drawn.shape[0] / size
-        self._outcome_seconds = max(0.995 * self._outcome_seconds, took)
-        best = self._recommended(now[2], self._nodes.taken[at : at + arity], False)
-        blind = float(drawn[replicates:, 1, best].mean())
-        if blind > _BLIND:
-            return now, *nothing, TOO_EARLY, blind, untried
-        return now, drawn[:replicates, 0], drawn[replicates:, 2], BOOTSTRAP, blind, untried
-
-    def _time_to_answer(self) -> float:
-        """Return the seconds that the next part of an answer may take."""
-        return min(_ANSWER_SHARE * self._allowed, _OF_REST * max(0.0, self._report_by - time.perf_counter()))
-
     def _fits(self) -> bool:
         """Whether the cost-to-go is fitted where states do not come back: their features are known, and fits few."""
         few = int(self.model.horizon) * len(self._binding.actions(self._binding.handle(self.model.start))) <= _MOST_FITS
-        return self.bootstraps and few and self._features_of(self.model.start) is not None
-
-    def _features_of(self, state: Any) -> tuple[float, ...] | None:
-        if self.options.features is not None:
-            return tuple(float(value) for value in self.options.features(state))
-        return fitted.standard_features(state)
-
-    def _fitted(self) -> Floats | None:
-        """Return Q at the root by regression; None where it cannot be had, or not in time."""
-        known, used = self._known, int(self._known.used[counts.OUTCOMES])
-        parts = (self._horizon - self._step) * self._scratch.sampled.size + used / _DRAWS_A_PART
-        if not self._rules.fits or self._fit_seconds * parts > self._time_to_answer():
-            return None
-        begun = time.perf_counter()
-        last = max(self._handle, int(known.targets[:used].max(initial=-1)))
-        for handle in range(len(self._features), last + 1):
-            self._features.append(self._features_of(self._binding.state(handle)))
-        kept = self._kept(exactly=True) if self._is_loose else None
-        steps = fitted.draws_by_step(known, self._nodes, self._step, self._horizon, self._offsets, kept)
-        arity = np.zeros(last + 1, np.int64)
-        met = known.arity.reshape(-1, known.step_kinds).max(axis=1)[: last + 1]
-        arity[: met.size] = met
-        betas, discount = self._rules.betas[self._step :], self._rules.discount
-        found = fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, self._handle)
-        self._fit_seconds = max(0.9 * self._fit_seconds, (time.perf_counter() - begun) / parts)
-        return found
-
-    def _offsets(self, handles: Ints, actions: Ints, h: int) -> Floats:
-        """Return what a table's costs per step add, where draws do not hold it."""
-        added: Floats = getattr(self.model, "step_losses", np.empty(0))
-        if added.size and self._has_handles_of_table():
-            return np.asarray(added[h, self.model.action_offsets[handles] + actions])
-        return np.zeros(handles.size)
-
-    def _reached(self, outcomes: float = math.inf) -> answer.Reached:
-        most = int(min(outcomes, _UNLIMITED))
-        states, offsets, cut = answer.reach(self._known, self._horizon, self._handle, self._step, most)
-        ends = self._terminal_costs() if cut == self._horizon else np.empty(0)
-        size = 1 + max(self._handle, int(self._known.targets.max()))
-        if self._space.shape[1] < size:
-            self._space = np.full((6, size + size // 4), math.inf)
-        return answer.Reached(states, offsets, int(cut), ends, self._space)
-
-    def _induct(self, reached: answer.Reached, out: Floats, stream: NDArray[np.uint64], splits: int = 0) -> int:
-        return int(self._answer(*self._kernel_arguments(), self._step, reached, stream, splits, out))
-
-    def _terminal_costs(self) -> Floats:
-        """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
-        if self._has_handles_of_table():
-            return np.asarray(self.model.terminal_losses)
-        end = own_method(self.model, "terminal_cost")
-        if end is None:
-            return np.empty(0)
-        sign = -1.0 if self.model.sense == "reward" else 1.0
-        used = int(self._known.used[counts.OUTCOMES])
-        for handle in range(len(self._ends), 1 + int(self._known.targets[:used].max(initial=-1))):
-            try:
-                self._ends.append(0.0 + sign * float(end(self._binding.state(handle))))
-            except Exception:  # a state in which no episode ended: nothing is known of it
-                self._ends.append(math.inf)
-        return np.array(self._ends)
-
-    def _notes(self, lost: float, blind: float, untried: float) -> tuple[str, ...]:
-        notes: tuple[str, ...] = (UNEXPLORED.format(lost),) if lost > 0.0 else ()
-        if untried > _UNTRIED:
-            notes += (_REACHABLE.format(untried),)
-        if blind > _BLIND:  # one half of twice as many draws is what there is now
-            factor = 2 if lost <= _BLIND else 4
-            notes += (_MORE.format(blind, factor * int(self._scratch.work[counts.ITERATIONS])),)
-        if self._binding.weighs:
-            notes += (WEIGHED,)
-        wrong = WRONG_LEAVES.format("leaf_value" if self._rules.leaves else "bounds")
-        return (*notes, wrong) if self._nodes.used[counts.DISMISSED] else notes
-
-    def _report_rng(self) -> np.random.Generator:
-        """Return a stream of its own, so that reporting never changes what follows; another one for every seed."""
-        return generator(np.random.SeedSequence([int(self._scratch.work[counts.WALKED]), *map(int, self._stream)]))
-
-    def _recommended(self, values: Floats, taken: NDArray[np.int64], most_taken: bool) -> int:
-        """Return the position of the action to recommend: of least value, or the one taken most often."""
-        if most_taken:
-            return int(np.lexsort((values, -taken))[0])
-        equal = np.flatnonzero(values <= values.min() + TIE * abs(values.min()))
-        return int(equal[np.argmax(taken[equal])])
+        return self.bootstraps and few and self._answering.features_of(self.model.start) is not None
 
     def _report(self, before: list[NDArray[np.int64]], begun: float, stopped: StopReason) -> Plan:
-        (values, unexplored, compared), possible, held_out, meaning, blind, untried = self._answers()
-        if not np.isfinite(values).any():
+        loose = functools.partial(self._kept, exactly=True) if self._is_loose else None
+        self._answering.begin(self._allowed, self._report_by)
+        found = self._answering.find(self._learned(), self._stream, loose)
+        if not np.isfinite(found.values).any():
             self.refuse(stopped)
-        scratch, sense, root = self._scratch, self.model.sense, int(self._scratch.root[0])
-        sign, beta = -1.0 if sense == "reward" else 1.0, float(self._rules.betas[self._step])
-        first, pair = int(self._nodes.first_q[root]), int(self._nodes.first_pair[root])
-        taken = self._nodes.taken[first : first + values.size].copy()
-        (old,) = before
-        tree = self._is_tree()
+        scratch, nodes, sense = self._scratch, self._nodes, self.model.sense
+        root, size, beta = int(scratch.root[0]), found.values.size, float(self._rules.betas[self._step])
+        sign, first, pair = -1.0 if sense == "reward" else 1.0, int(nodes.first_q[root]), int(nodes.first_pair[root])
+        taken, (old,) = nodes.taken[first : first + size].copy(), before
+        highest, lowest = float(nodes.highs[root]), float(nodes.lows[root])
         actions = self._binding.actions(self._handle)
-        labels, known = [self._binding.action_name(action, self._handle) for action in actions], np.isfinite(values)
-        allowance = _ALLOWED * untried * max(0.0, float(self._nodes.highs[root] - self._nodes.lows[root]))
-        judged = Judged(
-            values, self._known.draws[pair : pair + values.size], unexplored, possible, held_out,
-            float(self._nodes.highs[root]), allowance, beta, sign,
+        labels = [self._binding.action_name(action, self._handle) for action in actions]
+        rows = make_rows(
+            Findings(
+                actions, labels, taken, 0.0 + found.values, np.isfinite(found.values),
+                scratch.sampled * (not self._binding.weighs), scratch.moments, found.intervals(highest - lowest), sense,
+            ),
+            found.further(self._known.draws[pair : pair + size], highest, beta, sign),
         )  # fmt: skip
-        moments, intervals = scratch.moments, judged.intervals()
-        sampled = scratch.sampled * (not self._binding.weighs)
-        found = Findings(actions, labels, taken, 0.0 + values, known, sampled, moments, intervals, sense)
-        rows = make_rows(found, judged.further())
-        chosen = rows[self._recommended(compared, taken, meaning == SAMPLED)]
+        best, tree = found.recommended(taken), self._is_tree()
+        chosen, notes = rows[best], found.notes(best, int(scratch.work[counts.ITERATIONS]))
+        if self._binding.weighs:
+            notes += (WEIGHED,)
+        if nodes.used[counts.DISMISSED]:
+            notes += (WRONG_LEAVES.format("leaf_value" if self._rules.leaves else "bounds"),)
         latest = tuple(0.0 + sign * costs[:count] for costs, count in zip(scratch.latest, scratch.sampled, strict=True))
         return Plan(
             action=chosen.action,
@@ -568,11 +402,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
             bytes=self._num_bytes(),
             seconds=time.perf_counter() - begun,
             stopped=stopped,
-            notes=self._notes(chosen.unexplored or 0.0, blind, untried),
+            notes=notes,
             method="learned-model search",
             totals=() if self._binding.weighs else latest,
-            interval_meaning=meaning,
+            interval_meaning=found.meaning,
             states_recur=not tree,
-            too_early=meaning == TOO_EARLY,
-            reason="" if not tree else _AS_TREE if meaning == SAMPLED else _AS_FIT,
+            too_early=found.meaning == TOO_EARLY,
+            reason="" if not tree else _AS_TREE if found.meaning == SAMPLED else _AS_FIT,
         )

@@ -7,6 +7,7 @@ outcomes that lead to a state in which nothing was; leaves that were valued end 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats, Ints, ranges
 from tailwise.bindings import ModelInterface
 from tailwise.models import TabularMDP
-from tailwise.search.learned.counts import OUTCOMES, PAIRS, Nodes, TransitionCounts, find_node
+from tailwise.models.simulator import own_method
+from tailwise.models.table import TableData
+from tailwise.search.learned.counts import OUTCOMES, PAIRS, TREE, Nodes, Scratch, TransitionCounts, find_node
 from tailwise.search.learned.options import LearnedRules
 
 
@@ -30,11 +33,44 @@ class Learned:
     known: TransitionCounts
     nodes: Nodes
     rules: LearnedRules
+    scratch: Scratch
     handle: int  # of the root's state
     step: int
-    terminal_costs: Callable[[], Floats]  # by handle; empty where the end costs nothing
-    offsets: Callable[[Ints, Ints, int], Floats]  # what the step adds to the costs of handles and actions
-    is_tree: bool  # new states are valued by playing on
+    ends: list[float]  # what the end costs, by handle, as far as the model was asked
+    induct: Callable[..., int]  # :func:`tailwise.search.learned.answer.answer`, of all this
+
+    @property
+    def has_handles_of_table(self) -> bool:
+        """Whether handles are the states of a table; with a ``leaf_value`` or ``rollout_policy`` they are not."""
+        return isinstance(self.binding.data, TableData)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the search is a tree by now; see :func:`tailwise.search.learned.kernels.is_tree`."""
+        return bool(self.scratch.work[TREE])
+
+    def offsets(self, handles: Ints, actions: Ints, h: int) -> Floats:
+        """Return what a table's costs per step add, where draws do not hold it."""
+        added: Floats = getattr(self.model, "step_losses", np.empty(0))
+        if added.size and self.has_handles_of_table:
+            return np.asarray(added[h, self.model.action_offsets[handles] + actions])
+        return np.zeros(handles.size)
+
+    def terminal_costs(self) -> Floats:
+        """Return what the end costs in each state, as far as an answer may ask; empty where it costs nothing."""
+        if self.has_handles_of_table:
+            return np.asarray(self.model.terminal_losses)
+        end = own_method(self.model, "terminal_cost")
+        if end is None:
+            return np.empty(0)
+        sign = -1.0 if self.model.sense == "reward" else 1.0
+        used = int(self.known.used[OUTCOMES])
+        for handle in range(len(self.ends), 1 + int(self.known.targets[:used].max(initial=-1))):
+            try:
+                self.ends.append(0.0 + sign * float(end(self.binding.state(handle))))
+            except Exception:  # a state in which no episode ended: nothing is known of it
+                self.ends.append(math.inf)
+        return np.array(self.ends)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,242 @@
+"""What a plan of the learned-model search rests on: the values, how sure they are, and what is said of that."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailwise._arrays import Floats
+from tailwise._random import generator, own_words
+from tailwise.risk.accumulator import merge_values
+from tailwise.risk.measures import Interval
+from tailwise.search.anytime import Pace
+from tailwise.search.learned import answer, counts, fitted
+from tailwise.search.learned.options import LearnedOptions
+from tailwise.search.learned.table import Learned
+
+TIE = 1e-9  # of a value: estimates that close count as equal
+_BOOTSTRAP = (
+    "the optimal ERM after the action: its low end from the Bayesian bootstrap of all outcome counts, as if outcomes "
+    "were drawn independently, with something for actions that were never tried; its high end from plans made on one "
+    "half of what was seen and valued on the other"
+)
+_CUT = (
+    "there was no time to solve all that was learned: what follows step {} is worth what the search held it for, a "
+    "little too good where little was seen; with more seconds a plan is more than that"
+)
+_NO_INTERVAL = "none is given: it would have taken far longer than the search"
+SAMPLED = "none is given: the totals are as they were sampled, exploration included"
+_FITTED = "none is given: the values are fitted to features of the states"
+TOO_EARLY = "none is given: too little was seen for one that holds"
+WRONG_LEAVES = "the draws refute what {} says more often than not, and it is left out"
+_UNEXPLORED = (
+    "with probability {:.2g} it comes to a state in which nothing was tried; what follows there is not in the values"
+)
+_MORE = (
+    "too little was seen to say how sure this is: half of it leads, with probability {:.2g}, to a state in which it "
+    "shows nothing; go on to about {:,} iterations"
+)
+_REACHABLE = (
+    "too little was seen to say how sure this is: with probability {:.2g} one could come to an action that was never "
+    "tried; go on with more iterations"
+)
+_BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
+_UNTRIED = 0.5  # that probability, above which what was never tried may be the best
+_ALLOWED = 0.1  # of the range of the totals, that what was never tried may be better, with that probability
+_LOW, _HIGH = 0.05, 0.95  # quantiles
+_REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
+_AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
+_AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
+_ANSWER_SHARE = 0.3  # of the time of a call, for the replicates of its answer
+_OF_REST = 0.8  # of what is left of it
+_FEW_OUTCOMES = 4096  # from which the time of an answer is noted
+_DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and action does
+_OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
+_MOST = 2**62
+
+
+class Answer(NamedTuple):
+    """What a plan rests on, as inner costs; A is the number of actions at the root."""
+
+    values: Floats  # (A,) inf where nothing is known
+    unexplored: Floats  # (A,) probability of coming to a state in which nothing was tried
+    compared: Floats  # (A,) the values by which the best is chosen
+    meaning: str  # of the intervals
+    possible: Floats  # (B, A) values that the samples leave possible, every other with an outcome that was not seen
+    held_out: Floats  # (C, A) values of plans made on half of the draws, by the others
+    blind: float = 0.0  # how probably one half of the draws leads to a state in which it shows nothing
+    untried: float = 0.0  # how probably one could come to an action that was never tried
+
+    def intervals(self, extent: float) -> list[Interval]:
+        """Return the 90 % interval of each value; ``extent`` is the range of the totals."""
+        allowance = _ALLOWED * self.untried * max(0.0, extent)  # actions that were never tried may be better by this
+        low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
+        if self.possible.size:
+            sure = np.isfinite(self.values)
+            held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
+            low[sure] = np.quantile(self.possible[1::2, sure], _LOW, axis=0) - allowance
+            high[sure] = np.quantile(held[:, sure], _HIGH, axis=0)
+        return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
+
+    def further(self, draws: NDArray[np.int64], worst: float, beta: float, sign: float) -> list[dict[str, Any]]:
+        """Return what a row of a learned model has beside those of a tree; ``worst`` is the greatest total seen."""
+        known, best = np.isfinite(self.values), None
+        if self.possible.size:
+            least = self.possible[:, known].min(axis=1)
+            limit = least + TIE * np.abs(least)
+            best = np.where(known, (self.possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
+        chances = np.minimum(1.0, 3.0 / np.maximum(draws, 1)).tolist()
+        found = []
+        for k, (erm, chance) in enumerate(zip(self.values.tolist(), chances, strict=True)):
+            unseen = float(merge_values(erm, max(worst, erm), chance, beta)) if known[k] else math.nan
+            found.append({
+                "draws": int(draws[k]), "probability_best": None if best is None else best[k],
+                "unexplored": float(self.unexplored[k]) if known[k] else math.nan,
+                "unseen_probability": chance, "unseen_erm": 0.0 + sign * unseen,
+            })  # fmt: skip
+        return found
+
+    def recommended(self, taken: NDArray[np.int64]) -> int:
+        """Return the position of the action to recommend: of least value, or, in a tree, the one taken most often."""
+        if self.meaning == SAMPLED:
+            return int(np.lexsort((self.compared, -taken))[0])
+        return _best(self.compared, taken)
+
+    def notes(self, best: int, iterations: int) -> tuple[str, ...]:
+        """Return what a plan that recommends the action at ``best`` has to say of this."""
+        lost = float(self.unexplored[best]) if np.isfinite(self.values[best]) else math.nan
+        notes: tuple[str, ...] = (_UNEXPLORED.format(lost),) if lost > 0.0 else ()
+        if self.untried > _UNTRIED:
+            notes += (_REACHABLE.format(self.untried),)
+        if self.blind > _BLIND:  # one half of twice as many draws is what there is now
+            notes += (_MORE.format(self.blind, (2 if lost <= _BLIND else 4) * iterations),)
+        return notes
+
+
+def _best(values: Floats, taken: NDArray[np.int64]) -> int:
+    equal = np.flatnonzero(values <= values.min() + TIE * abs(values.min()))
+    return int(equal[np.argmax(taken[equal])])
+
+
+class Answering:
+    """Works out the answers of a search, as well as their time allows.
+
+    What serves the next one is kept: room to work in, features of the states, and how long it all takes.
+    """
+
+    # Of each part of a fit, of each outcome of an answer, and of a replicate.
+    fit_pace, look_pace, outcome_pace = Pace(1e-3), Pace(2e-8), Pace(1e-7, 0.995)
+
+    def __init__(self, options: LearnedOptions, *, bootstraps: bool) -> None:
+        self._options, self._bootstraps = options, bootstraps
+        self._space = np.empty((6, 0))  # in which answers are worked out
+        self._features: list[tuple[float, ...] | None] = []
+
+    def anew(self) -> Self:
+        """Return the same for another root, or another search of the same model: with the paces, and nothing else."""
+        other = copy.copy(self)
+        other._space, other._features = np.empty((6, 0)), []
+        return other
+
+    def begin(self, allowed: float, by: float) -> None:
+        """Note how long the call is, in seconds, and when it is to end."""
+        self._allowed, self._by = allowed, by
+
+    def find(
+        self, learned: Learned, stream: NDArray[np.uint64], kept: Callable[[], NDArray[np.bool_]] | None
+    ) -> Answer:
+        """Return what a plan rests on.
+
+        The random stream is left as it is; ``kept`` says which nodes the root leads to, where that is not all of them.
+        """
+        known, nodes, work = learned.known, learned.nodes, learned.scratch.work
+        root = int(learned.scratch.root[0])
+        at, arity = int(nodes.first_q[root]), int(nodes.arity[root])
+        nothing = np.empty((0, arity)), np.empty((0, arity))
+        if learned.is_tree:
+            found, meaning = self._fitted(learned, kept), _FITTED
+            if found is None:
+                found, meaning = nodes.q[at : at + arity].copy(), SAMPLED
+            return Answer(found, np.full(arity, math.nan), found, meaning, *nothing)
+        begun, untried = time.perf_counter(), 0.0
+        reached = self.reached(learned, self._time() / self.look_pace.seconds)
+        is_cut = reached.cut < learned.rules.horizon
+        if self._bootstraps and not learned.rules.leaves and not is_cut:
+            untried = float(answer.untried(known, learned.rules.horizon, learned.step, reached))
+        inducted = np.full((2, 3, arity), math.inf)
+        looked = int(learned.induct(reached, np.empty(0, np.uint64), 0, inducted))
+        if looked > _FEW_OUTCOMES:
+            self.look_pace = self.look_pace.after((time.perf_counter() - begun) / looked)
+        (values, unexplored), compared = inducted[0, :2], inducted[1, 0]
+        if work[counts.MET] < _OFTEN * work[counts.ARRIVED]:
+            fit = self._fitted(learned, kept)
+            compared = compared if fit is None else fit
+        if is_cut:
+            return Answer(values, unexplored, compared, _CUT.format(reached.cut), *nothing, untried=untried)
+        if untried > _UNTRIED:
+            return Answer(values, unexplored, compared, TOO_EARLY, *nothing, untried=untried)
+        budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
+        affordable = budget // max(1, looked) if self._bootstraps else 0
+        size = looked + int(known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
+        in_time = self._time() / (self.outcome_pace.seconds * size) / (_REPLICATES + _SPLITS)
+        replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
+        if replicates < _FEWEST_REPLICATES:
+            self.outcome_pace = self.outcome_pace.faded(0.998)  # perhaps something else slowed the last ones down
+            return Answer(values, unexplored, compared, _NO_INTERVAL, *nothing, untried=untried)
+        drawn = np.full((replicates + splits, 3, arity), math.inf)
+        begun = time.perf_counter()
+        # A stream of its own, so that reporting never changes what follows; another one for every seed.
+        words = own_words(generator(np.random.SeedSequence([int(work[counts.WALKED]), *map(int, stream)])))
+        learned.induct(reached, words, splits, drawn)
+        self.outcome_pace = self.outcome_pace.after((time.perf_counter() - begun) / drawn.shape[0] / size)
+        blind = float(drawn[replicates:, 1, _best(compared, nodes.taken[at : at + arity])].mean())
+        if blind > _BLIND:
+            return Answer(values, unexplored, compared, TOO_EARLY, *nothing, blind, untried)
+        possible, held_out = drawn[:replicates, 0], drawn[replicates:, 2]
+        return Answer(values, unexplored, compared, _BOOTSTRAP, possible, held_out, blind, untried)
+
+    def _time(self) -> float:
+        """Return the seconds that the next part of an answer may take."""
+        return min(_ANSWER_SHARE * self._allowed, _OF_REST * max(0.0, self._by - time.perf_counter()))
+
+    def reached(self, learned: Learned, outcomes: float = math.inf) -> answer.Reached:
+        """Return the states that known outcomes reach from the root; it is cut after so many outcomes."""
+        known, horizon = learned.known, learned.rules.horizon
+        states, offsets, cut = answer.reach(known, horizon, learned.handle, learned.step, int(min(outcomes, _MOST)))
+        ends = learned.terminal_costs() if cut == horizon else np.empty(0)
+        size = 1 + max(learned.handle, int(known.targets.max()))
+        if self._space.shape[1] < size:
+            self._space = np.full((6, size + size // 4), math.inf)
+        return answer.Reached(states, offsets, int(cut), ends, self._space)
+
+    def features_of(self, state: Any) -> tuple[float, ...] | None:
+        """Return what the cost-to-go may be fitted to; None where nothing is known."""
+        if self._options.features is not None:
+            return tuple(float(value) for value in self._options.features(state))
+        return fitted.standard_features(state)
+
+    def _fitted(self, learned: Learned, kept: Callable[[], NDArray[np.bool_]] | None) -> Floats | None:
+        """Return Q at the root by regression; None where it cannot be had, or not in time."""
+        known, step, horizon = learned.known, learned.step, learned.rules.horizon
+        used = int(known.used[counts.OUTCOMES])
+        parts = (horizon - step) * learned.scratch.sampled.size + used / _DRAWS_A_PART
+        if not learned.rules.fits or self.fit_pace.seconds * parts > self._time():
+            return None
+        begun = time.perf_counter()
+        last = max(learned.handle, int(known.targets[:used].max(initial=-1)))
+        for handle in range(len(self._features), last + 1):
+            self._features.append(self.features_of(learned.binding.state(handle)))
+        steps = fitted.draws_by_step(known, learned.nodes, step, horizon, learned.offsets, kept() if kept else None)
+        arity = np.zeros(last + 1, np.int64)
+        met = known.arity.reshape(-1, known.step_kinds).max(axis=1)[: last + 1]
+        arity[: met.size] = met
+        betas, discount = learned.rules.betas[step:], learned.rules.discount
+        found = fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, learned.handle)
+        self.fit_pace = self.fit_pace.after((time.perf_counter() - begun) / parts)
+        return found
