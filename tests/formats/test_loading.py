@@ -9,7 +9,7 @@ import tailwise
 from conftest import random_mdp
 from tailwise.errors import FormatError, MissingExtraError, OptionError, UnknownNameError
 from tailwise.formats import load, summarize
-from tailwise.formats.spec import Spec, parse_spec, value_of
+from tailwise.formats.registry import Spec, parse_spec, value_of
 
 
 @pytest.mark.parametrize(

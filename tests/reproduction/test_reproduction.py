@@ -14,10 +14,10 @@ from tailwise.evaluation import evaluate
 from tailwise.exact import backward_induction
 from tailwise.planners import DistributionalMcts, ErmMcts
 from tailwise.reproduction import VARIANTS, Settings, list_experiments, reproduce, summarise, write_reproduction
-from tailwise.reproduction.published import ACC, AUTHORS_CODE, ERM, ORACLE, TABLES
+from tailwise.reproduction.experiments import AUTHORS_CODE, TABLES
 from tailwise.reproduction.report import results_table
 from tailwise.reproduction.runner import RunFolder
-from tailwise.reproduction.variants import ForgetfulErmMcts, SlippedAccMcts, variant_planner
+from tailwise.reproduction.variants import ACC, ERM, ORACLE, ForgetfulErmMcts, SlippedAccMcts, variant_planner
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 

@@ -31,8 +31,7 @@ from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, ModelInter
 from tailwise.errors import SimulatorError
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility
-from tailwise.models.check_table import fail_in_dead_end
-from tailwise.models.table import TableData
+from tailwise.models.table import TableData, fail_in_dead_end
 from tailwise.risk.entropic import utility
 
 

@@ -11,17 +11,18 @@ from typer.core import TyperCommand, TyperGroup
 from tailwise._version import __version__
 from tailwise.cli.options import command
 
-# Order of the help page. Each module has a ``command``, and is imported when that is asked for.
-_COMMANDS = (
-    *("plan", "solve", "frontier", "beta", "evaluate", "compare", "run", "explore", "serve", "learn", "whatif"),
-    *("info", "convert", "domains", "planners"),
-    *("reproduce", "bandit", "theory"),
-)
+# The module of each command, in the order of the help page; it is imported when one of its commands is asked for.
+_COMMANDS = {
+    "plan": "plan", "solve": "solve", "frontier": "trade_offs", "beta": "trade_offs", "evaluate": "evaluate",
+    "compare": "evaluate", "run": "evaluate", "explore": "serve", "serve": "serve", "learn": "models",
+    "whatif": "trade_offs", "info": "models", "convert": "models", "domains": "models", "planners": "models",
+    "reproduce": "paper", "bandit": "paper", "theory": "paper",
+}  # fmt: skip
 
 
 def add(app: typer.Typer, name: str) -> None:
-    """Add the command, or the group of commands, of a module to ``app``."""
-    found = importlib.import_module(f"tailwise.cli.{name}").command
+    """Add the command, or the group of commands, of a name to ``app``."""
+    found = getattr(importlib.import_module(f"tailwise.cli.{_COMMANDS[name]}"), name)
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
     else:

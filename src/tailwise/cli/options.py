@@ -122,7 +122,7 @@ class _Command(TyperCommand):
 def _file_of(text: str) -> Path | None:
     """Return the file that is read for an argument, if it is one: a name of a domain is none."""
     from tailwise.errors import TailwiseError
-    from tailwise.formats.spec import is_file, parse_spec
+    from tailwise.formats.registry import is_file, parse_spec
 
     try:
         target = parse_spec(text).target

@@ -15,7 +15,7 @@ from tailwise.cli.output import print_json, say, show_plan, show_table
 DEFAULT_ITERATIONS = 20_000
 
 
-def command(
+def plan(
     *,
     model: given.Model,
     aim: given.Aim,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tailwise.risk.objectives import Objective
 
 
-def command(
+def solve(
     *,
     model: given.Model,
     aim: given.Aim,

@@ -22,9 +22,9 @@ from tailwise._arrays import Floats, Ints
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
 from tailwise.exact.average import solve_average
 from tailwise.exact.discounted import contracted, solve_fading
-from tailwise.exact.level_loops import Merged
 from tailwise.exact.parts import Part, words_of
 from tailwise.exact.policy import Policy
+from tailwise.exact.policy_total import Merged
 from tailwise.exact.tails import Limits
 from tailwise.exact.total import Total, solve_total, undecided
 from tailwise.models import TabularMDP

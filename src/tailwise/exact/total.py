@@ -18,7 +18,7 @@ the end, and, where neither is finite, by killing: the episode is over after eac
 makes every policy finite for small theta; theta grows as far as the best policy allows, up to 1 or to the inverse of
 the least radius, which is then proven to be above 1; each strongly connected component has a theta of its own. What is
 infinite is removed, with all rows that lead there. A total that stays in loops that add up to nothing on the whole has
-no limit: they are refused, but where :mod:`tailwise.exact.level_loops` can prove that leaving them is best.
+no limit: they are refused, but where :mod:`tailwise.exact.policy_total` can prove that leaving them is best.
 
 *Policy iteration.* Values are scaled by their last guess, so that nothing overflows, and each policy is evaluated by
 one sparse solve; a second right-hand side of ones, whose solution must be positive, proves that the radius is below 1.
@@ -39,12 +39,13 @@ import numpy as np
 from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
 from tailwise.exact.discounted import contracted
-from tailwise.exact.level_loops import Merged, bounded_past_loops
 from tailwise.exact.parts import LARGE, OVER, Part, components, distances, reached_from, reaching, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,
     Evaluated,
+    Merged,
+    bounded_past_loops,
     bracket,
     component_radii,
     evaluate_policy,

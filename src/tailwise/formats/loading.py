@@ -14,8 +14,7 @@ from tailwise._files import put_in_place
 from tailwise._validate import file_path
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
 from tailwise.formats.list_options import ListOptions, check_common
-from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, list_formats
-from tailwise.formats.spec import is_file, parse_spec
+from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, is_file, list_formats, parse_spec
 from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 from tailwise.models.contract import OWN, Own
 from tailwise.models.simulator import lists_outcomes, model_name

@@ -10,7 +10,7 @@ from typing import Any
 from tailwise._validate import choice, integer, real
 from tailwise.errors import OptionError
 from tailwise.formats.list_options import check_common, names
-from tailwise.formats.spec import value_of
+from tailwise.formats.registry import value_of
 
 _CONSTANT = re.compile(r"true|false|-?[0-9]+/0*[1-9][0-9]*|-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from tailwise.models.accrued import AccruedView, ExponentialUtility
     from tailwise.models.alternatives import Alternatives
     from tailwise.models.check import check_model, check_simulator
-    from tailwise.models.check_table import Report, Violation
     from tailwise.models.compiled import CompiledSimulator
     from tailwise.models.contract import Model, Outcome
     from tailwise.models.gymnasium.actions import Discretized
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from tailwise.models.partly_observed import Draw, PartlyObserved
     from tailwise.models.pomdp_table import PomdpTable
     from tailwise.models.simulator import Simulator
+    from tailwise.models.table import Report, Violation
     from tailwise.models.tabular import TabularMDP
     from tailwise.models.tabulate import tabulate, tabulate_hidden
 

@@ -27,7 +27,6 @@ import numpy as np
 from tailwise._validate import choice, real
 from tailwise.errors import OptionError, SimulatorError, StateError
 from tailwise.models.check import check_model, require_model
-from tailwise.models.check_table import Report
 from tailwise.models.contract import LARGEST_COST, Action, Sense, State
 from tailwise.models.simulator import (
     Simulator,
@@ -40,6 +39,7 @@ from tailwise.models.simulator import (
     state_label,
     validate_simulator,
 )
+from tailwise.models.table import Report
 from tailwise.models.tabular import TabularMDP
 from tailwise.risk.entropic import inverse_utility, utility
 

@@ -1,7 +1,7 @@
 """Checks of models: everything that is wrong with one, at once, with where and how to fix it.
 
 Each rule is written once: what all kinds share in :mod:`tailwise.models.contract`, a table's in
-:mod:`tailwise.models.check_table`, a simulator's shape and answers in :mod:`tailwise.models.simulator`, and what only
+:mod:`tailwise.models.table`, a simulator's shape and answers in :mod:`tailwise.models.simulator`, and what only
 trying it out can show in :func:`check_simulator`. It plays random episodes: the actions and the step's answer have the
 right form, nothing is changed in place, and the same draws give the same answer, also long after and in another order
 (randomness that does not come from ``rng``, or a memory between calls, makes results that no seed can repeat). A
@@ -22,7 +22,6 @@ import numpy as np
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import ModelError
-from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import MAX_ACTIONS, SUM_TOLERANCE, Action
 from tailwise.models.many import check_many
 from tailwise.models.partly_observed import check_hidden
@@ -41,6 +40,7 @@ from tailwise.models.simulator import (
     state_fault,
     validate_simulator,
 )
+from tailwise.models.table import Report, Violation
 from tailwise.models.tabular import TabularMDP
 
 

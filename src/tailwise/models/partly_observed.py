@@ -15,9 +15,9 @@ import numpy as np
 
 from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError
-from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import Sense, scalar_faults
 from tailwise.models.simulator import listed_actions, model_name, outcome_fault, short, state_fault
+from tailwise.models.table import Report, Violation
 
 _REQUIRED = {
     "sample_start": "sample_start(rng) -> state",

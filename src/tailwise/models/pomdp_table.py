@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from tailwise._arrays import Floats, Ints
 from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
-from tailwise.models.check_table import Report, Violation
 from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE, Sense
 from tailwise.models.partly_observed import Draw
+from tailwise.models.table import Report, Violation
 from tailwise.models.tabular import TabularMDP
 from tailwise.models.tabular_build import find_start, labels, pick
 

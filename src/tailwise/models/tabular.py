@@ -14,9 +14,8 @@ from tailwise._arrays import Ints
 from tailwise._results import Shown
 from tailwise.errors import ModelError, StateError
 from tailwise.models import tabular_build
-from tailwise.models.check_table import Report, check_table
 from tailwise.models.contract import OWN, Outcome, Own, check_any_horizon, check_discount, needs_horizon
-from tailwise.models.table import ARRAYS, Table, TableData
+from tailwise.models.table import ARRAYS, Report, Table, TableData, check_table
 from tailwise.models.tabular_build import Frame, count_actions
 
 

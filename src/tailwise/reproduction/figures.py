@@ -16,7 +16,7 @@ from tailwise._arrays import Floats
 from tailwise.errors import require
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Image
-from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM, ORACLE
+from tailwise.reproduction.variants import ACC, DISTRIBUTIONAL, ERM, ORACLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

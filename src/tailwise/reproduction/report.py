@@ -14,7 +14,7 @@ from tailwise._files import write_whole
 from tailwise.errors import RunError
 from tailwise.report.document import Block, Bullets, Document, Heading, Image, Paragraph, Table
 from tailwise.reproduction.figures import ALGORITHMS, curve_rows, draw_figures
-from tailwise.reproduction.published import ORACLE
+from tailwise.reproduction.variants import ORACLE
 from tailwise.risk.measures import Interval
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from tailwise.evaluation.episodes import Episodes
 from tailwise.exact import action_frequencies, backward_induction, policy_risk
 from tailwise.reproduction.conditional_returns import integrate_episodes
 from tailwise.reproduction.experiments import Experiment, Settings, list_experiments
-from tailwise.reproduction.published import ORACLE
-from tailwise.reproduction.variants import variant_planner
+from tailwise.reproduction.variants import ORACLE, variant_planner
 
 
 def reproduce(

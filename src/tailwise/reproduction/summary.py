@@ -11,10 +11,18 @@ from tailwise._results import JsonObject, Result, plain
 from tailwise.evaluation import Returns, sampling_interval
 from tailwise.exact import backward_induction, return_distribution
 from tailwise.reproduction.conditional_returns import ConditionalReturns
-from tailwise.reproduction.experiments import TABLE_ITERATIONS, Experiment, Settings, list_experiments
-from tailwise.reproduction.published import AUTHORS_CODE, ORACLE, TABLES, CodeRun, Entry
+from tailwise.reproduction.experiments import (
+    AUTHORS_CODE,
+    TABLE_ITERATIONS,
+    TABLES,
+    CodeRun,
+    Entry,
+    Experiment,
+    Settings,
+    list_experiments,
+)
 from tailwise.reproduction.runner import RunFolder
-from tailwise.reproduction.variants import VARIANTS, Variant
+from tailwise.reproduction.variants import ORACLE, VARIANTS, Variant
 from tailwise.risk.distribution import Measures
 from tailwise.risk.measures import Interval
 

@@ -32,8 +32,10 @@ from tailwise.bonuses import PolynomialBonus
 from tailwise.models import AccruedView, ExponentialUtility, TabularMDP
 from tailwise.planners import AccMcts, ErmMcts, UtilitySearch, make_planner
 from tailwise.planners.protocol import FullPlanner
-from tailwise.reproduction.published import ACC, DISTRIBUTIONAL, ERM
 from tailwise.search import SearchOptions
+
+ORACLE, ACC, ERM = "ERM-BI", "Acc-MCTS", "ERM-MCTS"
+DISTRIBUTIONAL = "Distributional"  # no entry of the paper's tables
 
 
 class ForgetfulErmMcts(ErmMcts):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailwise._validate import integer
 from tailwise.errors import OptionError
-from tailwise.formats.registry import register_format
-from tailwise.formats.spec import value_of
+from tailwise.formats.registry import register_format, value_of
 
 if TYPE_CHECKING:
     from tailwise.models import Alternatives, GymnasiumSimulator, Simulator, TabularMDP

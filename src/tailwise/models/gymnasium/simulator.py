@@ -15,7 +15,6 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
-from tailwise.models.check_table import Violation
 from tailwise.models.contract import Action, Sense, check_discount, check_horizon
 from tailwise.models.gymnasium.actions import Discretized, FiniteActions
 from tailwise.models.gymnasium.choose_snapshot import choose_snapshot, find_change
@@ -34,6 +33,7 @@ from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, 
 from tailwise.models.gymnasium.table import KNOWN_LABELS
 from tailwise.models.gymnasium.verify_snapshot import SpotCheck, verify_snapshot
 from tailwise.models.simulator import Simulator, short
+from tailwise.models.table import Violation
 
 DEFAULT_HORIZON = 100
 _log = logging.getLogger(__name__)
