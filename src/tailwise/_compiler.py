@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 from numba import config, types
 from numba import njit as njit  # whoever compiles by himself takes it from here, once the below is done
 from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 from numba.np import linalg
 
@@ -39,13 +43,59 @@ def _trust_that_scipy_is_installed() -> None:
 _trust_that_scipy_is_installed()
 
 
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
+    """The code of a function that vanishes into its callers: it waits to be linked, and they are optimised as a whole.
+
+    numba would optimise it and make machine code of it alone, with all that it calls, and once more for each caller.
+    """
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
+    _name = "tailwise_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        flags, state.library = state.flags, _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        super().run_pass(state)
+        entry = dict[
+            Any, Any
+        ]().popitem  # what stands for the function among numba's: any builtin that there is but once
+        state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=entry)
+        return True
+
+
+class _PartCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
+    """numba's compiler, less what makes a function one that can be called by itself."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(_PartLowering, say) if one is NativeLowering else (one, say) for one, say in passes.passes]
+        passes.finalize()
+        return [passes]
+
+
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_PART = {**_OPTIONS, "forceinline": True, "pipeline_class": _PartCompiler}
+
+
 def compiled(function: Kernel, **options: Any) -> Kernel:
-    """Return numba's dispatcher of a function."""
+    """Return numba's dispatcher of a function; with ``forceinline``, of one that kernels alone may call."""
     made: Kernel
+    if "forceinline" in options:
+        made = njit(**_PART)(function)
+        return made
     try:
-        made = njit(nogil=True, error_model="numpy", **options)(function)
+        made = njit(**_OPTIONS, **options)(function)
     except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
-        made = njit(nogil=True, error_model="numpy")(function)
+        made = njit(**_OPTIONS)(function)
     return made
 
 
@@ -55,8 +105,7 @@ def choose_by_kind(function: Kernel, body: Callable[[type], Kernel]) -> None:
     def choose(kind: Any, *rest: Any) -> Kernel:
         return body(kind.instance_class)
 
-    options = {"nogil": True, "error_model": "numpy", "forceinline": True}
-    overload(function, jit_options=options, strict=False)(choose)
+    overload(function, jit_options=_PART, strict=False)(choose)
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:

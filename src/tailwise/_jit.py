@@ -32,7 +32,7 @@ class _Deferred:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
-        return self._dispatcher(*args)
+        return self._whole(*args)
 
     @property
     def _numba_type_(self) -> Any:  # what numba asks a global of a kernel
@@ -43,6 +43,9 @@ class _Deferred:
             from tailwise._compiler import compiled
 
             return self.__dict__.setdefault(name, compiled(self.py_func, **self._options))
+        if name == "_whole":  # what Python may call
+            whole = _Deferred(self.py_func, {})._dispatcher if "forceinline" in self._options else self._dispatcher
+            return self.__dict__.setdefault(name, whole)
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._dispatcher, name)
@@ -54,10 +57,11 @@ def kernel(function: Kernel) -> Kernel:
 
 
 def inlined(function: Kernel) -> Kernel:
-    """Like :func:`kernel`, for small functions that must vanish into their callers.
+    """Like :func:`kernel`, for functions that must vanish into their callers.
 
-    They are not cached on disk: whoever calls them is. (A cache file of their own would name the types of other
-    people's rules, which cannot be read back where their module is missing.) So do not call them from Python.
+    Alone they are neither optimised nor made machine code, nor cached on disk: whoever calls them is. (A cache file of
+    their own would name the types of other people's rules, which cannot be read back where their module is missing.)
+    Called from Python they are compiled once more, in every process.
     """
     return function if DISABLE_JIT else _Deferred(function, {"forceinline": True})
 
