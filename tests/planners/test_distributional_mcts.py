@@ -1,6 +1,7 @@
 """Distributional MCTS: laws, exact optima of small tables, any utility or measure, and as a planner among planners."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -199,14 +200,31 @@ def test_a_users_function_that_fails_is_named():
 
 def test_short_calls_solve_as_roughly_as_their_time_asks_and_others_do_not():
     search = DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0)
+    assert search._pace.share == 1.0
+    pace = search._pace
+    pace.note(1.0, seconds=0.3)  # ten times a third of it
+    assert (pace.share, pace.report) == (pytest.approx(0.1), 1.0)
+    pace.note(1e-6, seconds=0.3)
+    assert (pace.share, pace.report) == (pytest.approx(0.11), pytest.approx(0.9))
+    assert search.plan(seconds=0.05).label
+    assert search._pace is not pace  # later decisions have their own
+    whole, hasty = (DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0) for _ in range(2))
+    hasty.plan(seconds=0.05)
+    assert hasty._paces[False, 0].share < 1.0
+    whole.plan(iterations=40)
+    assert {pace.share for pace in whole._paces.values()} == {1.0}
+
+
+def test_a_short_call_leaves_out_replicates_that_it_has_no_time_for_and_ends_their_episodes():
+    search, played = DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0), []
     search.plan(iterations=40)
-    assert (search._shares, [pace.seconds for pace in search._report_paces]) == ([1.0, 1.0], [0.0, 0.0])
-    search._note_report(False, took=1.0, seconds=0.3)  # ten times a third of it
-    search._note_report(True, took=1e-6, seconds=0.3)
-    assert search._shares == [pytest.approx(0.1), 1.0]
-    assert [pace.seconds for pace in search._report_paces] == [1.0, 1e-6]
-    search._note_report(False, took=1e-6, seconds=0.3)
-    assert search._shares[0] == pytest.approx(0.11)
-    plan = search.plan(seconds=0.05)
-    assert plan.label
-    assert search._report_paces[1].seconds > 1e-6
+    play = search.search.play
+    search.search.play = lambda choose, episodes, until: played.append(play(choose, episodes, until)) or played[-1]
+    search._pace.solve = 60.0
+    assert search.plan(seconds=0.05).label
+    assert played == []
+    assert search._follow_replicates(100, -math.inf, lambda done: None) == (0, 0)
+    search._pace.solve = 0.0
+    assert search._follow_replicates(16, math.inf, lambda done: None)[0] == 16
+    late = [search.search.play(lambda *where: 0, 16, -math.inf), search.search.play(lambda *where: 0, 16, math.inf)]
+    assert [episodes for episodes, _ in late] == [1, 16]

@@ -26,6 +26,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
@@ -54,7 +55,7 @@ from tailwise.risk.objectives import (
 )
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.action_rows import UNBOUNDED
-from tailwise.search.anytime import Pace, Turn, one_thread, plan_limits
+from tailwise.search.anytime import Turn, one_thread, plan_limits
 from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -63,6 +64,7 @@ _ROUNDS, _LATER, _SHARE = 12, 3, 16  # replicates that a first and a later plan 
 _WORK, _SOLVES = 0.025, 30  # of what an exact plan may take, and of which number of solves
 _ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
 _SLACK, _REPORTS, _FEWEST_SOLVES = 1.3, 3.0, 3  # of the time of a report, kept; the part of a call that one may take
+_MOST_KEPT, _GUESS, _WHOLE = 0.7, 0.1, 1.25  # the most that is kept; seconds of the first; a call without haste
 _METHOD = "learned model, solved for the whole total"
 MEANING = (
     "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
@@ -78,6 +80,28 @@ class _Sampler(LearnedSearch):
     """What draws for another objective: its own plans are not asked how sure they are."""
 
     bootstraps = False
+
+
+@dataclass
+class _Pace:
+    """What the parts of a call took lately, and how much of the usual work they do."""
+
+    report: float = 0.0  # seconds; 0 if none was timed
+    solve: float = _GUESS  # of a replicate
+    share: float = 1.0
+
+    def hurry(self, seconds: float) -> None:
+        """Before anything was timed, go by the time of the call."""
+        if not self.report:
+            self.report, self.share = _GUESS, min(1.0, seconds / _WHOLE)
+
+    def note(self, took: float, seconds: float) -> None:
+        """Note what the report of a call of so many seconds took, and work less for the next where that is too long."""
+        self.report = max(0.9 * self.report, took) if self.report != _GUESS else took
+        self.solve = min(self.solve, took)
+        factor = seconds / _REPORTS / took
+        growth = max(0.1, factor) if factor < 1.0 else min(1.1, factor)
+        self.share = min(1.0, self.share * growth)
 
 
 class DistributionalMcts(PolicyMixin):
@@ -140,9 +164,7 @@ class DistributionalMcts(PolicyMixin):
         self.search = _Sampler(model, LearnedOptions(beta=0.0, **keywords), seed=one)
         self._rng = np.random.default_rng(two)
         self._accrued, self._is_led = 0.0, False
-        # Of first decisions, which choose what to pursue, and of later ones: what their reports take, and the part of
-        # the usual work that they do.
-        self._report_paces, self._shares = [Pace(memory=0.98)] * 2, [1.0, 1.0]
+        self._paces: dict[tuple[bool, int], _Pace] = {}  # of later decisions and first ones, by the root's step
         self._kept: Pursued | None = None
 
     @property
@@ -265,18 +287,22 @@ class DistributionalMcts(PolicyMixin):
             done, steps, self._is_led = pilot.iterations, pilot.simulator_steps, True
         asked = None if until is None else lambda plan: until(self._report(plan)[0])
         half = None if wanted is None else max(1, wanted // 2 - done)
-        kept = 0.0 if seconds is None else min(_SLACK * self._report_paces[self._is_later].seconds, seconds / 2.0)
-        found = search.plan(half, None if seconds is None else (seconds - kept) / 2.0, until=asked, progress=told)
+        pace, ended, part = self._pace, math.inf, None
+        if seconds is not None:
+            pace.hurry(seconds)
+            ended = begun + seconds - min(_SLACK * pace.report, _MOST_KEPT * seconds)
+            left = max(ended - time.perf_counter(), 1e-9)
+            part = left if 2.0 * pace.solve > left else min(left / 2.0, left - 1.5 * pace.solve)
+        found = search.plan(half, part, until=asked, progress=told)
         done, steps = done + found.iterations, steps + found.simulator_steps
-        ended = begun + seconds - kept if seconds is not None else math.inf
         if found.stopped in (StopReason.ITERATIONS, StopReason.SECONDS):
             left = math.inf if wanted is None else wanted - done
             played, more = self._follow_replicates(left, ended, told)
             done, steps = done + played, steps + more
-        reported, later = time.perf_counter(), self._is_later
+        reported = time.perf_counter()
         plan, self._kept = self._report(found)
         if seconds is not None:
-            self._note_report(later, time.perf_counter() - reported, seconds)
+            pace.note(time.perf_counter() - reported, seconds)
         stopped = found.stopped
         if stopped == StopReason.SECONDS and wanted is not None and done >= wanted:
             stopped = StopReason.ITERATIONS
@@ -286,32 +312,28 @@ class DistributionalMcts(PolicyMixin):
 
     def _follow_replicates(self, episodes: float, ended: float, told: Callable[[int], None]) -> tuple[int, int]:
         """Thompson sampling: play by the best plans under counts drawn again; return (episodes, steps)."""
-        done, steps, lasted = 0, 0, 0.0
+        done, steps, pace = 0, 0, self._pace
         rounds = _ROUNDS if self._kept is None else _LATER
         share = int(min(max(math.ceil(episodes / rounds), _SHARE) if episodes < math.inf else _SHARE, 64 * _SHARE))
-        while done < episodes and (begun := time.perf_counter()) + lasted < ended:
+        while done < episodes and (begun := time.perf_counter()) + 1.2 * pace.solve < ended:
             table = self.search.table()
-            graph = reach_totals(
-                table.redrawn(self._rng), work=_ROUGH * self._shares[self._is_later], every_action=True
-            )
+            graph = reach_totals(table.redrawn(self._rng), work=_ROUGH * pace.share, every_action=True)
             pursued = self._kept or choose_pursued(self.objective, graph, self._episode, _FEW_SOLVES)
             batch = int(min(share, episodes - done))
-            steps += self._play(self._policy(table, graph, self._episode.solved(graph, pursued)), batch)
-            done += batch
+            policy = self._policy(table, graph, self._episode.solved(graph, pursued))
+            pace.solve = time.perf_counter() - begun
+            played, more = self._play(policy, batch, ended)
+            done, steps = done + played, steps + more
             told(done)
-            lasted = time.perf_counter() - begun
         return done, steps
 
     @property
-    def _is_later(self) -> bool:
-        return self._kept is not None
-
-    def _note_report(self, later: bool, took: float, seconds: float) -> None:
-        """Note what the report of a call of so many seconds took, and work less for the next where that is too long."""
-        self._report_paces[later] = self._report_paces[later].after(took)
-        factor = seconds / _REPORTS / took
-        growth = max(0.1, factor) if factor < 1.0 else min(1.1, factor)
-        self._shares[later] = min(1.0, self._shares[later] * growth)
+    def _pace(self) -> _Pace:
+        """How long decisions like the one at the root take; where there was none, as the nearest before it."""
+        is_later, step = self._kept is not None, self.step
+        before = max((h for later, h in self._paces if later == is_later and h <= step), default=None)
+        known = _Pace() if before is None else self._paces[is_later, before]
+        return self._paces.setdefault((is_later, step), dataclasses.replace(known))
 
     def _policy(self, table: LearnedTable, graph: Graph, chosen: Choices) -> LearnedPolicy:
         def decide(state: int, step: int, paid: float) -> int:
@@ -319,20 +341,21 @@ class DistributionalMcts(PolicyMixin):
 
         return LearnedPolicy(table, decide, self.step, self._accrued)
 
-    def _play(self, policy: LearnedPolicy, episodes: int) -> int:
-        """Play episodes from the root by a policy, count what happens, and return the steps taken."""
+    def _play(self, policy: LearnedPolicy, episodes: int, ended: float) -> tuple[int, int]:
+        """Play episodes from the root by a policy, count what happens, and return (episodes, steps)."""
 
         def choose(handle: int, num_actions: int, step: int, paid: float) -> int:
             position = policy.position(handle, step, paid)
             return int(self._rng.integers(num_actions)) if position is None else position
 
-        return self.search.play(choose, episodes)
+        return self.search.play(choose, episodes, ended)
 
     def _report(self, found: Plan) -> tuple[Plan, Pursued]:
         """Return the plan under what was learned, and what it pursues; ``found`` is the search's own."""
         table, episode = self.search.table(), self._episode
-        graph = reach_totals(table.mdp, work=_WORK * self._shares[self._is_later], every_action=True)
-        solves = max(_FEWEST_SOLVES, int(_SOLVES * self._shares[self._is_later]))
+        share = self._pace.share
+        graph = reach_totals(table.mdp, work=_WORK * share, every_action=True)
+        solves = max(_FEWEST_SOLVES, int(_SOLVES * share))
         pursued = self._kept or choose_pursued(self.objective, graph, episode, solves)
         chosen = episode.solved(graph, pursued)
         rows: list[ActionRow] = []

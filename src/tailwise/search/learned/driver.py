@@ -119,16 +119,20 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._settle(handle, step, self._scratch)
         self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1  # the next sweep finds what the new root reaches
 
-    def play(self, choose: Callable[[int, int, int, float], int], episodes: int) -> int:
-        """Play episodes from the root, count what happens for the learned model, and return the steps taken.
+    def play(
+        self, choose: Callable[[int, int, int, float], int], episodes: int, until: float = math.inf
+    ) -> tuple[int, int]:
+        """Play episodes from the root, count what happens for the learned model; return how many, and their steps.
 
         ``choose(handle, number of actions, step, paid)`` says the position of the action in a state after ``paid``
-        inner cost from the root on.
+        inner cost from the root on. After ``until``, by ``time.perf_counter``, no episode begins but the first.
         """
+        played = 0
         arity: dict[int, int] = {}
         draws: list[tuple[int, int, int, int, int, float]] = []  # step, handle, arity, position, target, cost
         with self._turn:
-            for _ in range(episodes):
+            while played < episodes and (not played or time.perf_counter() < until):
+                played += 1
                 handle, paid, factor = self._handle, 0.0, 1.0
                 for h in range(self._step, self._horizon):
                     if handle not in arity:
@@ -143,7 +147,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
                     handle = target
             if draws:
                 self._note(draws)
-        return len(draws)
+        return played, len(draws)
 
     def _take(self, handle: int, position: int, h: int) -> tuple[int, float, float]:
         """Draw an outcome: handle or -1, cost, and what the step adds to it."""
