@@ -13,7 +13,7 @@ from tailwise.cli.options import command
 
 # The module of each command, in the order of the help page; it is imported when one of its commands is asked for.
 _COMMANDS = {
-    "plan": "plan", "solve": "solve", "frontier": "trade_offs", "beta": "trade_offs", "evaluate": "evaluate",
+    "plan": "plan", "solve": "plan", "frontier": "trade_offs", "beta": "trade_offs", "evaluate": "evaluate",
     "compare": "evaluate", "run": "evaluate", "explore": "serve", "serve": "serve", "learn": "models",
     "whatif": "trade_offs", "info": "models", "convert": "models", "domains": "models", "planners": "models",
     "reproduce": "paper", "bandit": "paper", "theory": "paper",

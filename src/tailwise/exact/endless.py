@@ -4,9 +4,9 @@
 ``Expectation()``, ``ERM(beta)``, discount 1            the total (:mod:`tailwise.exact.total`), stationary
 ``EVaR(level)``, discount 1                             the total's ERM, at the best beta of those that are certified
 ``WorstCase()``                                         sweeps of the largest outcome, stationary
-``Expectation()``, ``Recursive(...)``, discount < 1     policy iteration (:mod:`tailwise.exact.discounted`), stationary
-``ERM(beta)``, discount < 1                             ultimately stationary (:mod:`tailwise.exact.discounted`)
-``Average(...)``                                        rate and bias (:mod:`tailwise.exact.average`), stationary
+``Expectation()``, ``Recursive(...)``, discount < 1     policy iteration (:mod:`tailwise.exact.stationary`), stationary
+``ERM(beta)``, discount < 1                             ultimately stationary (:mod:`tailwise.exact.stationary`)
+``Average(...)``                                        rate and bias (:mod:`tailwise.exact.stationary`), stationary
 =====================================================  =============================================================
 """
 
@@ -20,11 +20,10 @@ import numpy as np
 
 from tailwise._arrays import Floats, Ints
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
-from tailwise.exact.average import solve_average
-from tailwise.exact.discounted import contracted, solve_fading
 from tailwise.exact.parts import Part, words_of
 from tailwise.exact.policy import Policy
 from tailwise.exact.policy_total import Merged
+from tailwise.exact.stationary import contracted, solve_average, solve_fading
 from tailwise.exact.tails import Limits
 from tailwise.exact.total import Total, solve_total, undecided
 from tailwise.models import TabularMDP

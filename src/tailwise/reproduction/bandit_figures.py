@@ -24,8 +24,7 @@ from tailwise.errors import RunError, require
 from tailwise.report.charts import COLOURS
 from tailwise.reproduction.bandit_studies import STUDY_CONSTANT, runs_over_beta, theorem_exponent
 from tailwise.reproduction.figures import new_figure
-from tailwise.theory.average import AverageConstants
-from tailwise.theory.stream import stream_constants
+from tailwise.theory.estimators import AverageConstants, stream_constants
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

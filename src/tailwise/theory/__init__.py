@@ -1,6 +1,5 @@
 """The paper's constants, schedules, rates and bounds as functions, in log space."""
 
-from tailwise.theory.average import AverageConstants, average_constants
 from tailwise.theory.concentration import (
     log_concentration_constant,
     log_exponential_tail,
@@ -10,9 +9,9 @@ from tailwise.theory.concentration import (
     polynomial_tail,
 )
 from tailwise.theory.conditions import FORMS, check_alpha, check_beta, check_eta, check_xi
+from tailwise.theory.estimators import AverageConstants, StreamConstants, average_constants, stream_constants
 from tailwise.theory.rates import ExponentFit, convergence_exponent, fit_exponent
 from tailwise.theory.schedule import DepthConstants, Schedule, schedule, smallest_xi
-from tailwise.theory.stream import StreamConstants, stream_constants
 
 __all__ = [
     "FORMS",

@@ -1,4 +1,4 @@
-"""The average theorem on 60-digit decimals, without checks (see :mod:`tailwise.theory.average`).
+"""The average theorem on 60-digit decimals, without checks (see :mod:`tailwise.theory.estimators`).
 
 N_p', from which the proof starts, is exact, also when it is astronomical. Wanted is the first whole t >= N_p with ``s
 A(t) >= t^eta + s m``, where ``A(t) = ceil(c t^eta')`` and s = 2R'. Since ``c t^eta' <= A(t) <= c t^eta' + 1``, it

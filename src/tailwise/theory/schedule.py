@@ -10,7 +10,7 @@ From the leaves up, for decisions at depth h with beta_h = beta discount^h and c
 
     theta_H     the ERM estimator of terminal costs                (tailwise.theory.concentration)
     theta^L_h+1 an action with random next states, from theta_h+1  (tailwise.theory.concentration)
-    theta_h     the bandit over the actions, from theta^L_h+1      (tailwise.theory.stream)
+    theta_h     the bandit over the actions, from theta^L_h+1      (tailwise.theory.estimators)
 
 and the bonus of action a at depth h is, eq. ``mcts_action-selection``,
 
@@ -37,7 +37,7 @@ from tailwise.theory._exact_average import Setting, exact_average
 from tailwise.theory._logs import as_float, ln, precise
 from tailwise.theory.concentration import exact_theta_arm, log_theta_of_costs
 from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
-from tailwise.theory.stream import exact_stream
+from tailwise.theory.estimators import exact_stream
 
 _ROOT_XI = Decimal(2)  # xi_0 where the user leaves xi_H open: any value above 1 will do
 _LARGEST_LOG = math.log(np.finfo(np.float64).max)
