@@ -11,176 +11,103 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tailwise._version import __version__
+from tailwise._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from tailwise.bindings import Widening
-    from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, RangeBonus
-    from tailwise.evaluation import (
-        Returns,
-        choose_beta,
-        evaluate,
-        frontier,
-        sampled_planning,
-        sensitivity,
-        what_if,
-    )
-    from tailwise.exact import (
-        Policy,
-        backward_induction,
-        limit_beta,
-        solve,
-        truncate,
-    )
-    from tailwise.formats import load, save
-    from tailwise.logs import learn_model, load_episodes
-    from tailwise.models import (
-        Alternatives,
-        CompiledSimulator,
-        Discretized,
-        GymnasiumSimulator,
-        PartlyObserved,
-        PomdpTable,
-        Simulator,
-        TabularMDP,
-        check_model,
-        check_simulator,
-    )
-    from tailwise.planners import (
-        AccMcts,
-        BoundedRtdp,
-        CvarMcts,
-        DistributionalMcts,
-        ErmMcts,
-        ExactPlanner,
-        LearnedModelSearch,
-        NluMcts,
-        Planner,
-        Uct,
-        make_planner,
-        plan_many,
-        register_planner,
-    )
-    from tailwise.report import printoptions, set_printoptions
-    from tailwise.risk import (
-        ERM,
-        Average,
-        CVaR,
-        EntropicAccumulator,
-        EVaR,
-        Exceedance,
-        Expectation,
-        ExpectedUtility,
-        NestedCVaR,
-        Objective,
-        Recursive,
-        RobustKL,
-        RobustL1,
-        WorstCase,
-        erm,
-    )
-    from tailwise.search import (
-        BellmanBackup,
-        NodeView,
-        OffPolicyBackup,
-        Plan,
-        Rollout,
-        SampledBackup,
-        SearchOptions,
-        TreeSearch,
-        load_plan,
-        load_search,
-    )
+if TYPE_CHECKING:  # each name by itself, so that strict type checkers take it for exported
+    from tailwise.bindings import Widening as Widening
+    from tailwise.bonuses import Bonus as Bonus
+    from tailwise.bonuses import LogBonus as LogBonus
+    from tailwise.bonuses import PolynomialBonus as PolynomialBonus
+    from tailwise.bonuses import RangeBonus as RangeBonus
+    from tailwise.evaluation import Returns as Returns
+    from tailwise.evaluation import choose_beta as choose_beta
+    from tailwise.evaluation import evaluate as evaluate
+    from tailwise.evaluation import frontier as frontier
+    from tailwise.evaluation import sampled_planning as sampled_planning
+    from tailwise.evaluation import sensitivity as sensitivity
+    from tailwise.evaluation import what_if as what_if
+    from tailwise.exact import Policy as Policy
+    from tailwise.exact import backward_induction as backward_induction
+    from tailwise.exact import limit_beta as limit_beta
+    from tailwise.exact import solve as solve
+    from tailwise.exact import truncate as truncate
+    from tailwise.formats import load as load
+    from tailwise.formats import save as save
+    from tailwise.logs import learn_model as learn_model
+    from tailwise.logs import load_episodes as load_episodes
+    from tailwise.models import Alternatives as Alternatives
+    from tailwise.models import CompiledSimulator as CompiledSimulator
+    from tailwise.models import Discretized as Discretized
+    from tailwise.models import GymnasiumSimulator as GymnasiumSimulator
+    from tailwise.models import PartlyObserved as PartlyObserved
+    from tailwise.models import PomdpTable as PomdpTable
+    from tailwise.models import Simulator as Simulator
+    from tailwise.models import TabularMDP as TabularMDP
+    from tailwise.models import check_model as check_model
+    from tailwise.models import check_simulator as check_simulator
+    from tailwise.planners import AccMcts as AccMcts
+    from tailwise.planners import BoundedRtdp as BoundedRtdp
+    from tailwise.planners import CvarMcts as CvarMcts
+    from tailwise.planners import DistributionalMcts as DistributionalMcts
+    from tailwise.planners import ErmMcts as ErmMcts
+    from tailwise.planners import ExactPlanner as ExactPlanner
+    from tailwise.planners import LearnedModelSearch as LearnedModelSearch
+    from tailwise.planners import NluMcts as NluMcts
+    from tailwise.planners import Planner as Planner
+    from tailwise.planners import Uct as Uct
+    from tailwise.planners import make_planner as make_planner
+    from tailwise.planners import plan_many as plan_many
+    from tailwise.planners import register_planner as register_planner
+    from tailwise.report import printoptions as printoptions
+    from tailwise.report import set_printoptions as set_printoptions
+    from tailwise.risk import ERM as ERM
+    from tailwise.risk import Average as Average
+    from tailwise.risk import CVaR as CVaR
+    from tailwise.risk import EntropicAccumulator as EntropicAccumulator
+    from tailwise.risk import EVaR as EVaR
+    from tailwise.risk import Exceedance as Exceedance
+    from tailwise.risk import Expectation as Expectation
+    from tailwise.risk import ExpectedUtility as ExpectedUtility
+    from tailwise.risk import NestedCVaR as NestedCVaR
+    from tailwise.risk import Objective as Objective
+    from tailwise.risk import Recursive as Recursive
+    from tailwise.risk import RobustKL as RobustKL
+    from tailwise.risk import RobustL1 as RobustL1
+    from tailwise.risk import WorstCase as WorstCase
+    from tailwise.risk import erm as erm
+    from tailwise.search import BellmanBackup as BellmanBackup
+    from tailwise.search import NodeView as NodeView
+    from tailwise.search import OffPolicyBackup as OffPolicyBackup
+    from tailwise.search import Plan as Plan
+    from tailwise.search import Rollout as Rollout
+    from tailwise.search import SampledBackup as SampledBackup
+    from tailwise.search import SearchOptions as SearchOptions
+    from tailwise.search import TreeSearch as TreeSearch
+    from tailwise.search import load_plan as load_plan
+    from tailwise.search import load_search as load_search
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # whoever wants to hear adds one of their own
 
-# Where each name lives. The block above says the same to type checkers and editors; a test compares them.
-_HOMES = {
-    "AccMcts": "planners",
-    "Average": "risk",
-    "Alternatives": "models",
-    "BoundedRtdp": "planners",
-    "CVaR": "risk",
-    "CompiledSimulator": "models",
-    "CvarMcts": "planners",
-    "Discretized": "models",
-    "DistributionalMcts": "planners",
-    "ERM": "risk",
-    "EVaR": "risk",
-    "EntropicAccumulator": "risk",
-    "ErmMcts": "planners",
-    "ExactPlanner": "planners",
-    "Exceedance": "risk",
-    "Expectation": "risk",
-    "ExpectedUtility": "risk",
-    "GymnasiumSimulator": "models",
-    "LearnedModelSearch": "planners",
-    "LogBonus": "bonuses",
-    "NestedCVaR": "risk",
-    "RobustKL": "risk",
-    "RobustL1": "risk",
-    "NluMcts": "planners",
-    "Objective": "risk",
-    "Plan": "search",
-    "Planner": "planners",
-    "PartlyObserved": "models",
-    "PolynomialBonus": "bonuses",
-    "PomdpTable": "models",
-    "Recursive": "risk",
-    "Bonus": "bonuses",
-    "RangeBonus": "bonuses",
-    "BellmanBackup": "search",
-    "NodeView": "search",
-    "OffPolicyBackup": "search",
-    "Rollout": "search",
-    "SampledBackup": "search",
-    "Returns": "evaluation",
-    "SearchOptions": "search",
-    "Simulator": "models",
-    "Policy": "exact",
-    "TabularMDP": "models",
-    "TreeSearch": "search",
-    "Uct": "planners",
-    "Widening": "bindings",
-    "WorstCase": "risk",
-    "backward_induction": "exact",
-    "check_model": "models",
-    "check_simulator": "models",
-    "choose_beta": "evaluation",
-    "erm": "risk",
-    "evaluate": "evaluation",
-    "limit_beta": "exact",
-    "frontier": "evaluation",
-    "learn_model": "logs",
-    "load": "formats",
-    "load_episodes": "logs",
-    "load_plan": "search",
-    "load_search": "search",
-    "make_planner": "planners",
-    "plan_many": "planners",
-    "printoptions": "report",
-    "register_planner": "planners",
-    "sampled_planning": "evaluation",
-    "sensitivity": "evaluation",
-    "set_printoptions": "report",
-    "save": "formats",
-    "solve": "exact",
-    "truncate": "exact",
-    "what_if": "evaluation",
-}
 _LAYERS = (
     *("bandits", "bindings", "bonuses", "domains", "errors", "evaluation", "exact", "explore", "formats", "logs"),
     *("models", "planners", "report", "reproduction", "risk", "scale", "search", "theory"),
 )
 
-__all__ = [*sorted(_HOMES), *_LAYERS, "__version__"]
+
+def _homes() -> dict[str, str]:
+    """Return the layer of each name, by the block above."""
+    from tailwise._lazy import homes_of
+
+    return {name: home.removeprefix("tailwise.") for name, home in homes_of(__name__).items() if "._" not in home}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"tailwise.{_HOMES[name]}"), name)
-    elif name in _LAYERS:
-        value = importlib.import_module(f"tailwise.{name}")
+    if name in _LAYERS:
+        value: Any = importlib.import_module(f"tailwise.{name}")
+    elif name == "__all__":
+        value = [*sorted(_homes()), *_LAYERS, "__version__"]
+    elif name in (homes := _homes()):
+        value = getattr(importlib.import_module(f"tailwise.{homes[name]}"), name)
     else:
         raise AttributeError(f"module 'tailwise' has no attribute {name!r}")
     globals()[name] = value
@@ -188,4 +115,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import importlib
 import pkgutil
 import sys
@@ -21,17 +22,20 @@ class _Package(ModuleType):
         super().__setattr__(name, getattr(value, name, value) if is_own else value)
 
 
+@functools.cache
+def homes_of(package: str) -> dict[str, str]:
+    """Return the module of each name that a package imports from the library, for type checkers at least."""
+    spec: Any = sys.modules[package].__spec__
+    found = (node for node in ast.walk(ast.parse(spec.loader.get_source(package))) if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(one.module) for one in found if str(one.module)[:9] == "tailwise." for alias in one.names}
+
+
 def lazy(package: str) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a package: what it imports for type checkers is where its names are."""
-    homes: dict[str, str] = {}
     sys.modules[package].__class__ = _Package
 
     def get(name: str) -> object:
-        if not homes:
-            spec: Any = sys.modules[package].__spec__
-            for node in ast.walk(ast.parse(spec.loader.get_source(package))):
-                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tailwise."):
-                    homes.update({alias.name: str(node.module) for alias in node.names})
+        homes = homes_of(package)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if homes[name] == package:

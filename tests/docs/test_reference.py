@@ -53,7 +53,7 @@ def test_the_page_of_a_layer_shows_every_exported_name(layer):
 
 def test_the_short_names_are_exported_by_their_layers():
     """What ``tailwise`` re-exports is on the API page under its layer."""
-    for name, layer in tailwise._HOMES.items():
+    for name, layer in tailwise._homes().items():
         assert name in importlib.import_module(f"tailwise.{layer}").__all__
 
 

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from tailwise._arrays import Floats, Ints
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
+from tailwise.exact.induction import BetaSearch
 from tailwise.exact.parts import Part, words_of
 from tailwise.exact.policy import Policy
 from tailwise.exact.policy_total import Merged
@@ -319,37 +319,17 @@ def _evar(mdp: TabularMDP, objective: EVaR, limits: Limits) -> Policy:
     mean, worst = float(mdp.signed(neutral.value)), float(_worst_values(mdp)[0][start])
     if worst <= mean:
         return replace(neutral, objective=objective)
-    values = {0.0: mean, math.inf: worst}
-    best = (worst, math.inf)
 
-    def solved(beta: float) -> None:
-        nonlocal best
-        values[beta] = float(solve_total(mdp, beta).values[start])
-        best = min(best, (values[beta] + penalty / beta, beta))
+    def close(value: float) -> float:
+        allowed = 1e-4 / limits.share * (value - mean) if limits.tolerance is None else limits.tolerance
+        return max(allowed, 1e-12 * abs(value))
 
-    def bounded(a: float, b: float) -> tuple[float, float, float]:
-        return values[a] + (penalty / b if b < math.inf else 0.0), a, b
-
+    search = BetaSearch(lambda beta: float(solve_total(mdp, beta).values[start]), penalty, mean, worst)
     first = max(penalty, 1.0) / max(1e-300, abs(mean), float(np.abs(mdp.losses).max()))
-    solved(first)
-    intervals = [bounded(0.0, first), *([bounded(first, math.inf)] if values[first] < math.inf else [])]
-    heapq.heapify(intervals)
-    most = max(8, int(2000 * limits.share**0.5))
-    while len(values) < most:
-        gap = best[0] - intervals[0][0]
-        allowed = 1e-4 / limits.share * (best[0] - mean) if limits.tolerance is None else limits.tolerance
-        if math.isfinite(best[0]) and gap <= max(allowed, 1e-12 * abs(best[0])):
-            break
-        _, a, b = heapq.heappop(intervals)
-        middle = b / 2.0 if a == 0.0 else 2.0 * a if b == math.inf else math.sqrt(a * b)
-        solved(middle)
-        heapq.heappush(intervals, bounded(a, middle))
-        if values[middle] < math.inf:
-            heapq.heappush(intervals, bounded(middle, b))
-    level = best[1]
+    value, level, bound = search.run(first, close, max(8, int(2000 * limits.share**0.5)) - 1)
     found = _worst(mdp) if level == math.inf else _total(mdp, ERM(level), level)
-    ends = sorted((float(mdp.signed(min(best[0], intervals[0][0]))), float(mdp.signed(best[0]))))
+    ends = sorted((float(mdp.signed(min(value, bound))), float(mdp.signed(value))))
     return replace(
-        found, objective=objective, value=float(mdp.signed(best[0])), gap=ends[1] - ends[0], beta=level,
-        solves=len(values), bracket=(ends[0], ends[1]),
+        found, objective=objective, value=float(mdp.signed(value)), gap=ends[1] - ends[0], beta=level,
+        solves=len(search.values) + 1, bracket=(ends[0], ends[1]),
     )  # fmt: skip

@@ -45,6 +45,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -54,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
-from tailwise._progress import Progress, followed
+from tailwise._progress import Progress, Tick, followed, untold
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.exact.policy import Policy
@@ -172,42 +173,64 @@ def solve_evar(mdp: TabularMDP, objective: EVaR, limits: Limits) -> Policy:
     allowed, limit = limits.tolerance, max(4, int(_MOST * limits.share**0.5))
     low, high = relevant_bounds(mdp)
     safest, neutral = worst_case(mdp), backward_induction(mdp, 0.0, threads=limits.threads)
-    values = {0.0: float(mdp.signed(neutral.value))}
-    least, best = low_total(mdp), (float(mdp.signed(safest.value)), math.inf)
+    least = low_total(mdp)
     if high <= low:
         return replace(neutral, objective=objective)
 
-    def solve(beta: float) -> None:
-        nonlocal best
-        values[beta] = float(mdp.signed(backward_induction(mdp, beta, threads=limits.threads).value))
-        best = min(best, (values[beta] + penalty / beta, beta))
+    def erm(beta: float) -> float:
+        return float(mdp.signed(backward_induction(mdp, beta, threads=limits.threads).value))
 
-    def bounded(a: float, b: float) -> tuple[float, float, float]:
-        return values[a] + (penalty / b if b < math.inf else 0.0), a, b
+    def close(value: float) -> float:
+        share = max(1e-4 / limits.share * (value - least), ROUNDING * abs(value))
+        return share if allowed is None else allowed
 
-    first = max(penalty, 1.0) / (high - low)
-    solve(first)
-    intervals = [bounded(0.0, first), bounded(first, math.inf)]
-    heapq.heapify(intervals)
     with followed(limits.progress, "solving for each beta", None) as tick:
-        while len(values) < limit:
-            gap = best[0] - intervals[0][0]
-            close = max(1e-4 / limits.share * (best[0] - least), ROUNDING * abs(best[0]))
-            if gap <= (close if allowed is None else allowed):
+        search = BetaSearch(erm, penalty, float(mdp.signed(neutral.value)), float(mdp.signed(safest.value)), tick)
+        value, beta, bound = search.run(max(penalty, 1.0) / (high - low), close, limit)
+    policy = safest if beta == math.inf else backward_induction(mdp, beta, threads=limits.threads)
+    return replace(
+        policy, objective=objective, value=float(mdp.signed(value)), gap=gap_of(value, bound), beta=beta,
+        solves=len(search.values),
+    )  # fmt: skip
+
+
+class BetaSearch:
+    """The search for the least ``V(beta) + penalty / beta``: the interval of the least bound is split.
+
+    ``erm`` gives V; ``values`` are those that are known, by beta, ``worst`` is V at infinity.
+    """
+
+    def __init__(
+        self, erm: Callable[[float], float], penalty: float, neutral: float, worst: float, tick: Tick = untold
+    ) -> None:
+        self._erm, self._penalty, self._tick = erm, penalty, tick
+        self.values, self._best = {0.0: neutral}, (worst, math.inf)
+
+    def _solve(self, beta: float) -> None:
+        value = self.values[beta] = self._erm(beta)
+        self._best = min(self._best, (value + self._penalty / beta, beta))
+
+    def _bounded(self, a: float, b: float) -> list[tuple[float, float, float]]:
+        """Return the bound of an interval and its ends; nothing where the value is infinite on all of it."""
+        low = self.values[a]
+        return [(low + (self._penalty / b if b < math.inf else 0.0), a, b)] if low < math.inf else []
+
+    def run(self, first: float, close: Callable[[float], float], most: int) -> tuple[float, float, float]:
+        """Return the least, its beta (infinity stands for the worst case), and a bound on it.
+
+        ``close`` is the gap that is accepted for a value, ``most`` the number of values that are known at the end.
+        """
+        self._solve(first)
+        intervals = [*self._bounded(0.0, first), *self._bounded(first, math.inf)]
+        heapq.heapify(intervals)
+        while len(self.values) < most:
+            best = self._best[0]
+            if math.isfinite(best) and best - intervals[0][0] <= close(best):
                 break
             _, a, b = heapq.heappop(intervals)
-            if a == 0.0:
-                middle = b / 2.0
-            elif b == math.inf:
-                middle = a * 2.0
-            else:
-                middle = math.sqrt(a * b)
-            solve(middle)
-            heapq.heappush(intervals, bounded(a, middle))
-            heapq.heappush(intervals, bounded(middle, b))
-            tick(len(values))
-    policy = safest if best[1] == math.inf else backward_induction(mdp, best[1], threads=limits.threads)
-    return replace(
-        policy, objective=objective, value=float(mdp.signed(best[0])), gap=gap_of(best[0], intervals[0][0]),
-        beta=best[1], solves=len(values),
-    )  # fmt: skip
+            middle = b / 2.0 if a == 0.0 else 2.0 * a if b == math.inf else math.sqrt(a * b)
+            self._solve(middle)
+            for part in (*self._bounded(a, middle), *self._bounded(middle, b)):
+                heapq.heappush(intervals, part)
+            self._tick(len(self.values))
+        return (*self._best, intervals[0][0])

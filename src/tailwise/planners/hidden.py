@@ -10,7 +10,7 @@ from typing import Any
 from tailwise._progress import PlanProgress, followed_plan
 from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import real
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models.partly_observed import hidden_actions, require_hidden
 from tailwise.models.simulator import is_partly_observed, model_name
 from tailwise.search.action_rows import ActionRow
@@ -156,6 +156,15 @@ class HiddenPlanner(PolicyMixin):
             notes=(*self._notes, *more.pop("notes", ()), *notes),
             origin=Origin(self.model, self.get_params(), self._seed), **more,
         )  # fmt: skip
+
+    def _placed(self, action: Any, observation: Any) -> tuple[int, Any, Any]:
+        """Return the place of an action, and action and observation as indices where the model is a table."""
+        find_action = getattr(self.model, "find_action", None)
+        if find_action is not None:
+            action, observation = find_action(action), self.model.find_observation(observation)
+        if action not in self._actions:
+            raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
+        return self._actions.index(action), action, observation
 
     # ------------------------------------------------------- what a search adds
 

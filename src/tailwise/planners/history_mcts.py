@@ -292,12 +292,7 @@ class HistoryMcts(HiddenPlanner):
     # --------------------------------------------------------------- moving on
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
-        find_action = getattr(self.model, "find_action", None)
-        if find_action is not None:
-            action, observation = find_action(action), self.model.find_observation(observation)
-        if action not in self._actions:
-            raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
-        place = self._actions.index(action)
+        place, action, observation = self._placed(action, observation)
         find = self._fitting_entries if isinstance(self.model, PomdpTable) else self._fitting
         particles, logs, plain = find(action, observation, cost)
         if not particles:

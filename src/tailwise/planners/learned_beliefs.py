@@ -235,12 +235,7 @@ class LearnedBeliefs(HiddenPlanner):
         return self._known
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
-        find_action = getattr(self.model, "find_action", None)
-        if find_action is not None:
-            action, observation = find_action(action), self.model.find_observation(observation)
-        if action not in self._actions:
-            raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
-        place = self._actions.index(action)
+        place, _, observation = self._placed(action, observation)
         assert self.belief is not None
         if not self._move(place, observation, cost):
             self._notes.append(
