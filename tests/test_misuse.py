@@ -12,7 +12,9 @@ from tailwise import (
     GymnasiumSimulator,
     Returns,
     Simulator,
+    TabularMDP,
     domains,
+    erm,
     evaluate,
     frontier,
     load,
@@ -32,6 +34,7 @@ from tailwise.errors import ModelError, OptionError, RunError, StateError, Tailw
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
 from tailwise.risk import ReturnDistribution
+from tailwise.theory import fit_exponent
 
 GRID = domains.make("grid-mdp")
 
@@ -216,6 +219,50 @@ def test_an_environment_that_is_nearly_one_is_refused():
 @pytest.mark.parametrize("done", [False, np.False_, 0, np.int64(0), np.array(False)], ids=repr)
 def test_what_stands_for_a_bool_is_one(done):
     assert ErmMcts(Spoilt(done=done), 0.1, seed=0).plan(iterations=50).iterations == 50
+
+
+@pytest.mark.parametrize(
+    "spoilt", [np.ma.masked_array([1.0, 2.0], mask=[0, 1]), np.array([1j, 2.0]), np.array([1, 2], dtype="M8[s]")]
+)
+def test_numbers_that_are_hidden_or_none_are_refused(spoilt):
+    """A mask hides what is wrong or missing: what lies under it is not to be counted."""
+    stay = np.eye(2)[:, None, :]
+    for use in (
+        lambda: erm(spoilt, 0.1),
+        lambda: erm([1.0, 2.0], 0.1, weights=spoilt),
+        lambda: Returns(spoilt),
+        lambda: TabularMDP.from_arrays(stay, spoilt, order="SAS", horizon=2),
+        lambda: TabularMDP.from_outcomes([0, 1], [0, 0], [0, 1], spoilt, [1.0, 1.0], num_states=2, horizon=2),
+        lambda: fit_exponent([1.0, 2.0], np.ma.masked_array([spoilt, spoilt]) if np.ma.isMA(spoilt) else [spoilt] * 2),
+    ):
+        with pytest.raises(TailwiseError, match=r"masked array that hides|of type|real number"):
+            use()
+    with pytest.raises(OptionError, match="sizes must be numbers"):
+        fit_exponent(["a", "b"], [[1.0, 2.0]] * 2)
+    assert erm(np.ma.masked_array([1.0, 2.0]), 0.0) == 1.5
+
+
+@pytest.mark.parametrize("state", [math.nan, np.float32("nan"), (0, math.nan)])
+def test_a_state_that_does_not_equal_itself_is_named(state):
+    class Lost(Coin):
+        def step(self, _, action, rng):
+            return state, 1.0, False
+
+    for kind in ("erm-mcts", "learned"):
+        with pytest.raises(TailwiseError, match="NaN, which equals not even itself"):
+            make_planner(Lost(), 0.1, kind=kind, seed=0).plan(iterations=50)
+    with pytest.raises(TailwiseError, match="NaN, which equals not even itself"):
+        evaluate(Lost(), lambda state, step: 0, episodes=1)
+
+
+def test_a_state_may_be_an_array_of_no_dimensions_as_gymnasium_gives_them():
+    place, search = np.array(1), ErmMcts(GRID, 0.1, seed=0)
+    assert solve(GRID, 0.1).act(place, 1) == solve(GRID, 0.1).act(1, 1)
+    assert np.array_equal(GRID.actions(place), GRID.actions(1))
+    search.reset(place, 1)
+    assert search.state == 1
+    with pytest.raises(StateError, match="not in the table"):
+        GRID.actions(np.array([1]))
 
 
 def test_more_nodes_than_any_memory_holds_are_no_bound():

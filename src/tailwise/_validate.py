@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tailwise.errors import OptionError
+from tailwise._arrays import Floats
+from tailwise.errors import OptionError, TailwiseError
 
 T = TypeVar("T")
 Ends = Literal["[]", "(]", "[)", "()"]  # of a range: which of its ends belong to it
@@ -53,6 +54,22 @@ def integer(value: Any, name: str, *, low: int, high: int | None = None, hint: s
         bounds = f"at least {low}" if high is None else f"from {low} to {high}"
         raise OptionError(f"{name} must be {bounds}, not {number}{_tail(hint)}")
     return number
+
+
+def numeric(values: Any, name: str, error: type[TailwiseError] = OptionError, what: str = "numbers") -> Floats:
+    """Return an array of float64, or raise ``error`` for what is none: complex, a time, or hidden by a mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        hidden = int(np.sum(values.mask))
+        raise error(
+            f"{name} is a masked array that hides {hidden} of {values.size} entries: fill them (values.filled(...))"
+        )
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind in "cmMV":
+            raise TypeError(f"it is of type {given.dtype}")
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as fault:
+        raise error(f"{name} must be {what}: {fault}") from None
 
 
 def thread_count(threads: Any) -> int:

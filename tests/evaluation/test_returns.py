@@ -1,6 +1,7 @@
 """Samples, bootstrap intervals and paired comparison."""
 
 import copy
+import itertools
 import json
 import math
 import pickle
@@ -11,13 +12,14 @@ import pytest
 from tailwise.domains import make
 from tailwise.errors import OptionError
 from tailwise.evaluation import Returns, compare, evaluate
-from tailwise.evaluation.intervals import bounded_resamples, statistic
+from tailwise.evaluation.intervals import bounded_resamples, objective_statistic, statistic
 from tailwise.exact import backward_induction
 from tailwise.models import TabularMDP
 from tailwise.planners import ErmMcts
 from tailwise.risk import (
     ERM,
     CVaR,
+    EVaR,
     Exceedance,
     Expectation,
     ExpectedUtility,
@@ -319,3 +321,13 @@ def test_the_head_of_a_sample_is_the_sample_of_fewer_episodes():
     with pytest.raises(OptionError, match="episodes must be from 1 to 6"):
         many.head(7)
     assert json.loads(json.dumps(few.to_dict()))["costs"] == few.costs.tolist()
+
+
+def test_many_evars_at_once_are_those_of_each():
+    rng = np.random.default_rng(0)
+    for totals in (np.unique(rng.normal(0.0, 3.0, 400)), np.array([0.0, 1.0, 50.0]), np.array([2.0])):
+        counts = rng.multinomial(500, np.full(totals.size, 1.0 / totals.size), size=30).astype(float)
+        for sense, level in itertools.product(("cost", "reward"), (0.3, 0.9, 0.999)):
+            found = objective_statistic(EVaR(level), totals, sense)(counts)
+            each = np.array([EVaR(level).of(totals, row, sense=sense) for row in counts])
+            assert np.allclose(found, each, atol=0.01 * each.std() + 1e-9)

@@ -39,6 +39,7 @@ from tailwise.models.simulator import (
     compared_by_identity,
     cost_fault,
     done_fault,
+    holds_nan,
     listed_actions,
     model_name,
     outcome_fault,
@@ -120,7 +121,7 @@ class PythonInterface(SimulatorInterface):
     def _intern(self, state: Any) -> int:
         handle = self._known.index.get(state)
         if handle is None:
-            if compared_by_identity(state):
+            if compared_by_identity(state) or holds_nan(state):
                 raise SimulatorError(f"the next state {state_fault(state)}")
             handle = self._known.add(state, self.budget - super().num_bytes)
         return handle

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats
 from tailwise._random import Seed
 from tailwise._results import Columns, Result, Shown, Tabled, plain
-from tailwise._validate import integer, listing
+from tailwise._validate import integer, listing, numeric
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, sample_interval, statistic
 from tailwise.models.contract import Sense
@@ -163,10 +163,7 @@ class Returns(Shown, Tabled, Measures):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        try:
-            costs = np.array(self.costs, dtype=np.float64).reshape(-1)  # a copy: the caller's array stays writable
-        except (TypeError, ValueError) as error:
-            raise OptionError(f"the totals of a sample must be numbers: {error}") from None
+        costs = numeric(self.costs, "the totals of a sample").reshape(-1).copy()  # the caller's array stays writable
         costs.setflags(write=False)
         object.__setattr__(self, "costs", costs)
 

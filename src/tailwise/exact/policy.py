@@ -495,6 +495,8 @@ def find_index(mdp: TabularMDP, model: Any, places: Places, state: Any, step: in
         last = "" if mdp.horizon is None else mdp.horizon - 1
         raise StateError(f"step {step!r} is outside 0..{last}")
     if model is None or model is mdp:
+        if isinstance(state, np.ndarray) and state.ndim == 0:  # of Gymnasium's spaces
+            state = state.item()
         if isinstance(state, (int, np.integer)) and not isinstance(state, bool) and 0 <= state < mdp.num_states:
             return int(state)
         if isinstance(state, str):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tailwise._validate import numeric
 from tailwise.errors import ModelError
 from tailwise.models import TabularMDP
 
@@ -150,7 +151,4 @@ def from_discrete_dp(
 
 
 def _floats(values: Any, name: str) -> Any:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be a numeric array: {error}") from None
+    return numeric(values, name, ModelError, "a numeric array")

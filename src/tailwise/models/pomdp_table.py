@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tailwise._arrays import Floats, Ints
 from tailwise._results import Shown
+from tailwise._validate import numeric
 from tailwise.errors import ModelError, StateError
 from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE, Sense
 from tailwise.models.partly_observed import Draw
@@ -217,7 +218,10 @@ class PomdpTable(Shown):
         ModelError
             Naming every state and action whose entries are wrong.
         """
-        seen, chance = np.asarray(observations).reshape(-1), np.asarray(probabilities, dtype=np.float64).reshape(-1)
+        seen, chance = (
+            np.asarray(observations).reshape(-1),
+            numeric(probabilities, "probabilities", ModelError).reshape(-1),
+        )
         if seen.dtype.kind not in "iu" or (seen.size and seen.min() < 0):
             raise ModelError("observations must be whole numbers, 0 or more")
         table = TabularMDP.from_outcomes(
@@ -440,10 +444,7 @@ def _seen_table(transitions: Any, values: Any, sense: str, **options: Any) -> Ta
 
 def _observation_array(given: ArrayLike, size: int, count: int, order: str) -> Floats:
     """Return observation probabilities in the axes (action, state reached, observation)."""
-    try:
-        array = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"observations must be a numeric array: {error}") from None
+    array = numeric(given, "observations", ModelError, "a numeric array")
     shape = array.shape
     if array.ndim == 2 and shape[0] == size:
         return np.broadcast_to(array, (count, *shape))

@@ -283,6 +283,8 @@ def state_fault(state: Any) -> str:
             f"{short(state)} of type {type(state).__name__} is compared by identity, so no two states would ever be "
             "equal; define __eq__ and __hash__, or use a tuple or a frozen dataclass"
         )
+    if holds_nan(state):
+        return f"{short(state)} is or holds NaN, which equals not even itself; use None, or a number of its own"
     return ""
 
 
@@ -290,6 +292,13 @@ def compared_by_identity(state: Any) -> bool:
     """Whether two states of this type are equal only if they are one object."""
     by_default: Any = object.__hash__
     return type(state).__hash__ is by_default and state is not None  # of None there is only one
+
+
+def holds_nan(state: Any) -> bool:
+    """Whether a state, or a part of it, is NaN."""
+    if isinstance(state, tuple):
+        return any(map(holds_nan, state))
+    return isinstance(state, (float, np.floating)) and state != state
 
 
 def choices_of(answer: Any) -> Sequence[Any]:

@@ -338,7 +338,9 @@ class TabularMDP(Shown, Table):
             raise StateError(f"step {h} is outside 0..{self.horizon - 1}")
         return float(self.step_losses[h, row])
 
-    def _rows(self, state: int) -> tuple[int, int]:
+    def _rows(self, state: Any) -> tuple[int, int]:
+        if isinstance(state, np.ndarray) and state.ndim == 0:  # of Gymnasium's spaces
+            state = state.item()
         is_number = isinstance(state, (int, float, np.number)) and not isinstance(state, bool)
         if not is_number or not 0 <= state < self.num_states or int(state) != state:
             raise StateError(f"state {state!r} is not in the table; states are 0..{self.num_states - 1}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailwise._arrays import Floats, Ints
-from tailwise._validate import integer
+from tailwise._validate import integer, numeric
 from tailwise.errors import ModelError
 from tailwise.models.contract import SUM_TOLERANCE, Sense
 
@@ -216,10 +216,7 @@ def _transitions(transitions: Any, order: str | None) -> tuple[Ints, NDArray[Any
         if order not in (None, "ASS"):
             raise ModelError(f"a list of sparse matrices has order 'ASS', not {order!r}")
         return _interleaved(_matrices(transitions, "transitions", np.shape(transitions[0])[0]))
-    try:
-        dense = np.asarray(transitions, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"transitions must be a numeric array or a list of sparse matrices: {error}") from None
+    dense = numeric(transitions, "transitions", ModelError, "a numeric array or a list of sparse matrices")
     if dense.ndim != 3:
         raise ModelError(f"transitions has shape {dense.shape}; expected (S, A, S) or (A, S, S)")
     x, y, z = dense.shape
@@ -271,10 +268,7 @@ def _cost_array(
         if costs_order not in (None, "ASS") or len(values) != num_actions:
             raise ModelError(f"{name} is a list of {len(values)} matrices; expected A = {num_actions}, in order 'ASS'")
         return "SAS", _matrices(values, name, num_states)
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be a numeric array: {error}") from None
+    array = numeric(values, name, ModelError, "a numeric array")
     shapes = {
         "S": (num_states,),
         "SA": (num_states, num_actions),
@@ -329,6 +323,8 @@ def terminal(costs: ArrayLike | None, rewards: ArrayLike | None, num_states: int
 
 def find_start(start: Any, num_states: int, names: Sequence[str]) -> int:
     """Return the index of the state ``start``, given as an index or a label."""
+    if isinstance(start, np.ndarray) and start.ndim == 0:  # of Gymnasium's spaces
+        start = start.item()
     if isinstance(start, str):
         if start in names:
             return list(names).index(start)
@@ -385,7 +381,4 @@ def _indices(values: ArrayLike, name: str) -> Ints:
 
 
 def _floats(values: Any, name: str) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{name} must be numbers: {error}") from None
+    return numeric(values, name, ModelError).reshape(-1)

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailwise._arrays import Floats
-from tailwise._validate import real
+from tailwise._validate import numeric, real
 from tailwise.errors import OptionError
 
 NEGLIGIBLE = 1e-17
@@ -234,10 +234,7 @@ def oce_objective(reference: float, samples: ArrayLike, beta: float, weights: Ar
 
 def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
     """Validate samples and weights; drop entries of weight 0; normalise the rest."""
-    try:
-        costs = np.asarray(samples, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"samples must be numbers: {error}") from None
+    costs = numeric(samples, "samples")
     if costs.ndim != 1:
         costs = costs.reshape(-1)
     if costs.size == 0:
@@ -246,10 +243,7 @@ def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats
         raise OptionError(f"samples[{int(np.flatnonzero(np.isnan(costs))[0])}] is NaN; every cost must be a number")
     if weights is None:
         return costs, np.full(costs.size, 1.0 / costs.size)
-    try:
-        shares = np.asarray(weights, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"weights must be numbers: {error}") from None
+    shares = numeric(weights, "weights").reshape(-1)
     if shares.size != costs.size:
         raise OptionError(f"weights has {shares.size} entries for {costs.size} samples; the two must match")
     if not np.isfinite(shares).all() or (shares < 0).any():

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailwise._validate import real
+from tailwise._validate import numeric, real
 from tailwise.errors import OptionError
 from tailwise.theory.conditions import check_alpha
 
@@ -109,8 +109,7 @@ def fit_exponent(sizes: ArrayLike, errors: ArrayLike, *, confidence: float = 0.9
     >>> round(fit.slope, 12), round(fit.high - fit.low, 12)
     (-0.5, 0.0)
     """
-    counts = np.asarray(sizes, dtype=np.float64)
-    values = np.asarray(errors, dtype=np.float64)
+    counts, values = numeric(sizes, "sizes"), numeric(errors, "errors")
     level = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     if counts.ndim != 1 or values.ndim != 2 or values.shape[1] != counts.size:
         raise OptionError(
