@@ -1,7 +1,6 @@
 """Arguments and options, one set for all commands: what a model, an objective, a limit or an output is said with.
 
-A command names the sets that it takes; each is a dataclass, whose fields become options of the command and come back
-as one value.
+A command names the sets that it takes; each is a dataclass (:func:`tailwise.cli.app.command`).
 """
 
 from __future__ import annotations
@@ -9,137 +8,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import inspect
 import math
 import os
-import re
 import sys
-import typing
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
-from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from tailwise.models import Simulator, TabularMDP
     from tailwise.report import Document
     from tailwise.risk.objectives import Objective
-
-
-def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a function to ``app`` as a command; parameters that are dataclasses become an option for each field."""
-
-    def added(function: Callable[..., None]) -> Callable[..., None]:
-        hints = typing.get_type_hints(function, include_extras=True)
-        sets: dict[str, list[str]] = {}
-        flat: list[inspect.Parameter] = []
-        for parameter in inspect.signature(function).parameters.values():
-            kind = hints[parameter.name]
-            if not (isinstance(kind, type) and is_dataclass(kind)):
-                flat.append(parameter.replace(annotation=kind, kind=parameter.KEYWORD_ONLY))
-                continue
-            inner = typing.get_type_hints(kind, include_extras=True)
-            sets[parameter.name] = [field.name for field in fields(kind)]
-            for field in fields(kind):
-                default = inspect.Parameter.empty if field.default is MISSING else field.default
-                flat.append(
-                    parameter.replace(
-                        name=field.name, default=default, annotation=inner[field.name], kind=parameter.KEYWORD_ONLY
-                    )
-                )
-
-        def run(**given: Any) -> None:
-            whole = {k: hints[k](**{name: given.pop(name) for name in names}) for k, names in sets.items()}
-            from tailwise.errors import TailwiseError
-
-            try:
-                function(**given, **whole)
-            except TailwiseError as error:
-                error.args = (_as_options(str(error), [one.name for one in flat if one.name not in _ARGUMENTS]),)
-                raise
-
-        run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
-        run.__doc__ = function.__doc__
-        app.command(name, cls=_LogCommand if "log" in run.__annotations__ else _Command)(run)
-        return function
-
-    return added
-
-
-_ARGUMENTS = ("model", "log", "study", "out", "problem", "name")  # what is named without an option, or another thing
-_PYTHON = {
-    "model.with_options(horizon=None)": "--horizon none",
-    "tailwise.solve or make_planner(model, beta)": "'tailwise solve' or 'tailwise plan'",
-    "make_planner(model, beta)": "'tailwise plan'",
-    "the worst case is WorstCase()": "the worst case is --cvar 1",
-}  # fmt: skip
-
-
-def _as_options(text: str, names: list[str]) -> str:
-    """Say a message of Python in words of the command line: ``max_states=`` is --max-states here."""
-    for python, option in _PYTHON.items():
-        text = text.replace(python, option)
-    columns = "" if "states" in names else "(?!COLUMN)"  # of a log, which are options of MODEL
-    if not columns:
-        text = text.replace("state=COLUMN", "--states COLUMN")
-    named = rf"(?<![\w?&'\".])({'|'.join(names)})"
-
-    def as_option(match: re.Match[str]) -> str:
-        return " ".join(filter(None, (f"--{match[1].replace('_', '-')}", *match.groups()[1:])))
-
-    text = re.sub(rf"^{named}(?= must )", as_option, text)
-    return re.sub(rf"{named}=(?:'([\w.:-]+)'|{columns}([A-Z]+)\b|(?![\w'\"]))", as_option, text)
-
-
-class _Command(TyperCommand):
-    """A command that refuses an option given twice, or one file for two things: one would be lost in silence."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line."""
-        order = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for k, one in enumerate(order):
-            if one in order[:k] and one.param_type_name == "option" and not one.multiple:
-                ctx.fail(f"Option '{one.opts[0]}' is given twice; give it once.")
-        left = super().parse_args(ctx, args)
-        files: dict[Path, tuple[str, bool]] = {}
-        has_path = any(isinstance(value, Path) for value in ctx.params.values())
-        for one in self.params:
-            value, is_option = ctx.params.get(one.name or ""), one.param_type_name == "option"
-            if has_path and isinstance(value, str) and not is_option:
-                value = _file_of(value)
-            if isinstance(value, Path):
-                said = one.opts[0] if is_option else str(one.metavar), is_option
-                other = files.setdefault(value.resolve(), said)
-                if other != said and (is_option or other[1]):  # two arguments are what the command is for: convert
-                    ctx.fail(f"{other[0]} and {said[0]} name one file, {value}; give each its own.")
-        return left
-
-
-def _file_of(text: str) -> Path | None:
-    """Return the file that is read for an argument, if it is one: a name of a domain is none."""
-    from tailwise.errors import TailwiseError
-    from tailwise.formats.registry import is_file, parse_spec
-
-    try:
-        target = parse_spec(text).target
-    except TailwiseError:  # it is said where the argument is read
-        target = text
-    return Path(target) if is_file(target) else None
-
-
-class _LogCommand(_Command):
-    """A command that takes a model: ``--episodes`` without a number says that MODEL is a log of them."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line."""
-        numbers = [after.lstrip("+-")[:1].isdigit() for after in [*args[1:], ""]]
-        return super().parse_args(
-            ctx, ["--log" if a == "--episodes" and not numbers[k] else a for k, a in enumerate(args)]
-        )
 
 
 def whole(text: str) -> int:

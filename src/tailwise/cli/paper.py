@@ -12,6 +12,7 @@ import typer
 from tailwise._progress import activity, after, followed
 from tailwise._results import number
 from tailwise.cli import options as given
+from tailwise.cli.app import command
 from tailwise.cli.output import print_json, say, show_table
 from tailwise.errors import OptionError, require
 
@@ -96,7 +97,7 @@ _ConstantOption = Annotated[float | None, typer.Option(help="Bonus constant of e
 bandit = typer.Typer(no_args_is_help=True, help="Risk-aware bandits: run, compare, measure, draw.")
 
 
-@given.command(bandit, "run")
+@command(bandit, "run")
 def run_command(
     name: _NameArgument,
     beta: given.Beta,
@@ -137,7 +138,7 @@ def run_command(
     show_table(columns, rows, spare=("s.e. of it", "s.e."))
 
 
-@given.command(bandit, "compare")
+@command(bandit, "compare")
 def compare_command(
     name: _NameArgument,
     beta: given.Beta,
@@ -181,7 +182,7 @@ def compare_command(
     show_table(("rule", "regret", "s.e.", "share of best arm"), rows, title=title, best=winner, spare=("s.e.",))
 
 
-@given.command(bandit, "rates")
+@command(bandit, "rates")
 def rates_command(
     *,
     pulls: _PullsOption = 100_000,
@@ -229,7 +230,7 @@ def rates_command(
     show_table(columns, cells, title=f"mean |error| ~ n^exponent up to n = {pulls:,}")
 
 
-@given.command(bandit, "figures")
+@command(bandit, "figures")
 def figures_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pictures.")],
     kind: Annotated[str, typer.Option("--format", "-f", help="png or svg.")] = "png",
@@ -271,7 +272,7 @@ _BetaOption = Annotated[float, typer.Option("--beta", "-b", help="Risk level per
 theory = typer.Typer(no_args_is_help=True, help="The paper's constants and schedules, in logarithms.")
 
 
-@given.command(theory, "schedule")
+@command(theory, "schedule")
 def schedule_command(
     horizon: Annotated[int, typer.Option("--horizon", "-H", help="Number of decisions H.")],
     beta: _BetaOption,
@@ -321,7 +322,7 @@ def schedule_command(
     say("The practical constant sqrt(2) = 1.414 is outside the theorem at every depth.")
 
 
-@given.command(theory, "constants")
+@command(theory, "constants")
 def constants_command(
     beta: _BetaOption,
     xi: Annotated[float, typer.Option(help="Exponent of the arms' tails, > 1.")] = 12.0,
@@ -357,7 +358,7 @@ def constants_command(
     show_table(("constant", *FORMS), rows, title=title)
 
 
-@given.command(theory, "xi")
+@command(theory, "xi")
 def xi_command(
     horizon: Annotated[int, typer.Option("--horizon", "-H", help="Number of decisions H.")],
     eta: _EtaOption = 0.5,
