@@ -49,7 +49,7 @@ import math
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._logs import as_float, ln, log_expm1, log_sum, precise
+from tailwise.theory._decimals import as_float, ln, log_expm1, log_sum, precise
 from tailwise.theory.conditions import check_beta, check_form, check_radius, check_xi
 
 
@@ -200,17 +200,6 @@ def log_theta_transitions(xi: float) -> float:
 def log_theta_of_counts(xi: Decimal) -> Decimal:
     """:func:`log_theta_transitions` on decimals."""
     return max(Decimal(0), xi / 2 * (ln(xi) - ln(4) - 1))
-
-
-def log_mean_deviation(log_theta: Decimal, xi: Decimal, form: str) -> Decimal:
-    """``ln E|Z|`` at most, where ``P[Z >= z]`` and ``P[Z <= -z]`` are at most ``theta / z^xi`` for z >= 1.
-
-    The paper integrates 1 up to z = 1 and ``2 theta z^-xi`` from there on, which gives ``1 + 2 theta / (xi - 1)``.
-    ``tight`` integrates ``min(1, 2 theta z^-xi)``, which gives ``(2 theta)^(1/xi) xi / (xi - 1)``.
-    """
-    if form == "tight":
-        return (ln(2) + log_theta) / xi + ln(xi) - ln(xi - 1)
-    return log_sum(Decimal(0), ln(2) + log_theta - ln(xi - 1))
 
 
 def polynomial_tail(deviation: float, log_constant: float, exponent: float) -> float:

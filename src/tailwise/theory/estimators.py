@@ -50,9 +50,20 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._exact_average import ExactAverage, Setting, exact_average, log_average_bias, log_minus_one
-from tailwise.theory._logs import as_float, ln, log_ceiling, log_second_remainder, log_sum, precise
-from tailwise.theory.concentration import log_mean_deviation
+from tailwise.theory._decimals import (
+    ExactAverage,
+    Setting,
+    as_float,
+    exact_average,
+    ln,
+    log_average_bias,
+    log_ceiling,
+    log_mean_deviation,
+    log_minus_one,
+    log_second_remainder,
+    log_sum,
+    precise,
+)
 from tailwise.theory.conditions import (
     check_alpha,
     check_arms,

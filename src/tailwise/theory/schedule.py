@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
-from tailwise.theory._exact_average import Setting, exact_average
-from tailwise.theory._logs import as_float, ln, precise
+from tailwise.theory._decimals import Setting, as_float, exact_average, ln, precise
 from tailwise.theory.concentration import exact_theta_arm, log_theta_of_costs
 from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
 from tailwise.theory.estimators import exact_stream
