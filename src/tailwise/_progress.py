@@ -107,8 +107,9 @@ def _forecast(label: str, total: float) -> Callable[[float], None]:
         passed = used - first[1]
         if is_said or done <= first[0] or used < _FORECAST_AFTER or passed < _FORECAST_AFTER / 2:
             return
-        is_said, left = True, passed * (total - done) / (done - first[0])
-        if left >= _LONG:
+        left = passed * (total - done) / (done - first[0])
+        if left >= _LONG:  # of work that grows it may be so later
+            is_said = True
             name, size = next((unit for unit in _UNITS if left >= 2 * unit[1]), ("s", 1.0))
             rest = f"{done:,.0f} of {total:,.0f} after {used:.0f} s, about {left / size:,.0f} {name} left"
             print(f"tailwise: {label}: {rest}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from tailwise.cli.output import show_table
 SNAPSHOTS = Path(__file__).parent / "layouts"
 COMMANDS = {
     "plan": ("plan", "grid-mdp", "--beta", "0.1", "--seed", "0", "-n", "2000", "--planner", "erm-mcts"),
-    "exact": ("plan", "grid-mdp", "--beta", "0.1", "--seed", "0", "-n", "2000"),
+    "exact": ("plan", "grid-mdp", "--beta", "0.1", "--seed", "0"),
     "bounded": ("plan", "american-put", "--beta", "0.02", "--seed", "0", "--planner", "bounded"),
     "solve": ("solve", "grid-mdp", "--beta", "0.5"),
     "evaluate": ("evaluate", "mdp-4", "--beta", "1", "--planner", "exact", "-e", "50", "--seed", "0"),

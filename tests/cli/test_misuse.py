@@ -141,6 +141,7 @@ def test_a_negative_number_of_episodes_is_no_unknown_option():
     "line",
     [
         'learn "npz:m.npz" --out ./m.npz --force',
+        "learn log.csv --prior m.npz --out ./m.npz --force",
         "plan m.npz --beta 1 --save m.npz",
         'plan "m.npz?horizon=2" --beta 1 --save m.npz',
         "plan mdp-4 --beta 1 --save x.html --report x.html",
@@ -159,3 +160,20 @@ def test_a_domain_and_a_file_may_have_one_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, shlex.split("plan mdp-4 --beta 1 --save mdp-4")).exit_code == 0
     assert load_plan("mdp-4").label
+
+
+def test_a_file_that_hides_a_domain_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mdp-4").write_text("x")
+    found = CliRunner().invoke(app, shlex.split("plan mdp-4 --beta 1"))
+    assert isinstance(found.exception, TailwiseError)
+    assert "write domain:mdp-4 for it" in str(found.exception)
+    assert CliRunner().invoke(app, shlex.split("plan domain:mdp-4 --beta 1")).exit_code == 0
+
+
+@pytest.mark.parametrize("limits", ["", "--iterations 1e30", "--seconds 9 --iterations 5"])
+def test_limits_that_an_exact_plan_has_no_use_for_are_named(limits):
+    found = CliRunner().invoke(app, shlex.split(f"plan mdp-4 --beta 1 {limits}"))
+    assert found.exit_code == 0
+    named = [option for option in ("--iterations", "--seconds") if option in limits]
+    assert ("has no use for " + " or ".join(named) in found.output) == bool(limits)

@@ -282,3 +282,11 @@ def test_a_belief_moves_on_unseen_as_the_mixture_of_what_may_be_seen():
     weights = np.linalg.lstsq(tilted, after.tilted, rcond=None)[0]
     assert tilted @ weights == pytest.approx(after.tilted)
     assert (after.step, weights.sum()) == (belief.step + 1, pytest.approx(1.0))
+
+
+def test_an_exact_solution_tells_how_far_it_is():
+    told = []
+    solve(domains.make("tiger", horizon=4), 0.1, progress=lambda done, total: told.append((done, total)))
+    assert len(told) > 3
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1][0] <= told[-1][1]

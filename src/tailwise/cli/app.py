@@ -100,7 +100,7 @@ class _Command(TyperCommand):
         has_path = any(isinstance(value, Path) for value in ctx.params.values())
         for one in self.params:
             value, is_option = ctx.params.get(one.name or ""), one.param_type_name == "option"
-            if has_path and isinstance(value, str) and not is_option:
+            if has_path and isinstance(value, str) and (not is_option or one.name == "prior"):
                 value = _file_of(value)
             if isinstance(value, Path):
                 said = one.opts[0] if is_option else str(one.metavar), is_option

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailwise._arrays import Floats, Ints, log_of
+from tailwise._progress import Progress, Tick, followed, untold
 from tailwise.errors import ModelError, StateError
 from tailwise.models.pomdp_table import PomdpTable
 
@@ -220,7 +221,7 @@ def backed_up(branch: Branch, after: Floats, children: Ints, beta: float, discou
 
 
 def reachable_levels(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, most: int
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, most: int, tick: Tick = untold
 ) -> list[Level] | None:
     """Return the best plan for each tilted belief that the start reaches; None where there are more than ``most``."""
     horizon, discount = model.horizon, model.discount
@@ -243,6 +244,7 @@ def reachable_levels(
                         place = index[key] = len(found)
                         found.append(row)
                     way[n, signal] = place
+                tick(total + len(found))
                 if total + len(found) > most:
                     return None
             ways.append(way)
@@ -294,7 +296,9 @@ def best_actions(options: Floats, sizes: Floats | float) -> Ints:
 # --------------------------------------------------------------------- pruning
 
 
-def pruned_levels(model: PomdpTable, branches: Sequence[Branch], beta: float, most: int) -> list[Level] | None:
+def pruned_levels(
+    model: PomdpTable, branches: Sequence[Branch], beta: float, most: int, tick: Tick = untold
+) -> list[Level] | None:
     """Return every conditional plan that is best somewhere; None where there are more than ``most`` to look at."""
     discount, levels = model.discount, list[Level]()
     after = model.table.terminal_losses[None, :]
@@ -310,6 +314,7 @@ def pruned_levels(model: PomdpTable, branches: Sequence[Branch], beta: float, mo
             values.append(rows)
             actions.append(np.full(rows.shape[0], a))
             children.append(np.pad(ways, ((0, 0), (0, width - ways.shape[1]))))
+            tick((model.horizon - 1 - h) * len(branches) + a + 1)
         g = np.concatenate(values)
         kept = undominated(g, level)
         levels.insert(0, Level(g[kept], np.concatenate(actions)[kept], np.concatenate(children)[kept]))
@@ -429,12 +434,16 @@ def _mixture(g: Floats, k: int, others: Ints, beta: float, size: float) -> tuple
 
 
 def solved_levels(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, *, most: int
-) -> list[Level]:
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, *, most: int,
+    progress: Progress = None,
+) -> list[Level]:  # fmt: skip
     """Return the levels of the exact solution, or raise ``ModelError`` where it is too large."""
-    levels = reachable_levels(model, branches, beta, log_start, min(most, _MOST_NUMBERS // model.num_states))
+    limit = min(most, _MOST_NUMBERS // model.num_states)
+    with followed(progress, "looking for tilted beliefs", limit) as tick:
+        levels = reachable_levels(model, branches, beta, log_start, limit, tick)
     if levels is None:
-        levels = pruned_levels(model, branches, beta, min(most, _MOST_CANDIDATES))
+        with followed(progress, "pruning plans", model.horizon * len(branches)) as tick:
+            levels = pruned_levels(model, branches, beta, min(most, _MOST_CANDIDATES), tick)
     if levels is None:
         raise ModelError(
             f"{model.name} is too large to be solved exactly: over {most:,} tilted beliefs can be reached, and "

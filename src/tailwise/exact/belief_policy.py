@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailwise._arrays import Floats, Ints, log_of, ranges
+from tailwise._progress import Progress
 from tailwise._results import amounts, number
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
@@ -511,12 +512,14 @@ def solve_hidden(
             "and Expectation()"
         )
     model.require_sound()
-    return _solved(model, objective, log_of(model.start_belief), most, original)
+    return _solved(model, objective, log_of(model.start_belief), most, original, limits.progress)
 
 
-def _solved(model: PomdpTable, objective: Objective, log_start: Floats, most: int, original: Any) -> BeliefPolicy:
+def _solved(
+    model: PomdpTable, objective: Objective, log_start: Floats, most: int, original: Any, progress: Progress = None
+) -> BeliefPolicy:
     beta, branches = float(getattr(objective, "beta", 0.0)), branches_of(model)
-    levels = solved_levels(model, branches, beta, log_start, most=most)
+    levels = solved_levels(model, branches, beta, log_start, most=most, progress=progress)
     value = float(belief_erm(levels[0].values, normalised(log_start), beta).min())
     return BeliefPolicy(
         objective=objective, mdp=model.table, value=float(model.signed(value)), beta=beta, model=original, pomdp=model,

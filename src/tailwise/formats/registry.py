@@ -268,7 +268,11 @@ def parse_spec(text: str) -> Spec:
     if advice is not None:
         raise UnknownNameError(f"{text!r}: {advice}")
     if is_file(target) or "/" in target or "\\" in target or (colon and scheme.isalpha()):
-        raise UnknownNameError(f"{text!r} is not of a known kind; {_expected()}")
+        from tailwise.domains import list_domains
+
+        is_domain = any(domain.name == target for domain in list_domains())
+        hidden = f", and hides the domain of that name: write domain:{text} for it" if is_domain else ""
+        raise UnknownNameError(f"{text!r} is not of a known kind{hidden}; {_expected()}")
     return Spec("domain", target, options)
 
 
