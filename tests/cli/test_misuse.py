@@ -177,3 +177,17 @@ def test_limits_that_an_exact_plan_has_no_use_for_are_named(limits):
     assert found.exit_code == 0
     named = [option for option in ("--iterations", "--seconds") if option in limits]
     assert ("has no use for " + " or ".join(named) in found.output) == bool(limits)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("learn log.csv --out m.npz --prior wrost", "is none of auto, pooled, worst, seen, and no model"),
+        ("plan learned:nope --beta 1", "nope: there is no such file"),
+    ],
+)
+def test_a_name_that_is_none_is_told_from_a_file(line, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("episode,step,state,action,cost\n0,0,a,x,1\n0,1,b,x,1\n1,0,a,x,1\n1,1,b,x,2\n")
+    found = CliRunner().invoke(app, shlex.split(line))
+    assert message in str(found.exception)

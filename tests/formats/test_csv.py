@@ -275,3 +275,15 @@ def test_a_state_that_reads_like_another_is_no_free_end(tmp_path, acting, entere
         assert load(write(tmp_path, model__csv=rows), ids="names", horizon=3).done.any()
     else:
         assert load(path, ids="names", horizon=3).done.any()
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", '"sep=;"\r\n', "SEP=;\n"])
+@pytest.mark.parametrize("names", ["01", "ab"])
+def test_a_file_may_begin_with_excels_separator(tmp_path, first, names):
+    """Numbers are read at once, names row by row."""
+    one, two = names
+    rows = f"{one};0;{two};0.5;1.5\n{one};0;{one};0.5;2\n{two};0;{two};1;0\n"
+    text = HEADER.replace(",", ";") + rows
+    same, found = model(tmp_path, text), model(tmp_path, first + text)
+    assert np.array_equal(found.losses, same.losses)
+    assert np.array_equal(found.next_states, same.next_states)

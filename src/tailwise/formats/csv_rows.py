@@ -2,8 +2,9 @@
 
 Columns are separated by commas, semicolons or tabs, whichever the first line shows; where it is no comma, a comma in a
 number is its decimal point, and what may as well be a thousand (1.000, or 1,000) is noted, or refused where the file
-has decimals of the other kind. Blank lines, lines that start with ``#`` and commas at the ends of lines are skipped.
-All ways yield raw columns (numbers, or texts), so that whatever is wrong with a file is found in one place.
+has decimals of the other kind. Blank lines, lines that start with ``#``, Excel's ``sep=;`` and commas at the ends of
+lines are skipped. All ways yield raw columns (numbers, or texts), so that whatever is wrong with a file is found in one
+place.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _LONGEST_LINE = 1_000_000
 _CHUNK = 20000  # rows; as texts they stay in memory
 _BLOCK = 1 << 20  # bytes; stays in the processor's cache
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*%?\s*")
+_SEPARATOR_LINE = re.compile(r"\"?sep=[,;\t]\"?\s*", re.IGNORECASE)  # what Excel may begin a file with
 _VALUES = ("probability", "reward", "cost")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3}|,[0-9]{3})+")
 
@@ -108,7 +110,9 @@ def numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         raise FormatError(f"{path}, line {line + 1}: not valid CSV: {error}") from None
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path}, line {_line_of_bad_byte(path)}: not UTF-8 text: {error.reason}") from None
+        raise FormatError(
+            f"{path}, line {_line_of_bad_byte(path)}: not UTF-8 text: {error.reason}; save it as UTF-8"
+        ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise FormatError(f"{path}, line {line + 1}: damaged gzip data: {error}") from None
 
@@ -154,7 +158,8 @@ def _lines(file: Any, path: Path) -> Iterator[str]:
         if len(line) > _LONGEST_LINE:
             raise FormatError(f"{path}, line {number}: longer than {_LONGEST_LINE} characters")
         content = line.lstrip(" \t\r\n,;")
-        yield line if content and content[0] != "#" else "\n"
+        is_empty = not content or content[0] == "#" or (number == 1 and _SEPARATOR_LINE.fullmatch(content))
+        yield "\n" if is_empty else line
 
 
 def _line_of_bad_byte(path: Path) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tailwise.errors import FormatError, OptionError, TailwiseError
+from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
 from tailwise.formats.list_options import names
 from tailwise.formats.registry import register_format
 from tailwise.logs.table import ARRAYS, LEARNED, STEPS
@@ -58,8 +58,11 @@ def read_log(target: str, **options: Any) -> LearnedTable:
         columns[key] = None if asked[key] is None else names(asked[key], key)
     log = load_episodes(target, **columns, discretize=_bins(asked["levels"]))
     prior: Any = asked["prior"]
-    if prior not in ("auto", "pooled", "worst", "seen"):
-        prior = load(prior)
+    if prior not in (named := ("auto", "pooled", "worst", "seen")):
+        try:
+            prior = load(prior)
+        except UnknownNameError as error:
+            raise UnknownNameError(f"prior {prior!r} is none of {', '.join(named)}, and no model: {error}") from None
     return learn_model(
         log, prior=prior, horizon=asked["horizon"],
         discount=asked["discount"] or 1.0, start=asked["start"], name=Path(target).name.partition(".")[0],

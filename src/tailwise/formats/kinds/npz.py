@@ -111,6 +111,8 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read all members, none of which may promise more than the file holds."""
     found: dict[str, NDArray[Any]] = {}
     name = ""
+    if not path.exists():
+        raise FormatError(f"{path}: there is no such file")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
