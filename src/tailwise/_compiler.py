@@ -19,7 +19,8 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
-from numba.extending import intrinsic, overload
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, overload, register_model
 from numba.np import linalg
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ class _PartLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
         flags, state.library = state.flags, _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         super().run_pass(state)
-        entry = dict[
-            Any, Any
-        ]().popitem  # what stands for the function among numba's: any builtin that there is but once
+        entry = object().__reduce__  # numba knows a function by a builtin: any that there is but once
         state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
         state["cr"] = state["cr"]._replace(cfunc=entry)
         return True
@@ -83,14 +82,14 @@ class _PartCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
 
 
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_PART = {**_OPTIONS, "forceinline": True, "pipeline_class": _PartCompiler}
+PART = {"forceinline": True, "pipeline_class": _PartCompiler}  # the options of a function that only kernels call
 
 
 def compiled(function: Kernel, **options: Any) -> Kernel:
     """Return numba's dispatcher of a function; with ``forceinline``, of one that kernels alone may call."""
     made: Kernel
     if "forceinline" in options:
-        made = njit(**_PART)(function)
+        made = njit(**_OPTIONS, **PART)(function)
         return made
     try:
         made = njit(**_OPTIONS, **options)(function)
@@ -105,7 +104,7 @@ def choose_by_kind(function: Kernel, body: Callable[[type], Kernel]) -> None:
     def choose(kind: Any, *rest: Any) -> Kernel:
         return body(kind.instance_class)
 
-    overload(function, jit_options=_PART, strict=False)(choose)
+    overload(function, jit_options={**_OPTIONS, **PART}, strict=False)(choose)
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -121,12 +120,45 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
+class Lent(types.Type):  # type: ignore[misc, unused-ignore]
+    """Where a NamedTuple of the caller's lies: to pass it on is to pass one pointer on, and counts no references."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind, self.instance_class = kind, kind.instance_class
+        super().__init__(f"Lent({kind.name})")
+
+
+@register_model(Lent)
+class _LentModel(models.PrimitiveModel):  # type: ignore[misc, unused-ignore]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, manager.lookup(kind.kind).get_value_type().as_pointer())
+
+
+@infer_getattr
+class _LentAttributes(AttributeTemplate):  # type: ignore[misc, unused-ignore]
+    key = Lent
+
+    def generic_resolve(self, lent: Any, name: str) -> Any:
+        kind = lent.kind
+        return kind.types[kind.fields.index(name)] if name in kind.fields else None
+
+
+@lower_getattr_generic(Lent)  # type: ignore[untyped-decorator, unused-ignore]
+def _lent_attribute(context: Any, builder: Any, lent: Any, value: Any, name: str) -> Any:
+    at = lent.kind.fields.index(name)
+    found = builder.load(cgutils.gep_inbounds(builder, value, 0, at))
+    return _without_owner(context, builder, lent.kind.types[at], found)
+
+
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
 def _borrowed(typing_context, value):  # type: ignore[no-untyped-def]
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> ir.Value:
-        return _without_owner(context, builder, signature.args[0], args[0])
+    lends = isinstance(value, types.BaseNamedTuple)
 
-    return value(value), codegen
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> ir.Value:
+        found = _without_owner(context, builder, signature.args[0], args[0])
+        return cgutils.alloca_once_value(builder, found) if lends else found
+
+    return (Lent(value) if lends else value)(value), codegen
 
 
 def type_of_borrowed() -> types.Type:

@@ -178,7 +178,7 @@ def run_many(tables, rule, beta, checkpoints, words, memory, outputs):  # type: 
     ``memory`` holds arrays that the replications reuse: visits (int64, one per outcome), and what is known of each arm:
     counts (int64), values, means, squares. They come from outside because only an argument may be borrowed.
     """
-    tables, rule, memory = borrowed(tables), borrowed(rule), borrowed(memory)
+    tables, (rule,), memory = borrowed(tables), borrowed((rule,)), borrowed(memory)  # a rule is still a tuple
     checkpoints, words, outputs = borrowed(checkpoints), borrowed(words), borrowed(outputs)
     for r in range(words.shape[0]):
         run_one(tables, rule, beta, checkpoints, words[r], memory, outputs, r)

@@ -28,7 +28,7 @@ from numba import cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tailwise._compiler import njit
+from tailwise._compiler import PART, njit
 from tailwise._jit import kernel
 from tailwise._random import generator
 from tailwise.bindings import callback_model as shared
@@ -147,7 +147,7 @@ def verify_layout() -> None:
 
 ACTIONS, STEP, TERMINAL, ROLLOUT, LEAF, POLICY = 1, 2, 3, 4, 5, 6  # what integers[FAULT] says
 _SIGNATURE = types.int64(types.int64, types.int64, types.int64, types.int64)
-_inline: Any = njit(forceinline=True)
+_inline: Any = njit(**PART)
 _c_function: Any = cfunc(_SIGNATURE)
 
 

@@ -107,6 +107,7 @@ def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
 
     After the root it is cut once ``most`` outcomes were looked at; an answer looks at no more of them.
     """
+    known = borrowed(known)
     states, offsets, cut = np.empty(256, np.int32), np.zeros(horizon - depth + 1, np.int64), horizon
     latest = np.full(max(known.targets.max(), root) + 1, -1, np.int32)
     states[0], used = root, 1
@@ -141,6 +142,7 @@ def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
 @kernel
 def untried(known, horizon, depth, reached):  # type: ignore[no-untyped-def]
     """Greatest probability with which known outcomes lead from the root to an action, or to a state, never tried."""
+    known, reached = borrowed(known), borrowed(reached)
     chances = np.zeros((2, max(known.targets.max(), reached.states.max()) + 1))
     for h in range(horizon - 1, depth - 1, -1):
         here, after = h % 2, 1 - h % 2

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import ranges
-from tailwise._jit import DISABLE_JIT, Kernel, inlined, kernel
+from tailwise._jit import DISABLE_JIT, Kernel, borrowed, inlined, kernel
 from tailwise.bindings.intern import float_bits, mix
 from tailwise.search.learned.options import LearnedRules
 
@@ -318,6 +318,7 @@ class Draws(NamedTuple):
 @kernel
 def note_draws(known, horizon, draws, begin):  # type: ignore[no-untyped-def]
     """Count outcomes from ``begin`` on; return how far it came, and what there is no room for (0: it is done)."""
+    known = borrowed(known)
     for k in range(begin, draws.steps.size):
         place = place_of(known, horizon, draws.handles[k], draws.steps[k])
         if place >= known.first.size:
@@ -333,7 +334,7 @@ def note_draws(known, horizon, draws, begin):  # type: ignore[no-untyped-def]
     return draws.steps.size, 0
 
 
-@kernel
+@inlined
 def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-untyped-def]
     """Node of a state at a step, made if need be; negative: minus what there is no room for."""
     node = find_node(nodes, step, handle)
@@ -350,8 +351,15 @@ def plant(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-
 
 
 @kernel
+def plant_root(known, nodes, horizon, step, handle, num_actions):  # type: ignore[no-untyped-def]
+    """The same, called from Python."""
+    return plant(borrowed(known), borrowed(nodes), horizon, step, handle, num_actions)
+
+
+@kernel
 def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
     """Which nodes known outcomes reach from ``root``, itself included: bool, shape (N,)."""
+    known, nodes = borrowed(known), borrowed(nodes)
     kept = np.zeros(nodes.states.size, dtype=np.bool_)
     found, count, looked = np.empty(nodes.used[NODES], np.int32), 1, 0
     found[0], kept[root] = root, root != 0
@@ -374,6 +382,7 @@ def reached(known, nodes, root, horizon):  # type: ignore[no-untyped-def]
 @kernel
 def enter_nodes(nodes):  # type: ignore[no-untyped-def]
     """Fill the empty ``slots`` and ``heads``, and the links, from the nodes."""
+    nodes = borrowed(nodes)
     mask = nodes.slots.size - 1
     for node in range(1, nodes.used[NODES]):
         step = np.int64(nodes.steps[node])
@@ -387,6 +396,7 @@ def enter_nodes(nodes):  # type: ignore[no-untyped-def]
 @kernel
 def rehash_outcomes(known):  # type: ignore[no-untyped-def]
     """Fill the empty ``slots`` from the outcomes."""
+    known = borrowed(known)
     mask = known.slots.size - 1
     for outcome in range(1, known.used[OUTCOMES]):
         slot = outcome_slot(known.pairs[outcome], known.targets[outcome], known.costs[outcome], mask)

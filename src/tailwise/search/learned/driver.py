@@ -216,7 +216,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         work, actions = self._scratch.work, self._scratch.sampled.size
         work[counts.PLACES] = self._known.step_kinds * (self._handle + 1)
         where = self._horizon, self._step, self._handle, actions
-        while (node := int(counts.plant(self._known, self._nodes, *where))) < 0:
+        while (node := int(counts.plant_root(self._known, self._nodes, *where))) < 0:
             work[counts.SHORT] = -node
             if self._grow() is not None:
                 self.refuse(StopReason.MAX_MEMORY)
