@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from formats.small_files import ALTERNATIVES, HEADER, INFO, NUMBERED, ONE_BASED, ZERO_BASED, write
@@ -158,7 +159,7 @@ WRONG = {
     "a,b\n": "line 1: the column 'idstatefrom' is missing",
     "0,0,0,1,0\n": "line 1: the column 'idstatefrom' is missing",
     HEADER: "line 1: no transitions follow",
-    HEADER.replace("reward", "x"): "line 1: expected one of the columns 'reward' and 'cost', not neither",
+    HEADER.replace("reward", "x"): "line 1: expected one of the columns 'reward' and 'cost', found neither",
     HEADER.replace("reward", "reward,cost"): "line 1: .*not both",
     HEADER.replace("reward", "reward,reward"): "line 1: .*more than once",
     HEADER + "0,0,0,1\n": "line 2: 4 fields, but the first line names 5",
@@ -287,3 +288,17 @@ def test_a_file_may_begin_with_excels_separator(tmp_path, first, names):
     same, found = model(tmp_path, text), model(tmp_path, first + text)
     assert np.array_equal(found.losses, same.losses)
     assert np.array_equal(found.next_states, same.next_states)
+
+
+def test_columns_of_other_names_are_listed_with_the_way_to_name_them(tmp_path):
+    with pytest.raises(FormatError, match=r"found neither; say which it is of eur, note: columns=NAME:cost"):
+        model(tmp_path, "state,action,next_state,p,eur,note\n0,0,0,1,2,x\n")
+    with pytest.raises(FormatError, match=r"say which it is of von, nach: columns=NAME:idstatefrom"):
+        model(tmp_path, "von,action,nach,p,cost\n0,0,0,1,2\n")
+
+
+def test_what_stands_in_the_index_of_a_frame_is_pointed_to():
+    frame = pd.DataFrame({"state": [0], "action": [0], "next_state": [0], "p": [1.0], "cost": [2.0]})
+    assert load(frame.set_index(pd.Index([7])), horizon=2).num_states == 1
+    with pytest.raises(FormatError, match=r"'state', 'action' as its index: give frame.reset_index\(\)"):
+        load(frame.set_index(["state", "action"]), horizon=2)

@@ -86,6 +86,7 @@ def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mappin
     missing = [name for name in (*IDS, "probability") if name not in known]
     if missing:
         hint = "" if len(columns) > 1 else "; columns must be separated by commas, semicolons or tabs"
+        hint += _named_else(known, missing[0])
         raise FormatError(
             f"{where}: the column {missing[0]!r} is missing; a transition list starts with a line that names "
             f"{', '.join((*IDS, 'probability'))} and reward or cost{hint}. A log of decisions is read with kind='log', "
@@ -96,9 +97,8 @@ def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mappin
             raise FormatError(f"{where}: the column {name[:40]!r} is there more than once")
     values = [name for name in ("reward", "cost") if name in known]
     if len(values) != 1:
-        raise FormatError(
-            f"{where}: expected one of the columns 'reward' and 'cost', not {'both' if values else 'neither'}"
-        )
+        found = "not both" if values else f"found neither{_named_else(known, 'cost')}"
+        raise FormatError(f"{where}: expected one of the columns 'reward' and 'cost', {found}")
     unknown = [name for name in known if name and name not in KNOWN and name not in ignored]
     if unknown:
         raise FormatError(
@@ -109,6 +109,13 @@ def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mappin
         notes.append(f"column {columns.index('') + 1} has no name and is skipped")
     used = {name: position for position, name in enumerate(known) if name in KNOWN}
     return Header(tuple(columns), used, "cost" if values == ["cost"] else "reward", tuple(notes))
+
+
+def _named_else(names: Sequence[str], meaning: str) -> str:
+    """Say how a column of another name is named, where there may be one."""
+    others = [name[:40] for name in names if name and name not in KNOWN]
+    listed = f"{', '.join(others[:8])}{', ...' if len(others) > 8 else ''}"
+    return f"; say which it is of {listed}: columns=NAME:{meaning}" if len(names) > 1 and others else ""
 
 
 @dataclass(frozen=True, eq=False)

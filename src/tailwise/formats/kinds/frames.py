@@ -44,6 +44,8 @@ def read_frame(
     source = source or f"the {type(frame).__name__}"
     names = column_names(frame)
     assert names is not None
+    if kept := [name for name in getattr(getattr(frame, "index", None), "names", None) or () if name is not None]:
+        raise FormatError(f"{source} has {', '.join(map(repr, kept))} as its index: give frame.reset_index()")
     header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
     header = dataclasses.replace(header, notes=(*notes, *header.notes))
     frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
