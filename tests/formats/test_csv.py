@@ -3,7 +3,6 @@
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from formats.small_files import ALTERNATIVES, HEADER, INFO, NUMBERED, ONE_BASED, ZERO_BASED, write
@@ -298,7 +297,8 @@ def test_columns_of_other_names_are_listed_with_the_way_to_name_them(tmp_path):
 
 
 def test_what_stands_in_the_index_of_a_frame_is_pointed_to():
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"state": [0], "action": [0], "next_state": [0], "p": [1.0], "cost": [2.0]})
-    assert load(frame.set_index(pd.Index([7])), horizon=2).num_states == 1
-    with pytest.raises(FormatError, match=r"'state', 'action' as its index: give frame.reset_index\(\)"):
+    assert load(frame.set_index(pd.Index([7], name="row")), horizon=2).num_states == 1
+    with pytest.raises(FormatError, match=r"'state', 'action' is its index: give frame.reset_index\(\)"):
         load(frame.set_index(["state", "action"]), horizon=2)

@@ -44,9 +44,12 @@ def read_frame(
     source = source or f"the {type(frame).__name__}"
     names = column_names(frame)
     assert names is not None
-    if kept := [name for name in getattr(getattr(frame, "index", None), "names", None) or () if name is not None]:
-        raise FormatError(f"{source} has {', '.join(map(repr, kept))} as its index: give frame.reset_index()")
-    header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
+    kept = [name for name in getattr(getattr(frame, "index", None), "names", None) or () if name is not None]
+    try:
+        header = check_header(names, options.ignore_columns, options.columns, f"{source}, columns")
+    except FormatError as error:
+        hint = f"; {', '.join(map(repr, kept))} is its index: give frame.reset_index()" if kept else ""
+        raise FormatError(f"{error}{hint}") from None
     header = dataclasses.replace(header, notes=(*notes, *header.notes))
     frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
     raw = {name: _array(frame, names[position]) for name, position in header.used.items()}
