@@ -10,6 +10,7 @@ import pytest
 from tailwise import _jit
 from tailwise._random import generator, next_double, stream_words
 from tailwise.errors import OptionError
+from tailwise.search.anytime import compile_notice
 
 
 def test_a_kernel_without_a_cache_folder_still_compiles(tmp_path):
@@ -49,6 +50,12 @@ def test_seeds():
             generator(bad)
     with pytest.raises(OptionError, match="SFC64"):
         stream_words(np.random.default_rng(0))
+
+
+def test_ctrl_c_while_kernels_are_compiled_says_what_is_kept(capsys):
+    with pytest.raises(KeyboardInterrupt), compile_notice():
+        raise KeyboardInterrupt
+    assert "the next run compiles the others" in capsys.readouterr().err
 
 
 @pytest.mark.compiled

@@ -151,7 +151,7 @@ compiling = _Compiling()
 
 @contextmanager
 def compile_notice() -> Iterator[None]:
-    """Say that a kernel is being compiled, if that takes over a second."""
+    """Say that kernels are being compiled, if that takes over a second, and on Ctrl-C what becomes of them."""
     message = "tailwise: compiling the kernels (once; later runs load it from the cache) ..."
     timer = threading.Timer(1.0, lambda: print(message, file=sys.stderr, flush=True))
     timer.daemon = True
@@ -161,6 +161,9 @@ def compile_notice() -> Iterator[None]:
     try:
         yield
         _log.info("kernels are ready after %.2f s", time.perf_counter() - begun)
+    except KeyboardInterrupt:
+        print("tailwise: kernels that are compiled are kept; the next run compiles the others", file=sys.stderr)
+        raise
     finally:
         timer.cancel()
         compiling.seconds += time.perf_counter() - begun
