@@ -309,6 +309,71 @@ def reservoir(rng: np.random.Generator) -> Simulator:
     return Listed(room // 2, size(rng, 12, 100), lambda s: releases, outcomes, discount=0.98)
 
 
+def tunnel(rng: np.random.Generator) -> Simulator:
+    """Dig a tunnel from both ends; it must be through by a day that was promised."""
+    length, paces = size(rng, 6, 40), 3
+    calm, gain = rng.uniform(0.25, 0.5), rng.uniform(0.1, 0.25)
+    wage, late, fixed = rng.uniform(0.4, 1.2), rng.uniform(1.0, 5.0), rng.uniform(0.1, 0.5)
+    cave = rng.uniform(0.0, 0.06)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        west, east = state
+        speeds = divmod(action, paces)
+        p, q = (calm + gain * speed for speed in speeds)
+        paid, found = fixed + wage * sum(speeds), []
+        for one, two in itertools.product((0, 1), (0, 1)):
+            chance = (p if one else 1 - p) * (q if two else 1 - q)
+            new = (min(length, west + one), min(length, east + two))
+            if sum(new) >= length:
+                found.append((chance, (length, 0), paid, True))
+            else:
+                found.append(((1 - cave) * chance, new, paid, False))
+                found.append((cave * chance, (max(0, new[0] - 3), new[1]), paid + 1.0, False))
+        return merged(found)
+
+    terminal = lambda state: late * max(0, length - sum(state))  # noqa: E731
+    days = max(5, int(length / (2 * calm + gain) * rng.uniform(0.7, 1.1)))
+    return Listed((0, 0), days, lambda s: paces**2, outcomes, terminal=terminal)
+
+
+def poker(rng: np.random.Generator) -> Simulator:
+    """Choose how many chips to put in before the last round; the more are left, the less one is worth."""
+    most, bets = size(rng, 20, 150), int(rng.integers(3, 7))
+    win, double, bend = rng.uniform(0.42, 0.5), rng.uniform(0.0, 0.12), rng.uniform(0.7, 1.4)
+
+    def outcomes(chips: Any, action: int) -> Outcomes:
+        bet = min(action * 2, chips)
+        up, twice = min(most, chips + bet), min(most, chips + 2 * bet)
+        return merged([(win, up, 0.0, False), (double, twice, 0.0, False), (1 - win - double, chips - bet, 0.0, False)])
+
+    terminal = lambda chips: 10.0 * (1.0 - (chips / most) ** bend)  # noqa: E731
+    return Listed(most // 2, int(rng.integers(5, 25)), lambda s: bets, outcomes, terminal=terminal)
+
+
+def service(rng: np.random.Generator) -> Simulator:
+    """Send technicians to jobs of two kinds, at some pace, while new ones come in."""
+    room, rates = size(rng, 5, 20), 3
+    come, slow, step = rng.uniform(0.2, 0.6, 2), rng.uniform(0.2, 0.4), rng.uniform(0.15, 0.3)
+    pay, wait = rng.uniform(0.3, 1.0), rng.uniform(0.1, 0.6, 2)
+
+    def outcomes(state: Any, action: int) -> Outcomes:
+        done = slow + step * max(0, action if action < rates else 0), slow + step * max(0, action - rates + 1)
+        found = []
+        for a, b, x, y in itertools.product((0, 1), repeat=4):
+            chance = (come[0] if a else 1 - come[0]) * (come[1] if b else 1 - come[1])
+            chance *= (done[0] if x else 1 - done[0]) * (done[1] if y else 1 - done[1])
+            new = tuple(
+                min(room, max(0, left - gone) + new) for left, gone, new in zip(state, (x, y), (a, b), strict=True)
+            )
+            found.append((chance, new, pay * (action % rates) + float(wait @ np.array(state)), False))
+        return merged(found)
+
+    terminal = lambda state: 2.0 * sum(state)  # noqa: E731
+    return Listed(
+        (room // 2, room // 3), int(rng.integers(8, 30)), lambda s: 2 * rates - 1, outcomes, terminal=terminal
+    )
+
+
 def epidemic(rng: np.random.Generator) -> Simulator:
     """Close down, restrict or leave open while infections spread."""
     people = size(rng, 12, 80)
@@ -607,8 +672,9 @@ Family = Callable[[np.random.Generator], Simulator]
 CHOOSING: dict[str, Family] = {
     "queue": queue, "lead times": lead_times, "replacement": replacement, "stopping": stopping,
     "windy route": windy_route, "pricing": pricing, "random table": random_table, "corrosion": corrosion,
-    "investing": investing, "crews": crews, "reservoir": reservoir, "knapsack": knapsack, "storage*": storage,
-    "dose*": dose, "irrigation*": irrigation, "hedging*": hedging,
+    "investing": investing, "crews": crews, "reservoir": reservoir, "knapsack": knapsack, "tunnel": tunnel,
+    "poker": poker, "service": service, "storage*": storage, "dose*": dose, "irrigation*": irrigation,
+    "hedging*": hedging,
 }  # fmt: skip
 REPORTING: dict[str, Family] = {
     "epidemic": epidemic, "project": project, "gambling": gambling, "beds": beds, "furnace": furnace,

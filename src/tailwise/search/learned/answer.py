@@ -59,7 +59,7 @@ def draw_gamma(shape, stream):  # type: ignore[no-untyped-def]
 
 MOST_PAIRS = 2**24  # (step, state) pairs of an answer
 _UNSEEN = 0.5  # draws that an outcome never seen counts for, before there were any
-_SLIPS, _SLIPS_FADE = 0.5, 0.25  # share of a later decision's value that slips cost at one draw an action; its power
+SLIPS, SLIPS_FADE = 0.5, 0.25  # share of a later decision's value that slips cost at one draw an action; its power
 _SPLIT_ONE_BY_ONE = 64  # draws; more are split by the normal approximation
 
 
@@ -243,7 +243,7 @@ def induct(  # type: ignore[no-untyped-def]
                 if best == leaf:
                     chosen = 0
             elif tried > 1 and h > depth:
-                best += min(1.0, slips * (tried / drawn) ** _SLIPS_FADE) * (mean - best)
+                best += min(1.0, slips * (tried / drawn) ** SLIPS_FADE) * (mean - best)
             if best < math.inf:
                 best = within_bounds(nodes, node, best)
             elif node != 0 and rules.bounded and nodes.used[DISMISSED] == 0:  # nothing was tried: it is no worse
@@ -332,7 +332,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
     for k in range(1, known.used[OUTCOMES]):
         weights[k] = known.counts[k]
     for b in range(out.shape[0]):
-        held, slips = none, _SLIPS if b == 1 and stream.size == 0 else 0.0
+        held, slips = none, SLIPS if b == 1 and stream.size == 0 else 0.0
         if b >= out.shape[0] - splits:
             split_weights(known, stream, weights, held_out)
             unseen[:] = 0.0

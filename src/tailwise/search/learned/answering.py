@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, ranges
 from tailwise._random import generator, own_words
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.measures import Interval
 from tailwise.search.anytime import Pace
-from tailwise.search.learned import answer, counts, fitted
+from tailwise.search.learned import answer, counts, fitted, pooled
 from tailwise.search.learned.options import LearnedOptions
 from tailwise.search.learned.table import Learned
 
@@ -46,6 +46,7 @@ _REACHABLE = (
     "too little was seen to say how sure this is: with probability {:.2g} one could come to an action that was never "
     "tried; go on with more iterations"
 )
+_POOLED = "actions are compared by what they did in other states, too: one whose own draws look better may be worse"
 _BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
 _UNTRIED = 0.5  # that probability, above which what was never tried may be the best
 _ALLOWED = 0.1  # of the range of the totals, that what was never tried may be better, with that probability
@@ -59,6 +60,8 @@ _FEW_OUTCOMES = 4096  # from which the time of an answer is noted
 _DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and action does
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST = 2**62
+_LIKENESS = 0.75  # of what is compared, that is by the likeness of states
+_MOST_POOLED, _MOST_NUMBERS = 1_000_000, 6  # outcomes and actions times steps; numbers of a state
 
 
 class Answer(NamedTuple):
@@ -72,6 +75,7 @@ class Answer(NamedTuple):
     held_out: Floats  # (C, A) values of plans made on half of the draws, by the others
     blind: float = 0.0  # how probably one half of the draws leads to a state in which it shows nothing
     untried: float = 0.0  # how probably one could come to an action that was never tried
+    shift: Floats | None = None  # (A,) by which what actions did in other states moves what is compared
 
     def intervals(self, extent: float) -> list[Interval]:
         """Return the 90 % interval of each value; ``extent`` is the range of the totals."""
@@ -88,9 +92,10 @@ class Answer(NamedTuple):
         """Return what a row of a learned model has beside those of a tree; ``worst`` is the greatest total seen."""
         known, best = np.isfinite(self.values), None
         if self.possible.size:
-            least = self.possible[:, known].min(axis=1)
+            possible = self.possible if self.shift is None else self.possible + self.shift
+            least = possible[:, known].min(axis=1)
             limit = least + TIE * np.abs(least)
-            best = np.where(known, (self.possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
+            best = np.where(known, (possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
         chances = np.minimum(1.0, 3.0 / np.maximum(draws, 1)).tolist()
         found = []
         for k, (erm, chance) in enumerate(zip(self.values.tolist(), chances, strict=True)):
@@ -112,6 +117,8 @@ class Answer(NamedTuple):
         """Return what a plan that recommends the action at ``best`` has to say of this."""
         lost = float(self.unexplored[best]) if np.isfinite(self.values[best]) else math.nan
         notes: tuple[str, ...] = (_UNEXPLORED.format(lost),) if lost > 0.0 else ()
+        if self.shift is not None and self.values[best] > self.values.min() + TIE * abs(self.values.min()):
+            notes += (_POOLED,)
         if self.untried > _UNTRIED:
             notes += (_REACHABLE.format(self.untried),)
         if self.blind > _BLIND:  # one half of twice as many draws is what there is now
@@ -130,18 +137,19 @@ class Answering:
     What serves the next one is kept: room to work in, features of the states, and how long it all takes.
     """
 
-    # Of each part of a fit, of each outcome of an answer, and of a replicate.
-    fit_pace, look_pace, outcome_pace = Pace(1e-3), Pace(2e-8), Pace(1e-7, 0.995)
+    # Of each part of a fit, of each outcome of an answer, and of a replicate; of each outcome and step across states.
+    fit_pace, look_pace, outcome_pace, pool_pace = Pace(1e-3), Pace(2e-8), Pace(1e-7, 0.995), Pace(5e-7)
 
     def __init__(self, options: LearnedOptions, *, bootstraps: bool) -> None:
         self._options, self._bootstraps = options, bootstraps
         self._space = np.empty((6, 0))  # in which answers are worked out
         self._features: list[tuple[float, ...] | None] = []
+        self._numbers: list[tuple[float, ...] | None] = []
 
     def anew(self) -> Self:
         """Return the same for another root, or another search of the same model: with the paces, and nothing else."""
         other = copy.copy(self)
-        other._space, other._features = np.empty((6, 0)), []
+        other._space, other._features, other._numbers = np.empty((6, 0)), [], []
         return other
 
     def begin(self, allowed: float, by: float) -> None:
@@ -160,10 +168,10 @@ class Answering:
         at, arity = int(nodes.first_q[root]), int(nodes.arity[root])
         nothing = np.empty((0, arity)), np.empty((0, arity))
         if learned.is_tree:
-            found, meaning = self._fitted(learned, kept), _FITTED
-            if found is None:
-                found, meaning = nodes.q[at : at + arity].copy(), SAMPLED
-            return Answer(found, np.full(arity, math.nan), found, meaning, *nothing)
+            values, meaning = self._fitted(learned, kept), _FITTED
+            if values is None:
+                values, meaning = nodes.q[at : at + arity].copy(), SAMPLED
+            return Answer(values, np.full(arity, math.nan), values, meaning, *nothing)
         begun, untried = time.perf_counter(), 0.0
         reached = self.reached(learned, self._time() / self.look_pace.seconds)
         is_cut = reached.cut < learned.rules.horizon
@@ -173,14 +181,16 @@ class Answering:
         looked = int(learned.induct(reached, np.empty(0, np.uint64), 0, inducted))
         if looked > _FEW_OUTCOMES:
             self.look_pace = self.look_pace.after((time.perf_counter() - begun) / looked)
-        (values, unexplored), compared = inducted[0, :2], inducted[1, 0]
-        if work[counts.MET] < _OFTEN * work[counts.ARRIVED]:
-            fit = self._fitted(learned, kept)
-            compared = compared if fit is None else fit
+        found = Answer(inducted[0, 0], inducted[0, 1], inducted[1, 0], TOO_EARLY, *nothing, untried=untried)
+        fit = self._fitted(learned, kept) if work[counts.MET] < _OFTEN * work[counts.ARRIVED] else None
+        if fit is not None:
+            found = found._replace(compared=fit)
+        elif not is_cut:
+            found = self._with_likeness(learned, found)
         if is_cut:
-            return Answer(values, unexplored, compared, _CUT.format(reached.cut), *nothing, untried=untried)
+            return found._replace(meaning=_CUT.format(reached.cut))
         if untried > _UNTRIED:
-            return Answer(values, unexplored, compared, TOO_EARLY, *nothing, untried=untried)
+            return found
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self._bootstraps else 0
         size = looked + int(known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
@@ -188,18 +198,18 @@ class Answering:
         replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))
         if replicates < _FEWEST_REPLICATES:
             self.outcome_pace = self.outcome_pace.faded(0.998)  # perhaps something else slowed the last ones down
-            return Answer(values, unexplored, compared, _NO_INTERVAL, *nothing, untried=untried)
+            return found._replace(meaning=_NO_INTERVAL)
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         begun = time.perf_counter()
         # A stream of its own, so that reporting never changes what follows; another one for every seed.
         words = own_words(generator(np.random.SeedSequence([int(work[counts.WALKED]), *map(int, stream)])))
         learned.induct(reached, words, splits, drawn)
         self.outcome_pace = self.outcome_pace.after((time.perf_counter() - begun) / drawn.shape[0] / size)
-        blind = float(drawn[replicates:, 1, _best(compared, nodes.taken[at : at + arity])].mean())
+        blind = float(drawn[replicates:, 1, _best(found.compared, nodes.taken[at : at + arity])].mean())
         if blind > _BLIND:
-            return Answer(values, unexplored, compared, TOO_EARLY, *nothing, blind, untried)
+            return found._replace(blind=blind)
         possible, held_out = drawn[:replicates, 0], drawn[replicates:, 2]
-        return Answer(values, unexplored, compared, _BOOTSTRAP, possible, held_out, blind, untried)
+        return found._replace(meaning=_BOOTSTRAP, possible=possible, held_out=held_out, blind=blind)
 
     def _time(self) -> float:
         """Return the seconds that the next part of an answer may take."""
@@ -240,3 +250,70 @@ class Answering:
         found = fitted.fitted_values(steps, self._features[: last + 1], arity, betas, discount, learned.handle)
         self.fit_pace = self.fit_pace.after((time.perf_counter() - begun) / parts)
         return found
+
+    def _with_likeness(self, learned: Learned, found: Answer) -> Answer:
+        """Return the same, what is compared moved towards what the likeness of states says of it."""
+        compared, pooled_q = found.compared, self._pooled(learned)
+        if pooled_q is None:
+            return found
+        both = np.isfinite(compared) & np.isfinite(pooled_q)
+        shift = np.zeros(compared.size)
+        if both.any():
+            away = compared[both].min() - pooled_q[both].min()
+            shift[both] = _LIKENESS * (pooled_q[both] + away - compared[both])
+        return found._replace(compared=compared + shift, shift=shift)
+
+    def _pooled(self, learned: Learned) -> Floats | None:
+        """Return Q at the root by what actions did in all states; None where it cannot be had, or not in time."""
+        known, rules = learned.known, learned.rules
+        plain = known.step_kinds == 2 and not rules.leaves and not rules.bounded and not learned.binding.weighs
+        if not self._bootstraps or not plain or getattr(learned.model, "step_losses", np.empty(0)).size:
+            return None
+        acted = np.flatnonzero(known.first[::2])  # before the last step, whose costs hold the end's
+        if not np.isin(learned.handle, acted):
+            return None
+        first, arity = known.first[::2][acted].astype(np.int64), known.arity[::2][acted].astype(np.int64)
+        used, steps = int(known.used[counts.OUTCOMES]), rules.horizon - learned.step
+        size = (used + acted.size * int(arity.max())) * steps
+        if size > _MOST_POOLED or self.pool_pace.seconds * size > self._time():
+            return None
+        begun = time.perf_counter()
+        _, places, pairs = ranges(first, first + arity)
+        rows_of = np.full(int(known.used[counts.PAIRS]), -1)
+        rows_of[pairs] = np.arange(pairs.size)
+        rows = rows_of[known.pairs[1:used]]
+        outcomes = 1 + np.flatnonzero(rows >= 0)
+        rows, targets = rows[rows >= 0], known.targets[outcomes].astype(np.int64)
+        states = np.union1d(acted, targets[targets >= 0])
+        numbers = self._numbers_of(learned, states)
+        if numbers is None or not outcomes.size:
+            return None
+        names: dict[Any, int] = {}
+        actions = [names.setdefault(a, len(names)) for state in acted.tolist() for a in learned.binding.actions(state)]
+        here, positions = np.searchsorted(states, acted[places]), np.array(actions)
+        allowed = np.ones((states.size, len(names)), np.bool_)
+        allowed[here], allowed[here, positions] = False, True
+        seen = pooled.Seen(
+            here[rows], positions[rows], np.where(targets >= 0, np.searchsorted(states, targets), -1),
+            known.costs[outcomes], known.counts[outcomes].astype(np.float64), numbers, allowed,
+        )  # fmt: skip
+        ends, root = learned.terminal_costs(), int(np.searchsorted(states, learned.handle))
+        ends = ends[states] if ends.size else np.zeros(states.size)
+        slips = answer.SLIPS, answer.SLIPS_FADE
+        found = pooled.pooled_values(seen, root, rules.betas[learned.step :], rules.discount, ends, slips)
+        self.pool_pace = self.pool_pace.after((time.perf_counter() - begun) / size)
+        return np.asarray(found[positions[here == root]])
+
+    def _numbers_of(self, learned: Learned, states: NDArray[np.int64]) -> Floats | None:
+        """Return what states consist of (S, D); None where that is not a few numbers, as many in all, and different."""
+        for handle in range(len(self._numbers), int(states[-1]) + 1):
+            state = learned.binding.state(handle)
+            if self._options.features is None and learned.has_handles_of_table and learned.model.state_labels:
+                state = fitted.number_in(learned.model.state_labels[handle])
+            self._numbers.append(self.features_of(state) or fitted.numbers_of(state))
+        rows = [self._numbers[state] for state in states.tolist()]
+        width = len(rows[0] or ())
+        if not 0 < width <= _MOST_NUMBERS or any(row is None or len(row) != width for row in rows):
+            return None
+        found = np.array(rows, dtype=np.float64)
+        return found if np.isfinite(found).all() and len(np.unique(found, axis=0)) == len(found) else None

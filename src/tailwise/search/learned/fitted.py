@@ -10,6 +10,7 @@ of a state that was met before the fit is added as if it were one draw more: whe
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -39,11 +40,23 @@ class Draws(NamedTuple):
 
 def standard_features(state: Any) -> tuple[float, ...] | None:
     """Return a state's own numbers, where it is a float or a tuple of numbers; None where it is anything else."""
+    return numbers_of(state) if isinstance(state, tuple | float | np.floating) else None
+
+
+def numbers_of(state: Any) -> tuple[float, ...] | None:
+    """Return the numbers that a state consists of, a single one included; None where it is anything else."""
     parts = state if isinstance(state, tuple) else (state,)
-    numbers = all(isinstance(part, int | float | np.integer | np.floating) for part in parts)
-    if not parts or not numbers or (not isinstance(state, tuple) and not isinstance(state, float | np.floating)):
+    if not parts or not all(isinstance(part, int | float | np.integer | np.floating) for part in parts):
         return None
     return tuple(float(part) for part in parts)
+
+
+def number_in(label: str) -> Any:
+    """Return the number, or the tuple of numbers, that the label of a state reads; None where it is anything else."""
+    try:
+        return ast.literal_eval(label)
+    except (ValueError, SyntaxError):
+        return None
 
 
 def draws_by_step(

@@ -1,0 +1,318 @@
+"""Learning across states: what an action did elsewhere, as changes of the numbers that a state consists of.
+
+Stakes are won as often with much money as with little, and a task is done as fast on Monday as on Tuesday. Where states
+are numbers, an outcome can be told as a *change* of each of them, or as a new value, another's old one, or a sum, by
+which it was seen from most states; the end of the episode is one more. All draws of an action then serve one
+distribution of changes, or several, where the states are split in two as one of their numbers makes a change more
+probable (a tree; Chipman, George and McCulloch, 1998). Each state may follow it, or a distribution of its own: how
+probably it does is what its own draws say (a spike and a slab; Ishwaran and Rao, 2005), over a share of states that is
+estimated from all. A change that leads out of the known states leads to the nearest of them, as at a boundary. Costs of
+a change are linear in the numbers of the state; where they are others, a state has a distribution of its own.
+
+Backward induction under what follows gives values of which few draws can say much; where states are not alike at all it
+is an induction under the counts, and so it is in the limit: a state's own draws outweigh everything that differs.
+Later decisions slip as they do there.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tailwise._arrays import Bools, Floats, Ints, marked
+
+_ROUNDS = 4  # of estimates which states are alike, and by which base a change is told
+_MOST_CHANGES, _FEWEST_STATES = 100, 3  # of an action, for others to be learned from
+_CLEAR = 4.0  # logarithm of how much more probable draws must be for states to be alike, or to be in two parts
+_RARE = 0.01  # of the draws, below which a change may lead out of the known states
+_MOST_CUT_OFF = 0.9  # of the draws, that may be at a boundary for the others to say how probable changes are
+_UNSEEN = 0.5  # draws that all changes together count for, beside those seen elsewhere
+_OFF, _IMPOSSIBLE = 0.01, 1e-6  # of the range of costs, that one may be off; probability of a draw with another cost
+_AT_ONCE = 1_000_000  # distances worked out at a time
+_SAME, _MULTIPLIER = 1e-9, 6_364_136_223_846_793_005
+
+
+class Seen(NamedTuple):
+    """Everything that was drawn; R is the number of different outcomes, S of states, N of actions."""
+
+    owners: Ints  # (R,) states
+    actions: Ints  # (R,)
+    targets: Ints  # (R,) states, -1 where the episode ended
+    costs: Floats  # (R,)
+    counts: Floats  # (R,) whole numbers
+    numbers: Floats  # (S, D) what a state consists of, all different
+    allowed: Bools  # (S, N); all, where a state was never acted in
+
+
+class Outcomes(NamedTuple):
+    """Outcomes with weights."""
+
+    owners: Ints  # (W,)
+    actions: Ints  # (W,)
+    targets: Ints  # (W,)
+    costs: Floats  # (W,)
+    weights: Floats  # (W,)
+
+
+def pooled_values(
+    seen: Seen, root: int, betas: Floats, discount: float, ends: Floats, slips: tuple[float, float]
+) -> Floats:
+    """Return the risk of each action (N,) at the ``root``, inf where nothing is known.
+
+    ``betas`` are those of the steps from the root's on; ``ends`` (S,) what the end costs, inf where that is not known;
+    ``slips`` the share and the power of :func:`tailwise.search.learned.answer.induct`.
+    """
+    owners, actions, targets, costs, weights = outcomes_across_states(seen)
+    shape, going = seen.allowed.shape, targets >= 0
+    cells, size = owners * shape[1] + actions, seen.allowed.size
+    draws = np.zeros(shape)
+    np.add.at(draws, (seen.owners, seen.actions), seen.counts)
+    values, found = ends, np.empty(shape)
+    for k in range(betas.size - 1, -1, -1):
+        beta, total = float(betas[k]), costs + np.where(going, discount * values[targets], 0.0)
+        known = np.isfinite(total)
+        at, x, w = cells[known], total[known], weights[known]
+        mass = np.bincount(at, w, size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if beta == 0.0:
+                q = np.bincount(at, w * x, size) / mass
+            else:
+                top = np.full(size, -math.inf)
+                np.maximum.at(top, at, beta * x)
+                q = (top + np.log(np.bincount(at, w * np.exp(beta * x - top[at]), size) / mass)) / beta
+        found = np.where(mass > 0.0, q, math.inf).reshape(shape)
+        values = _with_slips(found, draws, slips)
+    return np.asarray(found[root])
+
+
+def _with_slips(q: Floats, draws: Floats, slips: tuple[float, float]) -> Floats:
+    known, (share, fade) = np.isfinite(q), slips
+    weights, tried, least = np.where(known, draws + 0.1, 0.0), known.sum(axis=1), q.min(axis=1)
+    several = tried > 1
+    found, draws = np.where(known, q, 0.0)[several], draws[several]
+    mean = (found * weights[several]).sum(axis=1) / weights[several].sum(axis=1)
+    part = np.minimum(1.0, share * (tried[several] / np.maximum(draws.sum(axis=1), 1.0)) ** fade)
+    least[several] += part * (mean - least[several])
+    return np.asarray(least)
+
+
+def outcomes_across_states(seen: Seen) -> Outcomes:
+    """Return the outcomes of each state and action: its own, and those that its likeness to other states suggests."""
+    states, found = _States(seen.numbers), []
+    for action in np.unique(seen.actions).tolist():
+        rows = np.flatnonzero(seen.actions == action)
+        changes = _Changes(seen, rows)
+        if changes.size > _MOST_CHANGES or changes.states.size < _FEWEST_STATES:
+            found.append(
+                Outcomes(seen.owners[rows], seen.actions[rows], seen.targets[rows], seen.costs[rows], seen.counts[rows])
+            )
+        else:
+            for part, to in changes.parts(np.flatnonzero(seen.allowed[:, action])):
+                found += part.spread(to, states)
+    return Outcomes(*map(np.concatenate, zip(*found, strict=True)))
+
+
+class _States:
+    """Finds states by their numbers."""
+
+    def __init__(self, numbers: Floats) -> None:
+        self._numbers, spread = numbers, numbers.std(axis=0)
+        self._scale = np.where(spread > 0.0, spread, 1.0)
+        self._levels = [np.unique(column) for column in numbers.T]
+        codes = self._codes(numbers)
+        self._order = np.argsort(codes)
+        self._sorted = codes[self._order]
+
+    def _codes(self, numbers: Floats) -> Ints:
+        """A number for each row; that of one that is no state may be any."""
+        codes = np.zeros(len(numbers), np.int64)
+        for levels, column in zip(self._levels, numbers.T, strict=True):
+            codes = codes * _MULTIPLIER + np.searchsorted(levels, column - _SAME)  # may overflow, as hashes do
+        return codes
+
+    def nearest(self, numbers: Floats) -> tuple[Ints, Bools]:
+        """Return the nearest state of each row (P, D), and whether it is that very state."""
+        at = np.minimum(np.searchsorted(self._sorted, self._codes(numbers)), self._sorted.size - 1)
+        found: Ints = self._order[at]
+        exact: Bools = np.asarray((np.abs(self._numbers[found] - numbers) <= _SAME).all(axis=1))
+        places, rows = np.unique(np.round(numbers[~exact], 9), axis=0, return_inverse=True)
+        nearest = [np.empty(0, np.int64)]
+        for some in np.array_split(places, 1 + places.size * len(self._numbers) // _AT_ONCE):
+            away = ((some[:, None] - self._numbers) / self._scale) ** 2
+            nearest.append(away.sum(axis=2).argmin(axis=1))
+        found[~exact] = np.concatenate(nearest)[rows.ravel()]
+        return found, exact
+
+
+class _Changes:
+    """The outcomes of one action, as changes of the numbers of a state; M changes are different."""
+
+    def __init__(self, seen: Seen, rows: Ints) -> None:
+        self.numbers, self.action = seen.numbers, seen.actions[rows[:1]]
+        self.owners, self.targets = seen.owners[rows], seen.targets[rows]
+        self.costs, self.counts = seen.costs[rows], seen.counts[rows]
+        self.states, self.places = np.unique(self.owners, return_inverse=True)
+        self.bases = _bases(self.numbers.shape[1])
+        before, after, going = self.numbers[self.owners], self.numbers[self.targets], self.targets >= 0
+        told = np.full((rows.size, 2, len(self.bases)), math.inf)  # by which base, and what comes to that
+        for d, bases in enumerate(self.bases):
+            left = np.where(going, np.round(after[:, d] - bases @ before.T, 9), math.inf)
+            told[:, 0, d] = chosen = self._most_seen(left)
+            told[:, 1, d] = left[chosen, np.arange(rows.size)]
+        told[~going] = math.inf
+        kinds, keys = _unique(told.reshape(rows.size, -1))
+        _, first = np.unique(keys * self.states.size + self.places, return_index=True)
+        several = np.bincount(keys, ~marked(rows.size, first), len(kinds)) > 0  # at more than one cost in one state
+        kinds, self.keys = _unique(np.column_stack((kinds[keys], np.where(several[keys], self.costs.round(9), 0.0))))
+        self.kinds, self.size = kinds[:, :-1].reshape(len(kinds), 2, -1), len(kinds)
+
+    def _most_seen(self, left: Floats) -> Ints:
+        """Say for each row by which base it is seen from most states, of ``left`` (B, R); the first where none is."""
+        support = np.stack([self._support(row) for row in left])
+        chosen = support.argmax(axis=0)
+        for _ in range(_ROUNDS):  # what the first base explains lends no support to another
+            for k in range(1, len(left)):
+                rows = np.flatnonzero(chosen == k)
+                chosen[rows[self._support(left[k], rows) <= support[0, rows]]] = 0
+        return np.asarray(chosen)
+
+    def _support(self, values: Floats, among: Any = slice(None)) -> Ints:
+        """From how many states each of the values was seen, ``among`` some rows."""
+        _, kinds = np.unique(values[among], return_inverse=True)
+        pairs = np.unique(kinds * self.states.size + self.places[among])
+        return np.bincount(pairs // self.states.size)[kinds]
+
+    def parts(self, to: Ints) -> list[tuple[_Changes, Ints]]:
+        """Split the states, and those ``to`` which it matters, where one of their numbers makes a change likelier."""
+        own = np.zeros((self.states.size, self.size), np.int64)
+        np.add.at(own, (self.places, self.keys), self.counts.astype(np.int64))
+        total = own.sum(axis=0)
+        number, best, d, at = int(total.sum()), _CLEAR, -1, 0.0
+        logs = _log_factorials(number + 1)
+        for k, column in enumerate(self.numbers[self.states].T):
+            order = np.argsort(column, kind="stable")
+            x = column[order]
+            cuts = np.flatnonzero(x[1:] > x[:-1])
+            if cuts.size:
+                low = np.cumsum(own[order], axis=0)[cuts]
+                below = low.sum(axis=1, keepdims=True)
+                parts = _evidence(low, below, logs) + _evidence(total - low, number - below, logs)
+                gain = (parts - _evidence(total, number, logs)).max(axis=1) - math.log(cuts.size * self.size)
+                if gain.max() > best:
+                    best, cut = float(gain.max()), cuts[gain.argmax()]
+                    d, at = k, 0.5 * float(x[cut] + x[cut + 1])
+        if d < 0:
+            return [(self, to)]
+        low, there = self.numbers[self.owners, d] <= at, self.numbers[to, d] <= at
+        return self._of(low).parts(to[there]) + self._of(~low).parts(to[~there])
+
+    def _of(self, rows: Bools) -> _Changes:
+        part = copy.copy(self)
+        for name in ("owners", "targets", "costs", "counts", "keys"):
+            setattr(part, name, getattr(self, name)[rows])
+        part.states, part.places = np.unique(part.owners, return_inverse=True)
+        return part
+
+    def spread(self, to: Ints, states: _States) -> list[Outcomes]:
+        """Return outcomes for the states ``to``, those of the draws among them."""
+        numbers, ends = self.numbers[to], np.isinf(self.kinds[:, 0, 0])
+        which, value = np.where(ends[:, None], 0, self.kinds[:, 0]).astype(np.int64), self.kinds[:, 1]
+        places = np.stack([numbers @ base[which[:, d]].T for d, base in enumerate(self.bases)], axis=2)
+        places += np.where(ends[:, None], 0.0, value)
+        nearest, is_state = states.nearest(places.reshape(-1, value.shape[1]))
+        targets = np.asarray(np.where(ends, -1, nearest.reshape(to.size, self.size)), np.int64)
+        exact = np.asarray(is_state.reshape(to.size, self.size) | ends, np.bool_)
+        here = np.asarray(np.searchsorted(to, self.states), np.int64)
+        number: Floats = np.bincount(self.places, self.counts).astype(np.float64)
+        same = targets[here][self.places] == self.targets[:, None]
+        own, nearly = self._own_evidence(number), _OFF * max(float(np.ptp(self.costs)), 1e-12)
+        alike, share = np.ones(self.states.size), np.full(2, 0.5)  # of states at a boundary, and inside
+        for _ in range(_ROUNDS):
+            weights = self.counts * alike[self.places]
+            often = np.bincount(self.keys, weights, self.size)
+            inside = np.asarray(exact[:, often > _RARE * often.sum()].all(axis=1), np.int64)
+            if (alike * number * inside[here]).sum() > (1.0 - _MOST_CUT_OFF) * often.sum():
+                weights = weights * inside[here][self.places]  # what is cut off says little of a change
+            often = np.bincount(self.keys, weights, self.size)
+            others = np.tile(often + _UNSEEN / self.size, (self.states.size, 1))
+            np.subtract.at(others, (self.places, self.keys), weights)
+            others = np.maximum(others, 1e-12)
+            costs = self._costs(weights, numbers)
+            fits = same & (np.abs(costs[here][self.places] - self.costs[:, None]) <= nearly)
+            likely = ((others / others.sum(axis=1, keepdims=True))[self.places] * fits).sum(axis=1)
+            gain = np.bincount(self.places, self.counts * np.log(np.maximum(likely, _IMPOSSIBLE))) - own
+            shares = share[inside[here]]
+            odds = np.log(shares / (1.0 - shares)) + gain
+            evidence = float(np.logaddexp(np.log(shares) + gain, np.log(1.0 - shares)).sum())
+            alike = 1.0 / (1.0 + np.exp(-np.clip(odds, -700.0, 50.0)))
+            sums, sizes = np.bincount(inside[here], alike, 2), np.bincount(inside[here], minlength=2)
+            share = np.clip((sums + 0.5) / (sizes + 1.0), 0.01, 0.99)
+        if evidence < _CLEAR:
+            alike, share = np.zeros(self.states.size), np.zeros(2)
+        drawn = self.counts / number[self.places] * np.maximum(1.0 - alike[self.places], 1e-12)
+        found = [Outcomes(self.owners, np.repeat(self.action, drawn.size), self.targets, self.costs, drawn)]
+        follows = (share[inside] >= 0.5).astype(np.float64)
+        follows[here] = alike
+        total = float(often.sum())
+        costs = self._with_own_costs(costs, here)
+        rows, changes = np.nonzero(follows[:, None] * often > 1e-9 * total)
+        likely = follows[rows] * often[changes] / max(total, 1e-12)
+        action = np.repeat(self.action, rows.size)
+        found.append(Outcomes(to[rows], action, targets[rows, changes], costs[rows, changes], likely))
+        return found
+
+    def _costs(self, weights: Floats, numbers: Floats) -> Floats:
+        """Return what changes cost (S, M) in states of some ``numbers``: one slope, and a level of each change."""
+        weights = np.maximum(weights, 1e-9)
+        total = np.maximum(np.bincount(self.keys, weights, self.size), 1e-300)
+        level = np.bincount(self.keys, weights * self.costs, self.size) / total
+        left = self.costs - level[self.keys]
+        if np.abs(left).max() <= 1e-12 * max(1.0, float(np.abs(self.costs).max())):
+            return np.broadcast_to(level, (len(numbers), self.size))
+        before = self.numbers[self.owners]
+        middle = np.stack([np.bincount(self.keys, weights * x, self.size) / total for x in before.T], axis=1)
+        away, roots = before - middle[self.keys], np.sqrt(weights)
+        slope = np.linalg.lstsq(roots[:, None] * away, roots * left, rcond=1e-9)[0]
+        found = level + numbers @ slope[:, None] - middle @ slope
+        return np.asarray(np.clip(found, self.costs.min(), self.costs.max()))
+
+    def _with_own_costs(self, costs: Floats, here: Ints) -> Floats:
+        """Return the same costs, but for those that a state's own draws show."""
+        cells = here[self.places] * self.size + self.keys
+        number = np.bincount(cells, self.counts, costs.size)
+        own = np.bincount(cells, self.counts * self.costs, costs.size) / np.maximum(number, 1.0)
+        return np.where(number > 0.0, own, costs.ravel()).reshape(costs.shape)
+
+    def _own_evidence(self, number: Floats) -> Floats:
+        """Logarithm of the probability of each state's draws, from a distribution of its own that is not known."""
+        each = 1.0 / (self.size + 1.0)
+        rising = np.concatenate(([0.0], np.cumsum(np.log(each + np.arange(self.counts.max())))))
+        chances = np.bincount(self.places, rising[self.counts.astype(np.int64)])
+        return np.asarray(chances - _log_factorials(int(number.max()))[number.astype(np.int64)])
+
+
+def _bases(size: int) -> list[Floats]:
+    """Return, for each number of a state, what its next value may be told from (B, D).
+
+    Itself, nothing, another number, and, as in a pipeline of orders, the sum of itself and another.
+    """
+    own = np.eye(size)
+    others = [np.delete(own, d, axis=0) for d in range(size)]
+    return [np.concatenate((own[d : d + 1], np.zeros((1, size)), others[d], others[d] + own[d])) for d in range(size)]
+
+
+def _unique(rows: Floats) -> tuple[Floats, Ints]:
+    found, at = np.unique(rows, axis=0, return_inverse=True)
+    return found, at.ravel()
+
+
+def _log_factorials(most: int) -> Floats:
+    return np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, most + 1.0)))))
+
+
+def _evidence(counts: Ints, number: Any, logs: Floats) -> Floats:
+    """Logarithm of the probability of so many among a ``number`` of draws, in order, all probabilities being likely."""
+    return np.asarray(logs[counts] + logs[number - counts] - logs[number + 1])
