@@ -7,8 +7,9 @@ import pytest
 
 from tailwise import LearnedModelSearch, Simulator, TabularMDP, backward_induction, domains
 from tailwise.models import tabulate
+from tailwise.search.learned import pooled
 from tailwise.search.learned.answering import Answering
-from tailwise.search.learned.pooled import Seen, _States, outcomes_across_states, pooled_values
+from tailwise.search.learned.pooled import Seen, outcomes_across_states, pooled_values
 
 
 def seen_of(numbers, draws, actions=1):
@@ -35,23 +36,41 @@ def line(up=30, down=10, cost=lambda state: 1.0):
     return seen_of(range(21), draws)
 
 
+@pytest.mark.parametrize("most", [0, 10**6])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_nearest_state_is_the_one_that_a_look_at_all_finds(seed):
+def test_a_state_is_the_one_that_a_look_at_all_finds(seed, most, monkeypatch):
+    monkeypatch.setattr(pooled, "_MOST_NUMBERS", most)
     rng = np.random.default_rng(seed)
     numbers = np.unique(rng.integers(0, 6, (40, 3)) * [1.0, 0.5, 10.0], axis=0)
     asked = np.concatenate((numbers[::3], rng.integers(-2, 8, (50, 3)) * [1.0, 0.5, 10.0]))
-    found, exact = _States(numbers).nearest(asked)
+    found, exact = pooled._States(numbers).find(asked)
+    states = {tuple(row): k for k, row in enumerate(numbers.tolist())}
+    inside = np.clip(asked, numbers.min(axis=0), numbers.max(axis=0))
     away = (((asked[:, None] - numbers) / numbers.std(axis=0)) ** 2).sum(axis=2)
-    np.testing.assert_allclose(away[np.arange(len(asked)), found], away.min(axis=1), atol=1e-12)
-    np.testing.assert_array_equal(exact, away.min(axis=1) < 1e-12)
+    for row, at, near in zip(inside.tolist(), found.tolist(), away, strict=True):
+        if tuple(row) in states:
+            assert at == states[tuple(row)]
+        elif most:
+            assert near[at] == pytest.approx(near.min())
+        else:
+            assert at == -1
+    assert exact.tolist() == [tuple(row) in states for row in asked.tolist()]
 
 
 def test_a_state_never_acted_in_has_the_changes_of_the_others():
     assert shares(outcomes_across_states(line()), 17) == pytest.approx({(18, 1.0): 0.75, (16, 1.0): 0.25})
 
 
-def test_a_change_that_leads_out_of_the_known_states_leads_to_the_nearest():
+def test_a_change_that_leads_beyond_all_states_is_cut_off():
     assert shares(outcomes_across_states(line()), 20) == pytest.approx({(20, 1.0): 0.75, (19, 1.0): 0.25})
+
+
+def test_a_change_that_leads_to_a_state_not_known_is_left_out_where_many_do(monkeypatch):
+    monkeypatch.setattr(pooled, "_MOST_NUMBERS", 0)
+    gap = line()
+    keep = np.arange(21) != 18
+    seen = seen_of(np.arange(21)[keep], zip(*gap[:5], strict=True))
+    assert shares(outcomes_across_states(seen), 17) == pytest.approx({(16, 1.0): 1.0})
 
 
 def test_costs_of_a_change_are_linear_in_the_numbers_of_the_state():
@@ -177,8 +196,8 @@ def test_states_without_numbers_are_compared_by_their_counts_alone(monkeypatch):
         states, actions, (states + turn) % 4, np.full(16, 0.5), costs=actions.astype(float),
         horizon=5, state_labels=("good", "fair", "poor", "out"),
     )  # fmt: skip
-    asked, pooled = [], Answering._pooled
-    monkeypatch.setattr(Answering, "_pooled", lambda *args: asked.append(pooled(*args)) or asked[-1])
+    asked, old = [], Answering._pooled
+    monkeypatch.setattr(Answering, "_pooled", lambda *args: asked.append(old(*args)) or asked[-1])
     LearnedModelSearch(named, 0.1, seed=0).plan(iterations=50)
     assert asked == [None]
 

@@ -61,7 +61,9 @@ _DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and 
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST = 2**62
 _LIKENESS = 0.75  # of what is compared, that is by the likeness of states
-_MOST_POOLED, _MOST_NUMBERS = 1_000_000, 6  # outcomes and actions times steps; numbers of a state
+_FEW_POOLED, _MOST_POOLED = 100_000, 1_000_000  # outcomes and actions times steps,
+_POOLED_A_STEP = 25  # more of them for each step simulated
+_MOST_NUMBERS = 6  # of a state
 
 
 class Answer(NamedTuple):
@@ -275,7 +277,8 @@ class Answering:
         first, arity = known.first[::2][acted].astype(np.int64), known.arity[::2][acted].astype(np.int64)
         used, steps = int(known.used[counts.OUTCOMES]), rules.horizon - learned.step
         size = (used + acted.size * int(arity.max())) * steps
-        if size > _MOST_POOLED or self.pool_pace.seconds * size > self._time():
+        most = min(_MOST_POOLED, _FEW_POOLED + _POOLED_A_STEP * int(learned.scratch.work[counts.STEPS]))
+        if size > most or self.pool_pace.seconds * size > self._time():
             return None
         begun = time.perf_counter()
         _, places, pairs = ranges(first, first + arity)

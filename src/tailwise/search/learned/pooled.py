@@ -6,7 +6,9 @@ which it was seen from most states; the end of the episode is one more. All draw
 distribution of changes, or several, where the states are split in two as one of their numbers makes a change more
 probable (a tree; Chipman, George and McCulloch, 1998). Each state may follow it, or a distribution of its own: how
 probably it does is what its own draws say (a spike and a slab; Ishwaran and Rao, 2005), over a share of states that is
-estimated from all. A change that leads out of the known states leads to the nearest of them, as at a boundary. Costs of
+estimated from all. A change that leads beyond the
+numbers of all known states is cut off, as at a boundary; one to a state not known leads to the
+nearest, or, where there are many, is left out. Costs of
 a change are linear in the numbers of the state; where they are others, a state has a distribution of its own.
 
 Backward induction under what follows gives values of which few draws can say much; where states are not alike at all it
@@ -27,11 +29,11 @@ from tailwise._arrays import Bools, Floats, Ints, marked
 _ROUNDS = 4  # of estimates which states are alike, and by which base a change is told
 _MOST_CHANGES, _FEWEST_STATES = 100, 3  # of an action, for others to be learned from
 _CLEAR = 4.0  # logarithm of how much more probable draws must be for states to be alike, or to be in two parts
-_RARE = 0.01  # of the draws, below which a change may lead out of the known states
+_RARE = 0.01  # of the draws, below which a change may lead to no known state
 _MOST_CUT_OFF = 0.9  # of the draws, that may be at a boundary for the others to say how probable changes are
 _UNSEEN = 0.5  # draws that all changes together count for, beside those seen elsewhere
 _OFF, _IMPOSSIBLE = 0.01, 1e-6  # of the range of costs, that one may be off; probability of a draw with another cost
-_AT_ONCE = 1_000_000  # distances worked out at a time
+_MOST_NUMBERS = 600_000  # looked at for the nearest states
 _SAME, _MULTIPLIER = 1e-9, 6_364_136_223_846_793_005
 
 
@@ -119,8 +121,8 @@ class _States:
     """Finds states by their numbers."""
 
     def __init__(self, numbers: Floats) -> None:
-        self._numbers, spread = numbers, numbers.std(axis=0)
-        self._scale = np.where(spread > 0.0, spread, 1.0)
+        self._numbers, self._low, self._high = numbers, numbers.min(axis=0), numbers.max(axis=0)
+        self._scale = np.maximum(numbers.std(axis=0), 1e-300)
         self._levels = [np.unique(column) for column in numbers.T]
         codes = self._codes(numbers)
         self._order = np.argsort(codes)
@@ -133,18 +135,26 @@ class _States:
             codes = codes * _MULTIPLIER + np.searchsorted(levels, column - _SAME)  # may overflow, as hashes do
         return codes
 
-    def nearest(self, numbers: Floats) -> tuple[Ints, Bools]:
-        """Return the nearest state of each row (P, D), and whether it is that very state."""
-        at = np.minimum(np.searchsorted(self._sorted, self._codes(numbers)), self._sorted.size - 1)
-        found: Ints = self._order[at]
-        exact: Bools = np.asarray((np.abs(self._numbers[found] - numbers) <= _SAME).all(axis=1))
-        places, rows = np.unique(np.round(numbers[~exact], 9), axis=0, return_inverse=True)
-        nearest = [np.empty(0, np.int64)]
-        for some in np.array_split(places, 1 + places.size * len(self._numbers) // _AT_ONCE):
-            away = ((some[:, None] - self._numbers) / self._scale) ** 2
-            nearest.append(away.sum(axis=2).argmin(axis=1))
-        found[~exact] = np.concatenate(nearest)[rows.ravel()]
+    def find(self, numbers: Floats) -> tuple[Ints, Bools]:
+        """Return the state of each row (P, D), -1 where none is found, and whether it is that very one.
+
+        Numbers beyond those of all states are cut off first. The nearest state does, where few have to be looked at.
+        """
+        found = self._find(numbers)
+        exact = found >= 0
+        found[~exact] = self._find(np.clip(numbers[~exact], self._low, self._high))
+        lost = np.flatnonzero(found < 0)
+        places, rows = np.unique(np.round(numbers[lost], 9), axis=0, return_inverse=True)
+        if places.size * len(self._numbers) <= _MOST_NUMBERS:
+            away = ((places[:, None] - self._numbers) / self._scale) ** 2
+            found[lost] = away.sum(axis=2).argmin(axis=1)[rows.ravel()]
         return found, exact
+
+    def _find(self, numbers: Floats) -> Ints:
+        at = np.minimum(np.searchsorted(self._sorted, self._codes(numbers)), self._sorted.size - 1)
+        found = self._order[at]
+        same = (np.abs(self._numbers[found] - numbers) <= _SAME).all(axis=1)
+        return np.where(same, found, -1)
 
 
 class _Changes:
@@ -222,12 +232,13 @@ class _Changes:
         which, value = np.where(ends[:, None], 0, self.kinds[:, 0]).astype(np.int64), self.kinds[:, 1]
         places = np.stack([numbers @ base[which[:, d]].T for d, base in enumerate(self.bases)], axis=2)
         places += np.where(ends[:, None], 0.0, value)
-        nearest, is_state = states.nearest(places.reshape(-1, value.shape[1]))
-        targets = np.asarray(np.where(ends, -1, nearest.reshape(to.size, self.size)), np.int64)
+        found_at, is_state = states.find(places.reshape(-1, value.shape[1]))
+        targets = np.asarray(np.where(ends, -1, found_at.reshape(to.size, self.size)), np.int64)
         exact = np.asarray(is_state.reshape(to.size, self.size) | ends, np.bool_)
+        known = (targets >= 0) | ends
         here = np.asarray(np.searchsorted(to, self.states), np.int64)
         number: Floats = np.bincount(self.places, self.counts).astype(np.float64)
-        same = targets[here][self.places] == self.targets[:, None]
+        same = known[here][self.places] & (targets[here][self.places] == self.targets[:, None])
         own, nearly = self._own_evidence(number), _OFF * max(float(np.ptp(self.costs)), 1e-12)
         alike, share = np.ones(self.states.size), np.full(2, 0.5)  # of states at a boundary, and inside
         for _ in range(_ROUNDS):
@@ -258,7 +269,7 @@ class _Changes:
         follows[here] = alike
         total = float(often.sum())
         costs = self._with_own_costs(costs, here)
-        rows, changes = np.nonzero(follows[:, None] * often > 1e-9 * total)
+        rows, changes = np.nonzero(known & (follows[:, None] * often > 1e-9 * total))
         likely = follows[rows] * often[changes] / max(total, 1e-12)
         action = np.repeat(self.action, rows.size)
         found.append(Outcomes(to[rows], action, targets[rows, changes], costs[rows, changes], likely))
