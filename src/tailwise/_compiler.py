@@ -74,7 +74,7 @@ class _PartLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
 class _PartCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
     """numba's compiler, less what makes a function one that can be called by itself."""
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[object]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [(_PartLowering, say) if one is NativeLowering else (one, say) for one, say in passes.passes]
         passes.finalize()
@@ -138,7 +138,7 @@ class _LentModel(models.PrimitiveModel):  # type: ignore[misc, unused-ignore]
 class _LentAttributes(AttributeTemplate):  # type: ignore[misc, unused-ignore]
     key = Lent
 
-    def generic_resolve(self, lent: Any, name: str) -> Any:
+    def generic_resolve(self, lent: Any, name: str) -> object:
         kind = lent.kind
         return kind.types[kind.fields.index(name)] if name in kind.fields else None
 

@@ -61,7 +61,7 @@ _DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and 
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST = 2**62
 _LIKENESS = 0.75  # of what is compared, that is by the likeness of states
-_FEW_POOLED, _MOST_POOLED = 100_000, 1_000_000  # outcomes and actions times steps,
+_FEW_POOLED, _MOST_POOLED = 100_000, 600_000  # outcomes and actions times steps,
 _POOLED_A_STEP = 25  # more of them for each step simulated
 _MOST_NUMBERS = 6  # of a state
 

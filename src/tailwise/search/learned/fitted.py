@@ -51,12 +51,13 @@ def numbers_of(state: Any) -> tuple[float, ...] | None:
     return tuple(float(part) for part in parts)
 
 
-def number_in(label: str) -> Any:
+def number_in(label: str) -> object:
     """Return the number, or the tuple of numbers, that the label of a state reads; None where it is anything else."""
     try:
-        return ast.literal_eval(label)
+        found: object = ast.literal_eval(label)
     except (ValueError, SyntaxError):
         return None
+    return found
 
 
 def draws_by_step(
