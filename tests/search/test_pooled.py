@@ -206,3 +206,16 @@ def test_the_same_seed_gives_the_same_plan():
     plans = [LearnedModelSearch(domains.make("grid-mdp"), 0.1, seed=3).plan(iterations=150) for _ in range(2)]
     assert plans[0].rows == plans[1].rows
     assert plans[0].action == plans[1].action
+
+
+def test_of_a_large_table_only_the_states_that_were_met_are_read():
+    size = 200_000
+    states = np.repeat(np.arange(size), 2)
+    turns = np.tile([1, -1], size)
+    table = TabularMDP.from_outcomes(
+        states, np.zeros(2 * size, int), (states + turns) % size, np.full(2 * size, 0.5), costs=np.ones(2 * size),
+        horizon=4, start=size - 2, state_labels=tuple(map(str, range(size))),
+    )  # fmt: skip
+    search = LearnedModelSearch(table, 0.1, seed=0)
+    assert search.plan(iterations=20).value == pytest.approx(4.0)
+    assert 0 < len(search._answering._numbers) < 20

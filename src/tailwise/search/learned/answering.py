@@ -146,12 +146,12 @@ class Answering:
         self._options, self._bootstraps = options, bootstraps
         self._space = np.empty((6, 0))  # in which answers are worked out
         self._features: list[tuple[float, ...] | None] = []
-        self._numbers: list[tuple[float, ...] | None] = []
+        self._numbers: dict[int, tuple[float, ...] | None] = {}  # by handle
 
     def anew(self) -> Self:
         """Return the same for another root, or another search of the same model: with the paces, and nothing else."""
         other = copy.copy(self)
-        other._space, other._features, other._numbers = np.empty((6, 0)), [], []
+        other._space, other._features, other._numbers = np.empty((6, 0)), [], {}
         return other
 
     def begin(self, allowed: float, by: float) -> None:
@@ -309,14 +309,16 @@ class Answering:
 
     def _numbers_of(self, learned: Learned, states: NDArray[np.int64]) -> Floats | None:
         """Return what states consist of (S, D); None where that is not a few numbers, as many in all, and different."""
-        for handle in range(len(self._numbers), int(states[-1]) + 1):
-            state = learned.binding.state(handle)
-            if self._options.features is None and learned.has_handles_of_table and learned.model.state_labels:
-                state = fitted.number_in(learned.model.state_labels[handle])
-            self._numbers.append(self.features_of(state) or fitted.numbers_of(state))
-        rows = [self._numbers[state] for state in states.tolist()]
-        width = len(rows[0] or ())
-        if not 0 < width <= _MOST_NUMBERS or any(row is None or len(row) != width for row in rows):
-            return None
+        rows: list[tuple[float, ...]] = []
+        for handle in states.tolist():
+            if handle not in self._numbers:
+                state = learned.binding.state(handle)
+                if self._options.features is None and learned.has_handles_of_table and learned.model.state_labels:
+                    state = fitted.number_in(learned.model.state_labels[handle])
+                self._numbers[handle] = self.features_of(state) or fitted.numbers_of(state)
+            row = self._numbers[handle]
+            if row is None or not 0 < len(row) <= _MOST_NUMBERS or (rows and len(row) != len(rows[0])):
+                return None
+            rows.append(row)
         found = np.array(rows, dtype=np.float64)
         return found if np.isfinite(found).all() and len(np.unique(found, axis=0)) == len(found) else None

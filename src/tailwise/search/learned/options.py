@@ -38,7 +38,8 @@ class LearnedOptions(SimulationOptions):
         they refute it more often than not; so it helps where it is right, and cannot harm for long.
     features : callable, optional
         ``features(state) -> sequence of floats``, of one length: what the cost-to-go is fitted to where states do not
-        come back. Without it a state's own numbers, if it is a float or a tuple of numbers.
+        come back, and, if no two states have the same, in what the changes are told by which actions are compared
+        where they do. Without it a state's own numbers, if it is a number or a tuple of numbers.
     """
 
     beta: float
