@@ -2,6 +2,8 @@
 
 import copy
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -236,6 +238,15 @@ def test_what_was_learned_is_solved_in_parts_where_time_is_short():
     slow.reset()
     slow.advance(whole.action, "hear-left")  # what was solved is kept
     assert slow.plan(seconds=1e-9).notes[-1].startswith("what was learned is solved in parts")
+
+
+def test_what_is_known_moves_on_before_a_first_plan_without_asserts():
+    script = (
+        "from tailwise import domains, make_planner; s = make_planner(domains.make('tiger', horizon=3), 0.05, "
+        "kind='learned-beliefs', seed=1); s.advance('listen', 'hear-left'); print(s.step, s.belief.step)"
+    )
+    ran = subprocess.run([sys.executable, "-O", "-c", script], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["1", "1"], ran.stderr
 
 
 def test_particles_follow_the_tilted_belief():

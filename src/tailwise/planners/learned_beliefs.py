@@ -236,7 +236,8 @@ class LearnedBeliefs(HiddenPlanner):
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
         place, _, observation = self._placed(action, observation)
-        assert self.belief is not None
+        if self._policy is None:
+            self._solution()
         if not self._move(place, observation, cost):
             self._notes.append(
                 f"step {self._step + 1}: {short(observation, 40)} was never drawn after what was done; it goes on as "
