@@ -58,14 +58,15 @@ def run_anytime(
     """Call ``run(n)``, which does up to n iterations and returns a reason to stop or None, until a limit is reached.
 
     ``done()`` says how many were done since this call began. ``until`` is asked, and ``progress`` told (iterations
-    done, seconds used), about every 50 ms; ``until`` less often where asking takes long (a fifth of the time).
+    done, seconds used), about every 50 ms; ``until`` less often where asking takes long (a fifth of the time, or, where
+    ``seconds`` is no limit, whenever the iterations have doubled).
     ``first_chunk`` is small where an iteration may be slow. Ctrl-C ends it with ``INTERRUPTED`` once anything was done,
     and is raised on before.
     """
     wanted = 2**62 if iterations is None else int(iterations)
     allowed = float("inf") if seconds is None else float(seconds)
     begun = time.perf_counter()
-    chunk, ask_at = min(first_chunk, wanted), 0.0
+    chunk, ask_at, asked_of = min(first_chunk, wanted), 0.0, 0
     try:
         while True:
             finished, used = done(), time.perf_counter() - begun
@@ -75,7 +76,9 @@ def run_anytime(
                 return StopReason.ITERATIONS
             if used >= allowed and finished:
                 return StopReason.SECONDS
-            if until is not None and finished and used >= ask_at:
+            has_doubled = seconds is None and finished >= 2 * asked_of
+            if until is not None and finished and (used >= ask_at or has_doubled):
+                asked_of = finished
                 if until():
                     return StopReason.UNTIL
                 asked = time.perf_counter() - begun
