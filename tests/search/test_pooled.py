@@ -9,6 +9,7 @@ from tailwise import LearnedModelSearch, Simulator, TabularMDP, backward_inducti
 from tailwise.models import tabulate
 from tailwise.search.learned import pooled
 from tailwise.search.learned.answering import Answering
+from tailwise.search.learned.fitted import numbers_in
 from tailwise.search.learned.pooled import Seen, outcomes_across_states, pooled_values
 
 
@@ -145,14 +146,14 @@ def test_values_are_those_of_the_slow_recursion(beta):
     betas = [beta * discount**h for h in range(horizon)]
     outcomes = outcomes_across_states(seen)
     model = {s: shares(outcomes, s) for s in range(21)}
-    found = pooled_values(seen, 10, np.array(betas), discount, ends, (share, fade))
+    found, _ = pooled_values(seen, 10, np.array(betas), discount, ends, (share, fade))
     assert found == pytest.approx([value(10, 0)], rel=1e-9)
 
 
 def test_a_slip_costs_a_part_of_the_way_to_the_mean():
     """Two actions of every state, of cost 1 and 3: what follows is worth 1 + e (2 - 1), with e = (2 / 40)^(1/4) / 2."""
     draws = [(s, a, s, 1.0 + 2.0 * a, 20) for s in range(5) for a in range(2)]
-    found = pooled_values(seen_of(range(5), draws, actions=2), 0, np.zeros(2), 1.0, np.zeros(5), (0.5, 0.25))
+    found, _ = pooled_values(seen_of(range(5), draws, actions=2), 0, np.zeros(2), 1.0, np.zeros(5), (0.5, 0.25))
     later = 1.0 + 0.5 * (2 / 40) ** 0.25
     assert found == pytest.approx([1.0 + later, 3.0 + later])
 
@@ -219,3 +220,59 @@ def test_of_a_large_table_only_the_states_that_were_met_are_read():
     search = LearnedModelSearch(table, 0.1, seed=0)
     assert search.plan(iterations=20).value == pytest.approx(4.0)
     assert 0 < len(search._answering._numbers) < 20
+
+
+def test_the_gamma_function_is_that_of_the_library():
+    x = np.concatenate((np.geomspace(1e-3, 1e9, 200), np.arange(1.0, 40.0)))
+    np.testing.assert_allclose(pooled._log_gamma(x), [math.lgamma(value) for value in x], rtol=1e-8, atol=1e-9)
+
+
+def test_states_that_alternate_are_split_into_a_few_parts():
+    """Of 1,500 cells every other one moves the other way: no part is of one state, and nothing recurs too deep."""
+    draws = [(s, 0, s + (1 if s % 2 else -1), 0.0, 40) for s in range(1, 1500)]
+    found = outcomes_across_states(seen_of(range(1501), draws))
+    assert shares(found, 700)[699, 0.0] > 0.99
+
+
+@pytest.mark.parametrize(
+    ("label", "numbers"),
+    [
+        ("3", (3.0,)),
+        ("(1, -2.5)", (1.0, -2.5)),
+        ("1e5", (1e5,)),
+        ("poor", None),
+        ("[1]", None),
+        ("{[1]}", None),
+        ("", None),
+    ],
+)
+def test_a_label_is_numbers_or_it_is_not(label, numbers):
+    assert numbers_in(label) == numbers
+
+
+class Masks(Simulator):
+    """A bit mask as the state, wider than a float is large; actions that cannot be hashed."""
+
+    start, horizon, sense = 1 << 1100, 4, "cost"
+
+    def actions(self, state):
+        return [[0], [1]]
+
+    def step(self, state, action, rng):
+        return state ^ (1 << action[0]), float(action[0]), False
+
+
+class Switches(Masks):
+    start = 0
+
+
+@pytest.mark.parametrize("model", [Masks(), Switches()])
+def test_states_and_actions_that_are_no_numbers_are_searched_as_ever(model):
+    assert LearnedModelSearch(model, 0.1, seed=0).plan(iterations=200).action == [0]
+
+
+def test_too_much_work_is_not_begun():
+    seen = line()
+    found, work = pooled_values(seen, 10, np.zeros(4), 1.0, np.zeros(21), (0.5, 0.25), most=10.0)
+    assert found is None
+    assert work > 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -61,9 +61,8 @@ _DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and 
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST = 2**62
 _LIKENESS = 0.75  # of what is compared, that is by the likeness of states
-_FEW_POOLED, _MOST_POOLED = 100_000, 600_000  # outcomes and actions times steps,
-_POOLED_A_STEP = 25  # more of them for each step simulated
-_MOST_NUMBERS = 6  # of a state
+_MOST_POOLED, _AN_OUTCOME = 1e7, 50.0  # work of learning across states, and of each outcome that is looked at for it
+_MOST_NUMBERS, _LARGEST = 6, 1e100  # of a state
 
 
 class Answer(NamedTuple):
@@ -140,7 +139,7 @@ class Answering:
     """
 
     # Of each part of a fit, of each outcome of an answer, and of a replicate; of each outcome and step across states.
-    fit_pace, look_pace, outcome_pace, pool_pace = Pace(1e-3), Pace(2e-8), Pace(1e-7, 0.995), Pace(5e-7)
+    fit_pace, look_pace, outcome_pace, pool_pace = Pace(1e-3), Pace(2e-8), Pace(1e-7, 0.995), Pace(1e-7)
 
     def __init__(self, options: LearnedOptions, *, bootstraps: bool) -> None:
         self._options, self._bootstraps = options, bootstraps
@@ -275,10 +274,9 @@ class Answering:
         if not np.isin(learned.handle, acted):
             return None
         first, arity = known.first[::2][acted].astype(np.int64), known.arity[::2][acted].astype(np.int64)
-        used, steps = int(known.used[counts.OUTCOMES]), rules.horizon - learned.step
-        size = (used + acted.size * int(arity.max())) * steps
-        most = min(_MOST_POOLED, _FEW_POOLED + _POOLED_A_STEP * int(learned.scratch.work[counts.STEPS]))
-        if size > most or self.pool_pace.seconds * size > self._time():
+        used = int(known.used[counts.OUTCOMES])
+        most = min(_MOST_POOLED, self._time() / self.pool_pace.seconds)
+        if _AN_OUTCOME * (used + int(arity.sum())) > most:
             return None
         begun = time.perf_counter()
         _, places, pairs = ranges(first, first + arity)
@@ -292,7 +290,10 @@ class Answering:
         if numbers is None or not outcomes.size:
             return None
         names: dict[Any, int] = {}
-        actions = [names.setdefault(a, len(names)) for state in acted.tolist() for a in learned.binding.actions(state)]
+        taken = [action for state in acted.tolist() for action in learned.binding.actions(state)]
+        if not all(isinstance(action, Hashable) for action in taken):
+            return None
+        actions = [names.setdefault(action, len(names)) for action in taken]
         here, positions = np.searchsorted(states, acted[places]), np.array(actions)
         allowed = np.ones((states.size, len(names)), np.bool_)
         allowed[here], allowed[here, positions] = False, True
@@ -303,8 +304,10 @@ class Answering:
         ends, root = learned.terminal_costs(), int(np.searchsorted(states, learned.handle))
         ends = ends[states] if ends.size else np.zeros(states.size)
         slips = answer.SLIPS, answer.SLIPS_FADE
-        found = pooled.pooled_values(seen, root, rules.betas[learned.step :], rules.discount, ends, slips)
-        self.pool_pace = self.pool_pace.after((time.perf_counter() - begun) / size)
+        found, work = pooled.pooled_values(seen, root, rules.betas[learned.step :], rules.discount, ends, slips, most)
+        if found is None:
+            return None
+        self.pool_pace = self.pool_pace.after((time.perf_counter() - begun) / (work + _AN_OUTCOME * used))
         return np.asarray(found[positions[here == root]])
 
     def _numbers_of(self, learned: Learned, states: NDArray[np.int64]) -> Floats | None:
@@ -312,13 +315,14 @@ class Answering:
         rows: list[tuple[float, ...]] = []
         for handle in states.tolist():
             if handle not in self._numbers:
-                state = learned.binding.state(handle)
                 if self._options.features is None and learned.has_handles_of_table and learned.model.state_labels:
-                    state = fitted.number_in(learned.model.state_labels[handle])
-                self._numbers[handle] = self.features_of(state) or fitted.numbers_of(state)
+                    self._numbers[handle] = fitted.numbers_in(learned.model.state_labels[handle])
+                else:
+                    state = learned.binding.state(handle)
+                    self._numbers[handle] = self.features_of(state) or fitted.numbers_of(state)
             row = self._numbers[handle]
             if row is None or not 0 < len(row) <= _MOST_NUMBERS or (rows and len(row) != len(rows[0])):
                 return None
             rows.append(row)
         found = np.array(rows, dtype=np.float64)
-        return found if np.isfinite(found).all() and len(np.unique(found, axis=0)) == len(found) else None
+        return found if np.abs(found).max() < _LARGEST and len(np.unique(found, axis=0)) == len(found) else None

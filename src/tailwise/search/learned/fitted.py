@@ -10,7 +10,6 @@ of a state that was met before the fit is added as if it were one draw more: whe
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -48,16 +47,19 @@ def numbers_of(state: Any) -> tuple[float, ...] | None:
     parts = state if isinstance(state, tuple) else (state,)
     if not parts or not all(isinstance(part, int | float | np.integer | np.floating) for part in parts):
         return None
-    return tuple(float(part) for part in parts)
-
-
-def number_in(label: str) -> object:
-    """Return the number, or the tuple of numbers, that the label of a state reads; None where it is anything else."""
     try:
-        found: object = ast.literal_eval(label)
-    except (ValueError, SyntaxError):
+        return tuple(float(part) for part in parts)
+    except OverflowError:
         return None
-    return found
+
+
+def numbers_in(label: str) -> tuple[float, ...] | None:
+    """Return the numbers that the label of a state is, one or some between brackets; None where it is anything else."""
+    parts = label.strip().removeprefix("(").removesuffix(")").removesuffix(",").split(",")
+    try:
+        return tuple(map(float, parts))
+    except ValueError:
+        return None
 
 
 def draws_by_step(

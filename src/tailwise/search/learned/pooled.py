@@ -33,7 +33,10 @@ _RARE = 0.01  # of the draws, below which a change may lead to no known state
 _MOST_CUT_OFF = 0.9  # of the draws, that may be at a boundary for the others to say how probable changes are
 _UNSEEN = 0.5  # draws that all changes together count for, beside those seen elsewhere
 _OFF, _IMPOSSIBLE = 0.01, 1e-6  # of the range of costs, that one may be off; probability of a draw with another cost
-_MOST_NUMBERS = 600_000  # looked at for the nearest states
+_MOST_NUMBERS = 6_000_000  # looked at for the nearest states of an answer
+_A_CELL = 20  # of work for a state and a change, and 1 for each step
+_MOST_PARTS = 16  # of the states of an action
+_LINEAR = 1e-12  # beta times a range, below which the ERM is the mean
 _SAME, _MULTIPLIER = 1e-9, 6_364_136_223_846_793_005
 
 
@@ -60,14 +63,25 @@ class Outcomes(NamedTuple):
 
 
 def pooled_values(
-    seen: Seen, root: int, betas: Floats, discount: float, ends: Floats, slips: tuple[float, float]
-) -> Floats:
-    """Return the risk of each action (N,) at the ``root``, inf where nothing is known.
+    seen: Seen,
+    root: int,
+    betas: Floats,
+    discount: float,
+    ends: Floats,
+    slips: tuple[float, float],
+    most: float = math.inf,
+) -> tuple[Floats | None, float]:
+    """Return the risk of each action (N,) at the ``root``, inf where nothing is known, and how much work that is.
 
     ``betas`` are those of the steps from the root's on; ``ends`` (S,) what the end costs, inf where that is not known;
-    ``slips`` the share and the power of :func:`tailwise.search.learned.answer.induct`.
+    ``slips`` the share and the power of :func:`tailwise.search.learned.answer.induct`. None where it is more work than
+    ``most``.
     """
-    owners, actions, targets, costs, weights = outcomes_across_states(seen)
+    changes = _changes_of(seen)
+    work = float(sum(entry.size * (to.size + entry.owners.size) for entry, to in changes) * (_A_CELL + betas.size))
+    if work > most:
+        return None, work
+    owners, actions, targets, costs, weights = _spread(changes, seen.numbers)
     shape, going = seen.allowed.shape, targets >= 0
     cells, size = owners * shape[1] + actions, seen.allowed.size
     draws = np.zeros(shape)
@@ -79,7 +93,7 @@ def pooled_values(
         at, x, w = cells[known], total[known], weights[known]
         mass = np.bincount(at, w, size)
         with np.errstate(divide="ignore", invalid="ignore"):
-            if beta == 0.0:
+            if abs(beta) * (np.ptp(x) if x.size else 0.0) < _LINEAR:
                 q = np.bincount(at, w * x, size) / mass
             else:
                 top = np.full(size, -math.inf)
@@ -87,7 +101,7 @@ def pooled_values(
                 q = (top + np.log(np.bincount(at, w * np.exp(beta * x - top[at]), size) / mass)) / beta
         found = np.where(mass > 0.0, q, math.inf).reshape(shape)
         values = _with_slips(found, draws, slips)
-    return np.asarray(found[root])
+    return np.asarray(found[root]), work
 
 
 def _with_slips(q: Floats, draws: Floats, slips: tuple[float, float]) -> Floats:
@@ -103,17 +117,23 @@ def _with_slips(q: Floats, draws: Floats, slips: tuple[float, float]) -> Floats:
 
 def outcomes_across_states(seen: Seen) -> Outcomes:
     """Return the outcomes of each state and action: its own, and those that its likeness to other states suggests."""
-    states, found = _States(seen.numbers), []
-    for action in np.unique(seen.actions).tolist():
-        rows = np.flatnonzero(seen.actions == action)
-        changes = _Changes(seen, rows)
-        if changes.size > _MOST_CHANGES or changes.states.size < _FEWEST_STATES:
-            found.append(
-                Outcomes(seen.owners[rows], seen.actions[rows], seen.targets[rows], seen.costs[rows], seen.counts[rows])
-            )
+    return _spread(_changes_of(seen), seen.numbers)
+
+
+def _changes_of(seen: Seen) -> list[tuple[_Changes, Ints]]:
+    """The outcomes of each action as changes, and the states in which it is allowed."""
+    rows = [(int(action), np.flatnonzero(seen.actions == action)) for action in np.unique(seen.actions)]
+    return [(_Changes(seen, some), np.flatnonzero(seen.allowed[:, action])) for action, some in rows]
+
+
+def _spread(changes: list[tuple[_Changes, Ints]], numbers: Floats) -> Outcomes:
+    states, found = _States(numbers), []
+    for entry, to in changes:
+        if entry.size > _MOST_CHANGES or entry.states.size < _FEWEST_STATES:
+            found.append(entry.own(entry.counts))
         else:
-            for part, to in changes.parts(np.flatnonzero(seen.allowed[:, action])):
-                found += part.spread(to, states)
+            for part, within in entry.parts(to):
+                found += part.spread(within, states)
     return Outcomes(*map(np.concatenate, zip(*found, strict=True)))
 
 
@@ -122,7 +142,7 @@ class _States:
 
     def __init__(self, numbers: Floats) -> None:
         self._numbers, self._low, self._high = numbers, numbers.min(axis=0), numbers.max(axis=0)
-        self._scale = np.maximum(numbers.std(axis=0), 1e-300)
+        self._scale, self._left = np.maximum(numbers.std(axis=0), 1e-300), _MOST_NUMBERS
         self._levels = [np.unique(column) for column in numbers.T]
         codes = self._codes(numbers)
         self._order = np.argsort(codes)
@@ -145,7 +165,8 @@ class _States:
         found[~exact] = self._find(np.clip(numbers[~exact], self._low, self._high))
         lost = np.flatnonzero(found < 0)
         places, rows = np.unique(np.round(numbers[lost], 9), axis=0, return_inverse=True)
-        if places.size * len(self._numbers) <= _MOST_NUMBERS:
+        self._left -= places.size * len(self._numbers)
+        if self._left >= 0:
             away = ((places[:, None] - self._numbers) / self._scale) ** 2
             found[lost] = away.sum(axis=2).argmin(axis=1)[rows.ravel()]
         return found, exact
@@ -195,13 +216,31 @@ class _Changes:
         pairs = np.unique(kinds * self.states.size + self.places[among])
         return np.bincount(pairs // self.states.size)[kinds]
 
+    def own(self, weights: Floats) -> Outcomes:
+        """The outcomes that were drawn, with some weights."""
+        return Outcomes(self.owners, np.repeat(self.action, weights.size), self.targets, self.costs, weights)
+
     def parts(self, to: Ints) -> list[tuple[_Changes, Ints]]:
         """Split the states, and those ``to`` which it matters, where one of their numbers makes a change likelier."""
-        own = np.zeros((self.states.size, self.size), np.int64)
-        np.add.at(own, (self.places, self.keys), self.counts.astype(np.int64))
-        total = own.sum(axis=0)
-        number, best, d, at = int(total.sum()), _CLEAR, -1, 0.0
-        logs = _log_factorials(number + 1)
+        found: list[tuple[_Changes, Ints]] = []
+        left = [(self, to)]
+        while left:
+            part, to = left.pop()
+            cut = part.cut() if len(found) + len(left) + 1 < _MOST_PARTS else None
+            if cut is None:
+                found.append((part, to))
+                continue
+            low, there = part.numbers[part.owners, cut[0]] <= cut[1], part.numbers[to, cut[0]] <= cut[1]
+            left += [(part._of(~low), to[~there]), (part._of(low), to[there])]
+        return found
+
+    def cut(self) -> tuple[int, float] | None:
+        """Return which number of a state makes a change likelier from where on; None where that is not clear."""
+        own = np.zeros((self.states.size, self.size))
+        np.add.at(own, (self.places, self.keys), self.counts)
+        total, best, found = own.sum(axis=0), _CLEAR, None
+        number = float(total.sum())
+        whole = _evidence(total, number)
         for k, column in enumerate(self.numbers[self.states].T):
             order = np.argsort(column, kind="stable")
             x = column[order]
@@ -209,15 +248,12 @@ class _Changes:
             if cuts.size:
                 low = np.cumsum(own[order], axis=0)[cuts]
                 below = low.sum(axis=1, keepdims=True)
-                parts = _evidence(low, below, logs) + _evidence(total - low, number - below, logs)
-                gain = (parts - _evidence(total, number, logs)).max(axis=1) - math.log(cuts.size * self.size)
+                gain = _evidence(low, below) + _evidence(total - low, number - below) - whole
+                gain = gain.max(axis=1) - math.log(cuts.size * self.size)
                 if gain.max() > best:
-                    best, cut = float(gain.max()), cuts[gain.argmax()]
-                    d, at = k, 0.5 * float(x[cut] + x[cut + 1])
-        if d < 0:
-            return [(self, to)]
-        low, there = self.numbers[self.owners, d] <= at, self.numbers[to, d] <= at
-        return self._of(low).parts(to[there]) + self._of(~low).parts(to[~there])
+                    best, at = float(gain.max()), cuts[gain.argmax()]
+                    found = k, 0.5 * float(x[at] + x[at + 1])
+        return found
 
     def _of(self, rows: Bools) -> _Changes:
         part = copy.copy(self)
@@ -264,7 +300,7 @@ class _Changes:
         if evidence < _CLEAR:
             alike, share = np.zeros(self.states.size), np.zeros(2)
         drawn = self.counts / number[self.places] * np.maximum(1.0 - alike[self.places], 1e-12)
-        found = [Outcomes(self.owners, np.repeat(self.action, drawn.size), self.targets, self.costs, drawn)]
+        found = [self.own(drawn)]
         follows = (share[inside] >= 0.5).astype(np.float64)
         follows[here] = alike
         total = float(often.sum())
@@ -300,9 +336,8 @@ class _Changes:
     def _own_evidence(self, number: Floats) -> Floats:
         """Logarithm of the probability of each state's draws, from a distribution of its own that is not known."""
         each = 1.0 / (self.size + 1.0)
-        rising = np.concatenate(([0.0], np.cumsum(np.log(each + np.arange(self.counts.max())))))
-        chances = np.bincount(self.places, rising[self.counts.astype(np.int64)])
-        return np.asarray(chances - _log_factorials(int(number.max()))[number.astype(np.int64)])
+        chances = np.bincount(self.places, _log_gamma(each + self.counts) - math.lgamma(each))
+        return np.asarray(chances - _log_gamma(number + 1.0))
 
 
 def _bases(size: int) -> list[Floats]:
@@ -320,10 +355,20 @@ def _unique(rows: Floats) -> tuple[Floats, Ints]:
     return found, at.ravel()
 
 
-def _log_factorials(most: int) -> Floats:
-    return np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, most + 1.0)))))
+def _log_gamma(x: Floats) -> Floats:
+    """Logarithm of the Gamma function of positive numbers: Stirling's series from 10 on, to 8 digits."""
+    small = x < 10.0
+    z = np.where(small, x + 10.0, x)
+    series = (
+        (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + (1 / 12 - (1 / 360 - 1 / (1260 * z**2)) / z**2) / z
+    )
+    rising = np.where(small, x, 1.0)
+    for k in range(1, 10):
+        rising = rising * np.where(small, x + k, 1.0)
+    return np.asarray(series - np.log(rising))
 
 
-def _evidence(counts: Ints, number: Any, logs: Floats) -> Floats:
+def _evidence(counts: Floats, number: Any) -> Floats:
     """Logarithm of the probability of so many among a ``number`` of draws, in order, all probabilities being likely."""
-    return np.asarray(logs[counts] + logs[number - counts] - logs[number + 1])
+    whole = np.asarray(number, dtype=np.float64)
+    return np.asarray(_log_gamma(counts + 1.0) + _log_gamma(whole - counts + 1.0) - _log_gamma(whole + 2.0))
