@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -30,6 +31,35 @@ def test_borrowed_arrays_are_the_callers():
     data = np.zeros(3)
     assert fill(data) == 7.0
     assert data[0] == 7.0
+
+
+@_jit.ChosenByKind
+def area(shape):
+    return 0.0
+
+
+@_jit.inlined
+def twice(shape):
+    return 2.0 * area(shape)
+
+
+def area_of_borrowed(shape):
+    return twice(_jit.borrowed(shape))
+
+
+@pytest.mark.compiled
+def test_each_of_two_kinds_of_one_name_and_the_same_fields_has_its_own_body():
+    """Two modules may both call their rule a Square, and a notebook's cell makes its class again when it is edited."""
+    numba = pytest.importorskip("numba")
+
+    def make(factor):
+        class Square(NamedTuple):
+            side: float
+
+        area.register(Square, lambda shape: factor * shape.side)
+        return Square(3.0)
+
+    assert [numba.njit(area_of_borrowed)(make(factor)) for factor in (1.0, 10.0, 100.0)] == [6.0, 60.0, 600.0]
 
 
 def test_one_stream_for_kernels_and_numpy():

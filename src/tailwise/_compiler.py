@@ -127,6 +127,11 @@ class Lent(types.Type):  # type: ignore[misc, unused-ignore]
         self.kind, self.instance_class = kind, kind.instance_class
         super().__init__(f"Lent({kind.name})")
 
+    @property
+    def key(self) -> Any:
+        """What calls of helpers and the disk cache compare: a name would not tell two classes of one name apart."""
+        return self.kind
+
 
 @register_model(Lent)
 class _LentModel(models.PrimitiveModel):  # type: ignore[misc, unused-ignore]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 from collections.abc import Callable
 from types import FunctionType
@@ -128,7 +129,7 @@ def kernel_for(function: Kernel, *kinds: type) -> Kernel:
     """Compile ``function`` for one combination of plugged-in kinds (NamedTuple classes), with a cache file of its own.
 
     numba's cache knows neither an edit in another file nor that a kind's module may be missing in another process. So
-    the name of the cache file holds a fingerprint of all the code that goes into the kernel.
+    the name of the cache file holds a fingerprint of all the code that goes into the kernel, and of what compiles it.
     """
     if DISABLE_JIT:
         return function
@@ -137,7 +138,8 @@ def kernel_for(function: Kernel, *kinds: type) -> Kernel:
     def bodies(value: Any) -> list[Kernel]:
         return [value.body(kind) for kind in kinds] if isinstance(value, ChosenByKind) else []
 
-    code = code_digest(function, bodies)
+    compiler: Any = importlib.util.find_spec("tailwise._compiler")
+    code = [code_digest(part, bodies) for part in (function, compiler.loader.get_code(compiler.name))]
     digest = hashlib.sha256(repr((named, code)).encode()).hexdigest()[:16]
     plain: Any = function
     copy = FunctionType(plain.__code__, plain.__globals__, plain.__name__)
