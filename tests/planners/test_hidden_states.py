@@ -240,6 +240,18 @@ def test_what_was_learned_is_solved_in_parts_where_time_is_short():
     assert slow.plan(seconds=1e-9).notes[-1].startswith("what was learned is solved in parts")
 
 
+def test_what_was_drawn_and_is_not_solved_yet_is_not_said_to_be_undrawn():
+    search = make_planner(Unlisted(domains.make("hidden-wear", horizon=6)), 0.1, kind="learned-beliefs", seed=0)
+    search.plan(iterations=1)
+    search._run(3000)
+    seen = next(o for o in range(6) if o not in search._policy.pomdp.observation_values)
+    search.advance(0, seen)
+    assert [note.split(";")[0] for note in search._notes] == [
+        f"step 1: {seen} is not after what was done, in what is solved so far"
+    ]
+    assert search.plan(iterations=1).notes == ()  # the newest counts know it
+
+
 def test_what_is_known_moves_on_before_a_first_plan_without_asserts():
     script = (
         "from tailwise import domains, make_planner; s = make_planner(domains.make('tiger', horizon=3), 0.05, "

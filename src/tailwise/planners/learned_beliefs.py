@@ -209,7 +209,7 @@ class LearnedBeliefs(HiddenPlanner):
             objective=ERM(self.beta), mdp=table.table, value=math.nan, beta=self.beta, pomdp=table,
             branches=tuple(branches), levels=tuple(levels),
         )  # fmt: skip
-        self._solved, self._known = sampled, self._policy.start
+        self._solved, self._known, self._notes = sampled, self._policy.start, []
         for step in self._history:
             self._move(*step)
 
@@ -217,15 +217,19 @@ class LearnedBeliefs(HiddenPlanner):
         """Leave what is half solved out of copies."""
         return self.__dict__ | {"_parts": None}
 
-    def _move(self, place: int, observation: Any, cost: float | None) -> bool:
-        """Move what is known on; False where what was observed never came up after such an action."""
+    def _move(self, place: int, observation: Any, cost: float | None) -> None:
+        """Move what is known on, and say so where what is solved has no such observation after the action."""
         assert self._policy is not None
         try:
             self._known = self._policy.update(self._known, place, observation, cost)
         except StateError:
+            what = "was never drawn after what was done"
+            if self._solved != self._sampled:
+                what = "is not after what was done, in what is solved so far"
             self._known = self._policy.unseen(self._known, place)
-            return False
-        return True
+            self._notes.append(
+                f"step {self._known.step}: {short(observation, 40)} {what}; it goes on as if nothing had been observed"
+            )
 
     @property
     def belief(self) -> Belief:
@@ -238,11 +242,7 @@ class LearnedBeliefs(HiddenPlanner):
         place, _, observation = self._placed(action, observation)
         if self._policy is None:
             self._solution()
-        if not self._move(place, observation, cost):
-            self._notes.append(
-                f"step {self._step + 1}: {short(observation, 40)} was never drawn after what was done; it goes on as "
-                "if nothing had been observed"
-            )
+        self._move(place, observation, cost)
         self._history.append((place, observation, cost))
 
     # ---------------------------------------------------------------- the plan
