@@ -4,6 +4,7 @@ import copy
 import math
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -238,6 +239,23 @@ def test_what_was_learned_is_solved_in_parts_where_time_is_short():
     slow.reset()
     slow.advance(whole.action, "hear-left")  # what was solved is kept
     assert slow.plan(seconds=1e-9).notes[-1].startswith("what was learned is solved in parts")
+
+
+def test_hurried_answers_and_what_is_solved_in_parts_follow_what_is_drawn(monkeypatch):
+    begun = []
+
+    def endless(table, *others):
+        begun.append(table)
+        while True:
+            time.sleep(0.001)
+            yield
+
+    monkeypatch.setattr("tailwise.planners.learned_beliefs.levels_in_parts", endless)
+    search = make_planner(domains.make("tiger", horizon=3), 0.05, kind="learned-beliefs", seed=1)
+    for drawn in (10, 20, 30, 40, 50):
+        plan = search.plan(iterations=10, seconds=0.3)
+        assert plan.notes[-1].endswith(f"by {drawn} of {drawn} episodes")
+    assert len(begun) == 2  # after 10 episodes, and after four times as many
 
 
 def test_what_was_drawn_and_is_not_solved_yet_is_not_said_to_be_undrawn():

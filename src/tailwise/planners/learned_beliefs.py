@@ -39,6 +39,7 @@ from tailwise.search.anytime import Pace
 from tailwise.search.plan import StopReason
 
 _FEWEST_POINTS, _MOST_POINTS, _WORK = 10, 100, 3e8  # beliefs of a step, and terms of a solution in all
+_FAR = 4  # times as many episodes (half the error): what is solved in parts is begun anew
 _SLACK = 1.25  # of the time that rows took, kept for the next ones
 
 
@@ -75,6 +76,7 @@ class LearnedBeliefs(HiddenPlanner):
     _report_pace = Pace(1.0, 0.99)
     _term_seconds = math.inf  # that a solution took for each of its terms
     _rows_pace = Pace(0.005, 0.98)  # of the rest of a report
+    _newest_pace = Pace()  # of a table of what was learned, and its hurried solution
 
     def __init__(self, model: Any, beta: float, *, seed: Seed = None, max_distinct: int = 2000) -> None:
         self._most = integer(max_distinct, "max_distinct", low=1)
@@ -92,7 +94,8 @@ class LearnedBeliefs(HiddenPlanner):
             self._sampled = self._steps = 0
             self._policy: BeliefPolicy | None = None
             self._parts: Iterator[None] | None = None  # of a solution that is under way
-            self._solved, self._spent = -1, 0.0
+            self._solved = self._whole = self._begun = 0  # episodes: of the answer, of whole solutions, under way
+            self._spent = 0.0
         if self._policy is not None:
             self._known = self._policy.start
 
@@ -175,9 +178,21 @@ class LearnedBeliefs(HiddenPlanner):
     def _solution(self) -> BeliefPolicy:
         """Return plans on what was learned, or with a deadline on what had been when there was time to solve it."""
         by, longest = self._report_by - _SLACK * self._rows_pace.seconds, 0.0
-        while self._policy is None or self._solved != self._sampled:
-            parts, self._parts = (self._parts if by < math.inf else None) or self._solve(), None
+        if by == math.inf:
+            self._parts = None
+        elif self._parts is not None:
+            anew, old = self._sampled >= _FAR * self._begun, self._far_behind and self._solved < 0.9 * self._sampled
+            if (anew or old) and time.perf_counter() + _SLACK * self._newest_pace.seconds > by:
+                self._newest_pace = self._newest_pace.faded(0.95)
+            elif anew:
+                self._parts = None
+            elif old:
+                self._newest()
+        while self._policy is None or self._whole != self._sampled:
             begun = time.perf_counter()
+            if longest and self._policy is not None and begun + self._newest_pace.seconds > by:
+                break
+            parts, self._parts = self._parts or self._solve(), None
             for _ in parts:
                 now = time.perf_counter()
                 longest, self._spent, begun = max(longest, now - begun), self._spent + now - begun, now
@@ -186,14 +201,27 @@ class LearnedBeliefs(HiddenPlanner):
                     return self._policy
         return self._policy
 
+    @property
+    def _far_behind(self) -> bool:
+        """Whether the last whole solution rests on so few episodes that a hurried one by all of them is better."""
+        return _FAR**2 * self._whole < self._sampled  # with four times the error
+
+    def _newest(self) -> tuple[PomdpTable, list[Branch]]:
+        """Return what was learned; where time is short and solutions far behind, go by it as if states were seen."""
+        begun, table = time.perf_counter(), self._learned()
+        branches = branches_of(table)
+        if self._report_by < math.inf and self._far_behind:
+            self._take(table, branches, _levels_if_seen(table, self.beta), self._sampled)
+        self._newest_pace = self._newest_pace.after(time.perf_counter() - begun)
+        return table, branches
+
     def _solve(self) -> Iterator[None]:
-        """Solve what was learned, and pause often; a first time in a hurry, as if the state were seen later."""
-        table, sampled = self._learned(), self._sampled
-        branches, begun, self._spent = branches_of(table), time.perf_counter(), 0.0
-        in_time = self._report_by < math.inf
-        if self._policy is None and in_time:
-            self._take(table, branches, _levels_if_seen(table, self.beta), -1)
-            yield
+        """Solve what was learned, and pause often."""
+        table, branches = self._newest()
+        sampled = self._begun = self._sampled
+        in_time, self._spent = self._report_by < math.inf, 0.0
+        yield
+        begun = time.perf_counter()
         work = table.num_outcomes * table.num_observations * table.num_actions * int(table.horizon)
         points = int(np.clip(math.sqrt(_WORK / work), _FEWEST_POINTS, _MOST_POINTS))
         if in_time and not self._term_seconds * work * points**2 <= (left := max(self._report_by - begun, 0.0)):
@@ -201,6 +229,7 @@ class LearnedBeliefs(HiddenPlanner):
         levels = yield from levels_in_parts(table, branches, self.beta, log_of(table.start_belief), points)
         self._report_pace = replace(self._report_pace, seconds=self._spent)
         self._term_seconds = self._spent / (work * points**2)
+        self._whole = sampled
         self._take(table, branches, levels, sampled)
 
     def _take(self, table: PomdpTable, branches: list[Branch], levels: list[Level], sampled: int) -> None:
@@ -268,11 +297,12 @@ class LearnedBeliefs(HiddenPlanner):
 
     def _hurried(self) -> tuple[str, ...]:
         """Say what an answer goes by, if not by all that was learned."""
-        if self._solved == self._sampled:
+        if self._whole == self._sampled:
             return ()
-        if self._solved < 0:
+        if self._whole != self._solved:
             return (
-                "there was no time to solve what was learned: values are as if the state were seen after this step",
+                "there was no time to solve what was learned: values are as if the state were seen after this step, by "
+                f"{self._solved:,} of {self._sampled:,} episodes",
             )
         return (
             f"what was learned is solved in parts, as there is time: this answer goes by {self._solved:,} of "
