@@ -143,7 +143,7 @@ class Lent(types.BaseTuple):  # type: ignore[misc, unused-ignore]
         return self.count
 
     @property
-    def key(self) -> Any:
+    def key(self) -> object:
         """What calls of helpers and the disk cache compare: a name would not tell two classes of one name apart."""
         return self.kind
 
