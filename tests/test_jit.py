@@ -62,26 +62,6 @@ def test_each_of_two_kinds_of_one_name_and_the_same_fields_has_its_own_body():
     assert [numba.njit(area_of_borrowed)(make(factor)) for factor in (1.0, 10.0, 100.0)] == [6.0, 60.0, 600.0]
 
 
-@pytest.mark.compiled
-def test_what_is_borrowed_is_still_a_tuple():
-    class Line(NamedTuple):
-        slope: float
-        steps: int
-        at: np.ndarray
-
-    @_jit.inlined
-    def helper(line):
-        slope, steps, at = line
-        back, (first, second) = line[-1], line[:2]
-        return slope + 10 * steps + 100 * at[0] + 1000 * back[1] + 1e4 * len(line) + 1e5 * (line[0] * first + second)
-
-    def whole(line):
-        return helper(_jit.borrowed(line))
-
-    numba = pytest.importorskip("numba")
-    assert numba.njit(whole)(Line(2.0, 3, np.array([5.0, 7.0]))) == 737532.0
-
-
 def test_one_stream_for_kernels_and_numpy():
     """Kernel draws and NumPy draws alternate on the same state."""
     mixed, plain = generator(5), generator(5)

@@ -20,15 +20,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    infer_getattr,
-    intrinsic,
-    lower_builtin,
-    lower_getattr_generic,
-    models,
-    overload,
-    register_model,
-)
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, overload, register_model
 from numba.np import linalg
 
 if TYPE_CHECKING:
@@ -128,19 +120,12 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
-class Lent(types.BaseTuple):  # type: ignore[misc, unused-ignore]
-    """Where a NamedTuple of the caller's lies: to pass it on is to pass one pointer on, and counts no references.
-
-    As any tuple of several types it can be unpacked and indexed by constants.
-    """
+class Lent(types.Type):  # type: ignore[misc, unused-ignore]
+    """Where a NamedTuple of the caller's lies: to pass it on is to pass one pointer on, and counts no references."""
 
     def __init__(self, kind: Any) -> None:
         self.kind, self.instance_class = kind, kind.instance_class
-        self.types, self.count = tuple(kind.types), len(kind)
         super().__init__(f"Lent({kind.name})")
-
-    def __len__(self) -> int:
-        return self.count
 
     @property
     def key(self) -> object:
@@ -165,23 +150,9 @@ class _LentAttributes(AttributeTemplate):  # type: ignore[misc, unused-ignore]
 
 @lower_getattr_generic(Lent)  # type: ignore[untyped-decorator, unused-ignore]
 def _lent_attribute(context: Any, builder: Any, lent: Any, value: Any, name: str) -> Any:
-    return _lent_item(context, builder, lent, value, lent.kind.fields.index(name))
-
-
-def _lent_item(context: Any, builder: Any, lent: Any, value: Any, at: int) -> Any:
+    at = lent.kind.fields.index(name)
     found = builder.load(cgutils.gep_inbounds(builder, value, 0, at))
-    return _without_owner(context, builder, lent.types[at], found)
-
-
-@lower_builtin("static_getitem", Lent, types.IntegerLiteral)  # type: ignore[untyped-decorator, unused-ignore]
-@lower_builtin("static_getitem", Lent, types.SliceLiteral)  # type: ignore[untyped-decorator, unused-ignore]
-def _lent_items(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    lent, (value, index) = signature.args[0], args
-    chosen = range(len(lent))[index]
-    if isinstance(chosen, int):
-        return _lent_item(context, builder, lent, value, chosen)
-    items = [_lent_item(context, builder, lent, value, at) for at in chosen]
-    return context.make_tuple(builder, signature.return_type, items)
+    return _without_owner(context, builder, lent.kind.types[at], found)
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]

@@ -153,7 +153,7 @@ class _Borrowed:
     numba counts references to every array that a helper receives, atomically: 5 ns each, more
     than a simulated step costs. Arguments outlive the call, so a kernel borrows them once,
     at its top, and what it passes on is no longer counted. A borrowed array must not be returned.
-    Of a borrowed named tuple a kernel passes one pointer on, quick to compile; it is read by its fields, or unpacked.
+    Of a borrowed named tuple a kernel passes one pointer on, quick to compile; it is read by its fields' names.
     """
 
     def __call__(self, value: T) -> T:
