@@ -58,6 +58,13 @@ def test_a_state_is_the_one_that_a_look_at_all_finds(seed, most, monkeypatch):
     assert exact.tolist() == [tuple(row) in states for row in asked.tolist()]
 
 
+def test_a_number_that_all_states_share_is_no_hindrance():
+    states = pooled._States(np.array([[0.0, 7.0], [1.0, 7.0], [4.0, 7.0]]))
+    found, exact = states.find(np.array([[1.2, 7.0], [3.4, 8.0], [4.0, 7.0]]))
+    assert found.tolist() == [1, 2, 2]
+    assert exact.tolist() == [False, False, True]
+
+
 def test_a_state_never_acted_in_has_the_changes_of_the_others():
     assert shares(outcomes_across_states(line()), 17) == pytest.approx({(18, 1.0): 0.75, (16, 1.0): 0.25})
 

@@ -6,10 +6,9 @@ which it was seen from most states; the end of the episode is one more. All draw
 distribution of changes, or several, where the states are split in two as one of their numbers makes a change more
 probable (a tree; Chipman, George and McCulloch, 1998). Each state may follow it, or a distribution of its own: how
 probably it does is what its own draws say (a spike and a slab; Ishwaran and Rao, 2005), over a share of states that is
-estimated from all. A change that leads beyond the
-numbers of all known states is cut off, as at a boundary; one to a state not known leads to the
-nearest, or, where there are many, is left out. Costs of
-a change are linear in the numbers of the state; where they are others, a state has a distribution of its own.
+estimated from all. A change that leads beyond the numbers of all known states is cut off, as at a boundary; one to a
+state not known leads to the nearest, or, where there are many, is left out. Costs of a change are linear in the numbers
+of the state; where they are others, a state has a distribution of its own.
 
 Backward induction under what follows gives values of which few draws can say much; where states are not alike at all it
 is an induction under the counts, and so it is in the limit: a state's own draws outweigh everything that differs.
@@ -142,7 +141,8 @@ class _States:
 
     def __init__(self, numbers: Floats) -> None:
         self._numbers, self._low, self._high = numbers, numbers.min(axis=0), numbers.max(axis=0)
-        self._scale, self._left = np.maximum(numbers.std(axis=0), 1e-300), _MOST_NUMBERS
+        spread = numbers.std(axis=0)
+        self._scale, self._left = np.where(spread > 0.0, spread, 1.0), _MOST_NUMBERS
         self._levels = [np.unique(column) for column in numbers.T]
         codes = self._codes(numbers)
         self._order = np.argsort(codes)
