@@ -1,6 +1,7 @@
 """Wrong calls of the Python API: one error of this library each, before the work, that says what was expected."""
 
 import math
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from tailwise.bandits import Bandit, Ucb1, make_bandit, simulate
 from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
+from tailwise.models.simulator import holds_nan
 from tailwise.risk import ReturnDistribution
 from tailwise.theory import fit_exponent
 
@@ -160,6 +162,7 @@ def test_a_wrong_call_is_one_error(call, error, message):
         (lambda plan, folder: plan.row("jump"), StateError, "there are up, down, left, right"),
         (lambda plan, folder: plan.to_csv(3), OptionError, "a text or a Path"),
         (lambda plan, folder: plan.to_excel(folder / "plan.csv"), OptionError, r"use to_csv\(\)"),
+        (lambda plan, folder: plan.to_excel(folder / "weeks"), OptionError, "would hold .xlsx: name it so$"),
         (lambda plan, folder: plan.save(None), OptionError, "a text or a Path"),
         (lambda plan, folder: plan.report(None), OptionError, "a text or a Path"),
         (lambda plan, folder: plan.report(folder), RunError, "a folder that exists"),
@@ -242,7 +245,28 @@ def test_numbers_that_are_hidden_or_none_are_refused(spoilt):
     assert erm(np.ma.masked_array([1.0, 2.0]), 0.0) == 1.5
 
 
-@pytest.mark.parametrize("state", [math.nan, np.float32("nan"), (0, math.nan)])
+@dataclass(frozen=True)
+class Place:
+    where: float
+    note: float = field(default=math.nan, compare=False)
+
+
+class Spot:
+    def __init__(self, where):
+        self.where = where
+
+    def __eq__(self, other):
+        return self.where == other.where
+
+    def __hash__(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    "state",
+    [math.nan, np.float32("nan"), (0, math.nan), frozenset([math.nan]), Place(math.nan), Spot(math.nan)],
+    ids=lambda state: type(state).__name__,
+)
 def test_a_state_that_does_not_equal_itself_is_named(state):
     class Lost(Coin):
         def step(self, _, action, rng):
@@ -253,6 +277,10 @@ def test_a_state_that_does_not_equal_itself_is_named(state):
             make_planner(Lost(), 0.1, kind=kind, seed=0).plan(iterations=50)
     with pytest.raises(TailwiseError, match="NaN, which equals not even itself"):
         evaluate(Lost(), lambda state, step: 0, episodes=1)
+
+
+def test_nan_that_does_not_count_where_states_are_compared_is_none_of_their_business():
+    assert not holds_nan(Place(1.0)) and not holds_nan((Place(2.0), Spot(3.0), "nan", 1))  # noqa: PT018
 
 
 def test_a_state_may_be_an_array_of_no_dimensions_as_gymnasium_gives_them():

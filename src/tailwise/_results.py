@@ -151,8 +151,9 @@ def write_table(columns: Columns, path: str | Path, suffix: str = "") -> Path:
     """
     target = file_path(path)
     own = target.suffix.lower()
-    if suffix in (".xlsx", ".parquet") and own in _TABLES and own != suffix:
-        raise OptionError(f"{target} would hold {suffix}: name it so, or use to_{own[1:]}()")
+    if own != suffix and (suffix == ".xlsx" or (suffix == ".parquet" and own in _TABLES)):  # Excel opens its own alone
+        other = f", or use to_{own[1:]}()" if own in _TABLES else ""
+        raise OptionError(f"{target} would hold {suffix}: name it so{other}")
     made = _TABLES[table_suffix(suffix or target)]({name: _cells(column) for name, column in columns.items()})
     write_result(target, [made])
     return target

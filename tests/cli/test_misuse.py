@@ -184,6 +184,10 @@ def test_limits_that_an_exact_plan_has_no_use_for_are_named(limits):
     [
         ("learn log.csv --out m.npz --prior wrost", "is none of auto, pooled, worst, seen, and no model"),
         ("plan learned:nope --beta 1", "nope: there is no such file"),
+        ("plan nowhere.csv", "nowhere.csv: there is no such file"),
+        ("evaluate nope", "no domain is called 'nope'"),
+        ("whatif nowhere.csv", "nowhere.csv: there is no such file"),
+        ("plan log.csv --log", "--beta is missing"),
     ],
 )
 def test_a_name_that_is_none_is_told_from_a_file(line, message, tmp_path, monkeypatch):

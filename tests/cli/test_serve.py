@@ -128,4 +128,4 @@ def test_states_that_are_tuples_and_models_that_fail():
 
 def test_what_cannot_be_served_is_said_at_once():
     with pytest.raises(OptionError, match="seconds must be"):
-        CliRunner().invoke(app, ["serve", "no-such", "--beta", "1", "--seconds", "0"], catch_exceptions=False)
+        CliRunner().invoke(app, ["serve", "gym:no-such", "--beta", "1", "--seconds", "0"], catch_exceptions=False)

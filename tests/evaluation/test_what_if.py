@@ -37,6 +37,22 @@ def test_a_change_is_the_table_that_was_built_with_it(change, other):
     assert solve(found, 0.01).value == pytest.approx(solve(other, 0.01).value, rel=1e-12)
 
 
+def test_names_may_have_commas_and_what_can_be_read_twice_is_refused():
+    def named(*states):
+        return TabularMDP.from_outcomes(
+            [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [0.9, 0.1, 1.0, 1.0], [0.0, 0.0, 20.0, 300.0],
+            horizon=5, state_labels=states, action_labels=("run", "service, full"),
+        )  # fmt: skip
+
+    table = named("good", "failed, at last")
+    for change in ("cost[service, full]=50", "cost[good,service, full]=50", "cost[good,service, full,*]=50"):
+        assert changed(table, change).losses.tolist() == [0.0, 0.0, 50.0, 300.0]
+    assert changed(table, "p[good,run,failed, at last]=.2").probabilities.tolist() == [0.8, 0.2, 1.0, 1.0]
+    assert changed(table, "end[failed, at last]=7").terminal_losses.tolist() == [0.0, 7.0]
+    with pytest.raises(OptionError, match=r"can be read as good; run; .* or good, run; "):
+        changed(named("good", "good, run"), "cost[good, run]=3")
+
+
 def test_a_probability_that_falls_to_zero_is_no_outcome_any_more():
     found = changed(machine(), "p[good,run,failed]=0")
     assert found.num_outcomes == machine().num_outcomes - 1
@@ -115,7 +131,7 @@ def test_where_the_decision_turns_is_where_both_actions_are_worth_the_same():
         ("cost[lost]=3", "no state 'lost'; there are good, failed"),
         ("cost[good,sell]=3", "no action 'sell'; there are run, service"),
         ("cost[failed,service]=3", "matches nothing"),
-        ("cost[a,b,c,d]=3", "names 4 places"),
+        ("cost[a,b,c,d]=3", "no state or action has a name of these 4 parts"),
         ("p[good,run,failed]*=20", "the probability would be 2 in state good, run"),
         ("p[good,service,good]=.5", "nothing else can happen in state good, service"),
     ],

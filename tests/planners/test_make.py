@@ -334,7 +334,7 @@ def test_conditions_by_name(text):
     "text", ["", "proof", "gap", "gap:x", "gap:-1", "stable:0", "stable:", "proven:3", "gap:nan", "stable:inf"]
 )
 def test_conditions_that_are_none(text):
-    with pytest.raises(OptionError, match="must be"):
+    with pytest.raises(OptionError, match="until must be proven, gap:WIDTH or stable:ITERATIONS"):
         until.from_text(text)
 
 

@@ -128,6 +128,15 @@ class Model:
     horizon: Horizon = None
     discount: Discount = None
 
+    def __post_init__(self) -> None:
+        from tailwise.formats.loading import require_source
+
+        require_source(self.model, self._kind)
+
+    @property
+    def _kind(self) -> str | None:
+        return "log" if self.log else None
+
     def load(self, *, start: str | None = None) -> TabularMDP | Simulator:
         """Read it."""
         from tailwise._progress import activity
@@ -140,8 +149,7 @@ class Model:
             check_discount(self.discount)
         with activity(f"reading {self.model}"):
             steps = OWN if self.horizon is None else None if self.horizon == NO_HORIZON else self.horizon
-            kind = "log" if self.log else None
-            return load(self.model, horizon=steps, discount=self.discount, start=start, kind=kind)
+            return load(self.model, horizon=steps, discount=self.discount, start=start, kind=self._kind)
 
 
 @dataclass(frozen=True)

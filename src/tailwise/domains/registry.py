@@ -73,6 +73,15 @@ def list_domains() -> list[Domain]:
     return [_DOMAINS[name] for name in sorted(_DOMAINS)]
 
 
+def require_domain(name: Any) -> None:
+    """Raise if there is no domain of that name."""
+    import_modules("tailwise.domains")
+    if not isinstance(name, str) or name not in _DOMAINS:
+        is_folder = isinstance(name, str) and Path(name).is_dir()
+        found = f"{name!r} is a folder, and no file with a model" if is_folder else f"no domain is called {name!r}"
+        raise UnknownNameError(f"{found}; {nearest(str(name), _DOMAINS)}")
+
+
 def make(name: str, **options: Any) -> Any:
     """Build the domain called ``name``.
 
@@ -103,11 +112,7 @@ def make(name: str, **options: Any) -> Any:
     >>> domains.make("mdp-4").horizon
     20
     """
-    import_modules("tailwise.domains")
-    if not isinstance(name, str) or name not in _DOMAINS:
-        is_folder = isinstance(name, str) and Path(name).is_dir()
-        found = f"{name!r} is a folder, and no file with a model" if is_folder else f"no domain is called {name!r}"
-        raise UnknownNameError(f"{found}; {nearest(str(name), _DOMAINS)}")
+    require_domain(name)
     domain = _DOMAINS[name]
     known = {option.partition("=")[0] for option in domain.options}
     unknown = sorted(set(options) - known)

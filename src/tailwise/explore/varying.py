@@ -16,7 +16,7 @@ from tailwise.risk.objectives import ERM
 from tailwise.search import Plan
 
 LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
-_NAME = re.compile(r"[^\[\](),=*]+|\([^\[\]()=*]*\)")  # of a state or action, as it can be written in a change
+_NAME = re.compile(r"[^\[\]()=*]+|\([^\[\]()=*]*\)")  # of a state or action, as it can be written in a change
 _MOST_NUMBERS = 500  # suggested of each kind
 
 

@@ -225,6 +225,18 @@ def _read_stream(
             raise type(error)(str(error).replace(str(copy), copy.name)) from None
 
 
+def require_source(text: str, kind: str | None = None) -> None:
+    """Raise where a specification names a file that is not there, or no domain, before anything else is done."""
+    spec = parse_spec(f"{kind}:{text}" if kind else text)
+    found = find_format(spec.scheme)
+    if found is not None and found.is_file:
+        _existing(spec.target)
+    elif spec.scheme == "domain":
+        from tailwise.domains.registry import require_domain
+
+        require_domain(spec.target)
+
+
 def _existing(target: str) -> Path:
     path = Path(target)
     try:

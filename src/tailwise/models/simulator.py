@@ -12,6 +12,7 @@ import contextlib
 import difflib
 import inspect
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -295,10 +296,21 @@ def compared_by_identity(state: Any) -> bool:
 
 
 def holds_nan(state: Any) -> bool:
-    """Whether a state, or a part of it, is NaN."""
-    if isinstance(state, tuple):
+    """Whether a state, or a part of it that counts where states are compared, is NaN."""
+    if isinstance(state, (int, str, bytes)):
+        return False
+    if isinstance(state, (tuple, frozenset)):
         return any(map(holds_nan, state))
-    return isinstance(state, (float, np.floating)) and state != state
+    if (
+        is_dataclass(state)
+        and not isinstance(state, type)
+        and any(holds_nan(getattr(state, one.name)) for one in fields(state) if one.compare)
+    ):
+        return True
+    try:
+        return bool(state != state)  # of what is NaN, or compares such numbers
+    except Exception:  # whoever compares such states says so
+        return False
 
 
 def choices_of(answer: Any) -> Sequence[Any]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,15 +125,26 @@ def _with_chances(
 
 
 def _places(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool_], ...]:
-    """Return which states, actions and next states are meant, as masks."""
-    names = [part.strip() for part in re.split(r",(?![^(]*\))", where)]
+    """Return which states, actions and next states are meant, as masks; names may have commas of their own."""
     state = _Side("state", table.num_states, table.state_labels)
     action = _Side("action", table.num_actions, table.action_labels)
-    if len(names) > 3:
-        raise OptionError(f"{change!r} names {len(names)} places: {_FORM}")
-    if not state.has(names[0]) and action.has(names[0]):  # cost[run,failed]
-        names[:2] = [*(names[1:2] or ["*"]), names[0]]
-    names += ["*"] * (3 - len(names))
+    parts = re.split(r",(?![^(]*\))", where)
+    ways = [
+        [",".join(parts[a:b]).strip() for a, b in pairwise((0, *cuts, len(parts)))]
+        for size in range(min(len(parts), 3) - 1, -1, -1)
+        for cuts in combinations(range(1, len(parts)), size)
+    ]
+    for names in ways:
+        if not state.has(names[0]) and action.has(names[0]):  # cost[run,failed]
+            names[:2] = [*(names[1:2] or ["*"]), names[0]]
+        names += ["*"] * (3 - len(names))
+    fitting = [names for names in ways if state.has(names[0]) and action.has(names[1]) and state.has(names[2])]
+    if len(fitting) > 1:
+        said = " or ".join("; ".join(names) for names in fitting[:2])
+        raise OptionError(f"{change!r} can be read as {said}: say the numbers of states and actions instead")
+    if not fitting and len(parts) > 3:
+        raise OptionError(f"{change!r}: no state or action has a name of these {len(parts)} parts; {_FORM}")
+    names = (fitting or ways)[0]
     return state.mask(names[0], change), action.mask(names[1], change), state.mask(names[2], change)
 
 

@@ -125,7 +125,9 @@ def from_text(text: str) -> Condition:
             steps = float(value)
             if steps.is_integer():
                 return stable(int(steps))
-    except (ValueError, OverflowError) as error:
-        if isinstance(error, OptionError):
-            raise
-    raise OptionError(f"until must be proven, gap:WIDTH or stable:ITERATIONS (as gap:0.05, stable:5000), not {text!r}")
+    except (ValueError, OverflowError):  # an OptionError is a ValueError
+        pass
+    raise OptionError(
+        f"until must be proven, gap:WIDTH or stable:ITERATIONS, with numbers of at least 0 (as gap:0.05, stable:5000), "
+        f"not {text!r}"
+    )
