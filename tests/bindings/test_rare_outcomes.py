@@ -14,7 +14,7 @@ from tailwise import (
     backward_induction,
     make_planner,
 )
-from tailwise.bindings.rare import weighed_step
+from tailwise.bindings.options import weighed_step
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import tabulate
 

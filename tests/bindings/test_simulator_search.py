@@ -539,7 +539,7 @@ def test_max_memory_of_a_learned_model_counts_the_states():
 
 
 def test_sizes_are_those_of_what_is_held():
-    from tailwise.bindings.known_states import RunningSize, size_of
+    from tailwise.bindings.intern import RunningSize, size_of
 
     assert size_of(5) < 100
     assert 80_000 <= size_of((np.zeros(10_000), 1)) < 81_000

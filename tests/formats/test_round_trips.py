@@ -143,10 +143,10 @@ def test_a_start_means_the_same_state_before_and_after_saving(tmp_path, extensio
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
-    from tailwise.formats.kinds import csv
+    from tailwise.formats.kinds import columns
 
     path = save(random_mdp(0), tmp_path / "saved.csv")
-    monkeypatch.setattr(csv, "metadata_of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(columns, "metadata_of", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(random_mdp(1), path)
     assert load(path).equals(random_mdp(0))
@@ -198,7 +198,7 @@ def test_wrong_metadata_is_named_with_file_and_line(tmp_path, key, value, said):
 
 def rewrite(path, **changes):
     """Write an .npz file again with some members replaced by raw bytes or arrays, and a right checksum."""
-    from tailwise.formats.kinds import npz
+    from tailwise.formats.kinds import arrays as kind
 
     with zipfile.ZipFile(path) as archive:
         members = {name[:-4]: archive.read(name) for name in archive.namelist()}
@@ -216,7 +216,7 @@ def rewrite(path, **changes):
             continue
     if "sha256" not in changes:
         buffer = io.BytesIO()
-        digest = np.frombuffer(npz._checksum(arrays), dtype=np.uint8)
+        digest = np.frombuffer(kind._checksum(arrays), dtype=np.uint8)
         np.lib.format.write_array(buffer, digest)
         members["sha256"] = buffer.getvalue()
     with zipfile.ZipFile(path, "w") as archive:

@@ -109,7 +109,7 @@ class ModelInterface:
     is_parallel : bool
         Whether searches of the model can run side by side in threads: it runs no Python code.
     weighs : bool
-        Whether steps charge likelihood ratios beside their costs (:mod:`tailwise.bindings.rare`).
+        Whether steps charge likelihood ratios beside their costs (:mod:`tailwise.bindings.options`).
     """
 
     data: Any

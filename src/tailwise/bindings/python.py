@@ -25,11 +25,9 @@ from numpy.typing import NDArray
 from tailwise._jit import DISABLE_JIT
 from tailwise.bindings import callback_model as shared
 from tailwise.bindings.callback_model import COST, NEXT, STATUS, STEPS, SimulatorInterface
-from tailwise.bindings.intern import new_store
+from tailwise.bindings.intern import KnownStates, new_store
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, BudgetSpentError
-from tailwise.bindings.known_states import KnownStates
-from tailwise.bindings.options import SimulationOptions
-from tailwise.bindings.rare import weighed_step, weighs
+from tailwise.bindings.options import SimulationOptions, weighed_step, weighs
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.errors import SimulatorError, StateError
 from tailwise.models.contract import LARGEST_COST

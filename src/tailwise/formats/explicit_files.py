@@ -23,7 +23,7 @@ import numpy as np
 from tailwise._arrays import Bools, Floats, Ints, runs
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats.explicit_model import ExplicitModel, Rewards
-from tailwise.formats.storm_options import StormOptions
+from tailwise.formats.options import StormOptions
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
 _TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\s*(?:\((\w+)\))?")

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Bools, Floats, Ints, ranges
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.list_options import observed, settled
-from tailwise.formats.storm_options import StormOptions
+from tailwise.formats.options import StormOptions, observed, settled
 from tailwise.models import PomdpTable, TabularMDP
 
 MOST_NAMES = 200_000  # beyond, names cost more memory than the table

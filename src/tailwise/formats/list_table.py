@@ -25,8 +25,8 @@ from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import Columns
-from tailwise.formats.list_options import ListOptions, settled
 from tailwise.formats.metadata import Metadata, find_info
+from tailwise.formats.options import ListOptions, settled
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular_build import find_start
 

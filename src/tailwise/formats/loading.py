@@ -13,7 +13,7 @@ from typing import Any
 from tailwise._files import put_in_place
 from tailwise._validate import file_path
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
-from tailwise.formats.list_options import ListOptions, check_common
+from tailwise.formats.options import ListOptions, check_common
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, is_file, list_formats, parse_spec
 from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 from tailwise.models.contract import OWN, Own
@@ -124,8 +124,8 @@ def load(
         return _read(found, spec.target, _given(common), options)
     if hasattr(source, "read"):
         return _read_stream(source, named, _given(common), options)
+    from tailwise.formats.kinds.columns import read_frame
     from tailwise.formats.kinds.document import is_frame_or_nested, is_list, read_document
-    from tailwise.formats.kinds.frames import read_frame
 
     if is_frame_or_nested(source):
         _refuse(options, tuple(name for name in ListOptions.__annotations__ if name not in COMMON), "data frames")

@@ -32,7 +32,7 @@ from tailwise._arrays import marked
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats import storm_calls
 from tailwise.formats.explicit_model import ExplicitModel
-from tailwise.formats.storm_options import StormOptions
+from tailwise.formats.options import StormOptions
 from tailwise.formats.umb_archive import read_umb
 
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)

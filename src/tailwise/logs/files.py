@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
-from tailwise.formats.list_options import names
+from tailwise.formats.options import names
 from tailwise.formats.registry import register_format
 from tailwise.logs.table import ARRAYS, LEARNED, STEPS
 
@@ -84,7 +84,7 @@ def _bins(levels: Any) -> Any:
 
 def is_log(path: Path) -> bool:
     """Whether the columns of a file are those of a log, and of no transition list."""
-    from tailwise.formats.kinds.frames import column_names
+    from tailwise.formats.kinds.columns import column_names
     from tailwise.logs.reading import columns_meant
 
     name = path.name.lower()
@@ -131,7 +131,7 @@ def is_learned(path: Path) -> bool:
 
 def read_learned(target: str) -> LearnedTable:
     """Table that was learned from a log, with its counts."""
-    from tailwise.formats.kinds.npz import read_members, read_npz
+    from tailwise.formats.kinds.arrays import read_members, read_npz
     from tailwise.logs.episodes import Episodes
     from tailwise.logs.learning import learned_again
     from tailwise.logs.priors import Prior

@@ -20,7 +20,7 @@ import numpy as np
 from tailwise._validate import choice, listing
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats.csv_rows import LineFinder, delimiter, numbered_rows
-from tailwise.formats.kinds.frames import column_names
+from tailwise.formats.kinds.columns import column_names
 from tailwise.logs.columns import as_array
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.layout import Asked, Found, laid_out

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints
 from tailwise._validate import integer
-from tailwise.formats.kinds.npz import write_npz
+from tailwise.formats.kinds.arrays import write_npz
 from tailwise.logs.counts import Coverage
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior, TablePrior

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel
 from tailwise._values import refilled
+from tailwise.bindings.intern import KnownStates
 from tailwise.bindings.kernel_model import ModelInterface
-from tailwise.bindings.known_states import KnownStates
 from tailwise.bindings.table import TableInterface
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP

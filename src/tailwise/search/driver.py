@@ -23,7 +23,7 @@ from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
-from tailwise.bindings.rare import WEIGHED
+from tailwise.bindings.options import WEIGHED
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
 from tailwise.search.action_rows import Findings, RootStatistics, make_rows, merged, sampled_interval

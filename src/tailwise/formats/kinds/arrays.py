@@ -1,17 +1,27 @@
-"""Arrays P and R in MATLAB's and NumPy's files: the toolboxes' (S, S, A), (A, S, S) or (S, A, S)."""
+"""Files of arrays: P and R of the toolboxes, as (S, S, A), (A, S, S) or (S, A, S), and every array of a table.
+
+The latter are our own ``.npz``, versioned and checksummed. The members are plain, uncompressed ``.npy`` arrays, so that
+reading never needs more memory than the file has bytes; nothing is ever unpickled; a SHA-256 over names, types, shapes
+and bytes guards the whole.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import struct
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
-from tailwise.formats.list_options import check_common, settled
+from tailwise.formats.metadata import metadata_of, parse_metadata
+from tailwise.formats.options import check_common, settled
 from tailwise.formats.registry import register_format
 from tailwise.models import TabularMDP
 
@@ -116,3 +126,153 @@ def read_matlab(
 
 
 register_format("matlab", read_matlab, extensions=(".mat",))
+
+
+_FIELDS = {
+    "action_offsets": ("<i8", 1), "action_ids": ("<i8", 1), "outcome_offsets": ("<i8", 1),
+    "probabilities": ("<f8", 1), "next_states": ("<i4", 1), "costs": ("<f8", 1), "done": ("|b1", 1),
+    "step_costs": ("<f8", 2), "terminal_costs": ("<f8", 1),
+}  # fmt: skip
+_LOSSES = {"costs": "losses", "step_costs": "step_losses", "terminal_costs": "terminal_losses"}  # field of each member
+_UNREADABLE = (
+    zipfile.BadZipFile, OSError, struct.error, ValueError, TypeError, KeyError, NotImplementedError, RuntimeError,
+    EOFError, MemoryError, SyntaxError, OverflowError,
+)  # fmt: skip
+_LEARNED = "learned_"  # what a table learned from a log keeps; see tailwise.logs.files
+_TEXTS = {"metadata": ("|u1", 1), "sha256": ("|u1", 1)}
+
+
+def write_npz(mdp: TabularMDP, path: Path) -> None:
+    """Write a table with all that it has; reading it back gives an equal table."""
+    arrays: dict[str, Any] = {
+        name: np.ascontiguousarray(getattr(mdp, _LOSSES.get(name, name)), dtype=kind)
+        for name, (kind, _) in _FIELDS.items()
+    }
+    arrays |= getattr(mdp, "saved_members", dict)()
+    arrays["metadata"] = np.frombuffer(metadata_of(mdp).encode(), dtype=np.uint8)
+    arrays["sha256"] = np.frombuffer(_checksum(arrays), dtype=np.uint8)
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # allow_pickle= would be one more array, before NumPy 2.1
+
+
+def read_npz(
+    path: Path,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    start: int | str | None = None,
+    order: str | None = None,
+) -> TabularMDP:
+    """Read a table with all that it has, as tailwise saved it, or arrays P and R."""
+    from tailwise.formats.loading import table_with_common
+
+    common: dict[str, Any] = {"horizon": horizon, "discount": discount, "start": start}
+    foreign = _foreign(path)
+    if foreign:
+        return table_of_arrays(foreign, path, order=order, **common)
+    return table_with_common(_saved(path), common)
+
+
+def _foreign(path: Path) -> dict[str, Any]:
+    """Return the arrays of a file that holds P and is not ours, or {}."""
+    found: dict[str, Any] = {}
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            names = getattr(archive, "files", ())
+            for name in names if {"P", "T", "transitions"} & set(names) else ():
+                info = archive.zip.getinfo(f"{name}.npy")
+                with archive.zip.open(info) as member:
+                    _check_size(member, info.file_size, f"{path}, member {name}")
+                found[name] = archive[name]
+    except FormatError:
+        raise
+    except Exception:  # a damaged file of ours raises many types here, and is named below
+        return {}
+    return found
+
+
+def _saved(path: Path) -> TabularMDP:
+    arrays = _arrays(path)
+    if _checksum(arrays) != arrays["sha256"].tobytes():
+        raise FormatError(f"{path}: the checksum does not match: the file is damaged; save it again")
+    metadata = parse_metadata(arrays["metadata"].tobytes().decode("utf-8", "replace"), f"{path}, member metadata")
+    fields: dict[str, Any] = {_LOSSES.get(name, name): arrays[name] for name in _FIELDS}
+    for array in fields.values():
+        array.setflags(write=False)
+    mdp = TabularMDP(
+        **fields, horizon=metadata.horizon, discount=metadata.discount, start=metadata.start, sense=metadata.sense,
+        state_labels=metadata.state_labels, action_labels=metadata.action_labels, name=metadata.name,
+        notes=metadata.notes,
+    )  # fmt: skip
+    if arrays["action_offsets"].size != metadata.num_states + 1:
+        raise FormatError(f"{path}, member action_offsets: it does not fit the {metadata.num_states} states declared")
+    if not (arrays["done"].view(np.uint8) <= 1).all():
+        raise FormatError(f"{path}, member done: it holds something else than truth values")
+    report = mdp.check()
+    if not report.ok:
+        raise FormatError(f"{path}: {report.violations[0]}")
+    return mdp
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read all members, none of which may promise more than the file holds."""
+    found: dict[str, NDArray[Any]] = {}
+    name = ""
+    if not path.exists():
+        raise FormatError(f"{path}: there is no such file")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FormatError(f"{path}: it holds one array; expected a table that tailwise saved")
+            own = _FIELDS | _TEXTS
+            for name in (*own, *(more for more in archive.files if more.startswith(_LEARNED))):
+                where = f"{path}, member {name}"
+                if name not in archive.files:
+                    raise FormatError(f"{where}: it is missing; expected a table that tailwise saved")
+                assert archive.zip is not None
+                info = archive.zip.getinfo(f"{name}.npy")
+                if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
+                    raise FormatError(f"{where}: it is compressed or its size is wrong; tailwise saves plain members")
+                with archive.zip.open(info) as member:
+                    _check_size(member, info.file_size, where)
+                found[name] = array = archive[name]
+                kind, dimensions = own.get(name, (array.dtype.str, array.ndim))
+                if array.dtype.str != kind or array.ndim != dimensions:
+                    raise FormatError(f"{where}: it holds {array.dtype.str!r}; expected {kind!r} of shape {dimensions}")
+    except FormatError:
+        raise
+    except _UNREADABLE as error:
+        said = str(error)[:200]
+        if "pickle" in said:  # NumPy would advise to believe the file
+            said = "it holds Python objects, which are never loaded, or is no archive at all"
+        raise FormatError(f"{path}, member {name or '?'}: not a readable .npz file: {said}") from None
+    return found
+
+
+def read_members(path: Path, prefix: str) -> dict[str, NDArray[Any]]:
+    """Read what else a file of ours keeps: the members whose names begin so."""
+    return {name: array for name, array in _arrays(path).items() if name.startswith(prefix)}
+
+
+def _check_size(member: Any, size: int, where: str) -> None:
+    """Whether the header of an array promises what the archive has, before memory is set aside for it."""
+    version = np.lib.format.read_magic(member)
+    if version != (1, 0):
+        raise FormatError(f"{where}: not a version 1.0 .npy array")
+    shape, _, kind = np.lib.format.read_array_header_1_0(member)
+    promised = np.prod([float(n) for n in shape]) * kind.itemsize
+    if kind.hasobject or promised != size - member.tell():
+        raise FormatError(f"{where}: its shape {shape} of {kind.str} does not fit its size")
+
+
+def _checksum(arrays: dict[str, NDArray[Any]]) -> bytes:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        if name != "sha256":
+            array = arrays[name]
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.tobytes())
+    return digest.digest()
+
+
+register_format("npz", read_npz, extensions=(".npz",), write=write_npz)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import number_of
-from tailwise.formats.list_options import check_common, observed, settled
+from tailwise.formats.options import check_common, observed, settled
 from tailwise.formats.registry import register_format
 from tailwise.models import PomdpTable, TabularMDP
 from tailwise.models.contract import SUM_TOLERANCE

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tailwise.errors import FormatError, OptionError, require
-from tailwise.formats.kinds.frames import is_frame, read_frame
+from tailwise.formats.kinds.columns import is_frame, read_frame
 from tailwise.formats.list_columns import number_of
-from tailwise.formats.list_options import ListOptions
+from tailwise.formats.options import ListOptions
 from tailwise.formats.registry import register_format
 from tailwise.models import Alternatives, TabularMDP
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError, require
-from tailwise.formats.list_options import observed
+from tailwise.formats.options import observed
 from tailwise.formats.rddl_actions import ActionLimits, joint_actions
 from tailwise.formats.registry import register_format
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from tailwise._progress import activity
 from tailwise.errors import OptionError
+from tailwise.formats.options import StormOptions
 from tailwise.formats.registry import register_format
-from tailwise.formats.storm_options import StormOptions
 from tailwise.models import PomdpTable, TabularMDP
 
 

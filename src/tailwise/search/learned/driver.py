@@ -17,7 +17,7 @@ from tailwise._jit import DISABLE_JIT, kernel_for
 from tailwise._random import Seed, generator
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
-from tailwise.bindings.rare import WEIGHED
+from tailwise.bindings.options import WEIGHED
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView
 from tailwise.models.table import TableData
