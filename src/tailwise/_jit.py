@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 
-from tailwise._function_key import code_digest
+from tailwise._values import code_digest
 
 T = TypeVar("T")
 Kernel: TypeAlias = Callable[..., Any]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tailwise import CompiledSimulator, ErmMcts, NluMcts, domains
-from tailwise._function_key import NoKeyError, function_key
+from tailwise._values import NoKeyError, function_key
 from tailwise.bindings import callback_model
 from tailwise.bindings import compiled as compiled_models
 

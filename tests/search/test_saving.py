@@ -466,7 +466,7 @@ search.save(sys.argv[1])
 
 
 DESCRIBE = """
-from tailwise._function_key import function_name
+from tailwise._values import function_name
 from tailwise._values import pack
 print(function_name(lambda total, level=frozenset("abc"): "x" if total in {"p", "q", "r"} else None))
 print(pack((frozenset("abcdef"), frozenset([(8, "a"), (0, "b")]), frozenset([8, 0, 16])), []))

@@ -27,8 +27,8 @@ from tailwise.bandits.arms import Bandit
 from tailwise.bonuses import Bonus, LogBonus, PolynomialBonus, Slots
 from tailwise.errors import ConditionError, OptionError, UnknownNameError
 from tailwise.theory.concentration import log_theta, log_theta_nondeterministic
-from tailwise.theory.conditions import check_beta, check_eta, check_xi
 from tailwise.theory.estimators import AverageConstants, average_constants
+from tailwise.theory.rates import check_beta, check_eta, check_xi
 
 _SQRT_TWO = math.sqrt(2.0)
 

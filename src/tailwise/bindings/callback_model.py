@@ -27,9 +27,9 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tailwise._compiler import njit
-from tailwise._function_key import NoKeyError, function_key
 from tailwise._jit import DISABLE_JIT, inlined
 from tailwise._random import next_double
+from tailwise._values import NoKeyError, function_key
 from tailwise.bindings.intern import InternStore, intern, recalled_store, store_memory
 from tailwise.bindings.kernel_model import (
     DONE,

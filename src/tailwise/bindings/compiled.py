@@ -17,8 +17,8 @@ from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from tailwise._compiler import njit
-from tailwise._function_key import NoKeyError, function_key, names
 from tailwise._random import generator, stream_words
+from tailwise._values import NoKeyError, function_key, names
 from tailwise.bindings import adapters as faults
 from tailwise.bindings import callback_model as shared
 from tailwise.bindings.adapters import Adapters, UserFunctions, make_adapters

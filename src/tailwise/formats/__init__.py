@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
-    from tailwise.formats.libraries import from_discrete_dp, from_mdptoolbox
+    from tailwise.formats.kinds.named import from_discrete_dp, from_mdptoolbox
     from tailwise.formats.loading import load, save
     from tailwise.formats.registry import Format, list_formats, register_format
     from tailwise.formats.summary import Summary, summarize

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tailwise._files import Record, checked, read_record
-from tailwise._function_key import function_name
 from tailwise._validate import file_path
-from tailwise._values import find_class, unpack
+from tailwise._values import find_class, function_name, unpack
 from tailwise._version import __version__
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.models.check import fingerprint, require_model

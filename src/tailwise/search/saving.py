@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._files import Record, checked, clear_drafts, read_record, record_parts, write_record
-from tailwise._function_key import function_name
 from tailwise._progress import PlanTick
 from tailwise._validate import file_path, real
-from tailwise._values import CannotPackError, class_name, pack, unpack
+from tailwise._values import CannotPackError, class_name, function_name, pack, unpack
 from tailwise._version import __version__
 from tailwise.errors import OptionError
 from tailwise.models.check import fingerprint

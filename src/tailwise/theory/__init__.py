@@ -8,9 +8,17 @@ from tailwise.theory.concentration import (
     log_theta_transitions,
     polynomial_tail,
 )
-from tailwise.theory.conditions import FORMS, check_alpha, check_beta, check_eta, check_xi
 from tailwise.theory.estimators import AverageConstants, StreamConstants, average_constants, stream_constants
-from tailwise.theory.rates import ExponentFit, convergence_exponent, fit_exponent
+from tailwise.theory.rates import (
+    FORMS,
+    ExponentFit,
+    check_alpha,
+    check_beta,
+    check_eta,
+    check_xi,
+    convergence_exponent,
+    fit_exponent,
+)
 from tailwise.theory.schedule import DepthConstants, Schedule, schedule, smallest_xi
 
 __all__ = [

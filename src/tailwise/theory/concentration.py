@@ -50,7 +50,7 @@ from decimal import Decimal
 
 from tailwise._validate import integer, real
 from tailwise.theory._decimals import as_float, ln, log_expm1, log_sum, precise
-from tailwise.theory.conditions import check_beta, check_form, check_radius, check_xi
+from tailwise.theory.rates import check_beta, check_form, check_radius, check_xi
 
 
 @precise

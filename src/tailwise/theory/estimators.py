@@ -64,7 +64,7 @@ from tailwise.theory._decimals import (
     log_sum,
     precise,
 )
-from tailwise.theory.conditions import (
+from tailwise.theory.rates import (
     check_alpha,
     check_arms,
     check_beta,

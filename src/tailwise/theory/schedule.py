@@ -35,8 +35,8 @@ from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
 from tailwise.theory._decimals import Setting, as_float, exact_average, ln, precise
 from tailwise.theory.concentration import exact_theta_arm, log_theta_of_costs
-from tailwise.theory.conditions import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
 from tailwise.theory.estimators import exact_stream
+from tailwise.theory.rates import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
 
 _ROOT_XI = Decimal(2)  # xi_0 where the user leaves xi_H open: any value above 1 will do
 _LARGEST_LOG = math.log(np.finfo(np.float64).max)
