@@ -10,6 +10,7 @@ import pkgutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +53,18 @@ def import_modules(package: str) -> None:
     found = importlib.import_module(package)
     for module in pkgutil.iter_modules(found.__path__, f"{package}."):
         importlib.import_module(module.name)
+
+
+def own_module(name: str) -> ModuleType:
+    """Import a module that the user names, from the current folder where Python finds it nowhere else."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] or str(Path.cwd()) in sys.path:
+            raise
+    sys.path.append(str(Path.cwd()))  # last, so that it hides nothing; kept, for what the module imports later
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

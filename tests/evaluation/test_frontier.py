@@ -1,5 +1,6 @@
 """The frontier: each point reproduced by an independent solve, exact measures, and clear errors."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -199,3 +200,14 @@ def test_plans_say_where_they_differ_first():
         said = f"step {h}, {names[1](s)}: {names[0](int(after[h, s]))}, not {names[0](int(before[h, s]))}"
         more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
         assert second.change == said + more
+
+
+def test_a_frontier_prints_in_a_page_and_is_a_table():
+    found = frontier(domains.make("grid-mdp"))
+    lines = str(found).splitlines()
+    assert (len(lines), lines[0].split()[:2]) == (len(found.points) + 3, ["first", "action"])
+    columns = found.to_columns()
+    assert columns["cvar_95"] == [point.cvar[1] for point in found.points]
+    assert columns["label"][:2] == ["up", "right"]
+    many = dataclasses.replace(found, points=found.points * 5)
+    assert len(str(many).splitlines()) <= 25

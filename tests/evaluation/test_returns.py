@@ -331,3 +331,16 @@ def test_many_evars_at_once_are_those_of_each():
             found = objective_statistic(EVaR(level), totals, sense)(counts)
             each = np.array([EVaR(level).of(totals, row, sense=sense) for row in counts])
             assert np.allclose(found, each, atol=0.01 * each.std() + 1e-9)
+
+
+def test_results_print_in_words_and_are_tables():
+    mdp = make("mdp-4")
+    first, second = (evaluate(mdp, backward_induction(mdp, beta), episodes=40, seed=0) for beta in (1.0, 0.0))
+    summary = first.summary(1.0, measures=("mean",))
+    said = str(summary).splitlines()
+    assert "ERM at beta 1" in said[2] and "mean" in said[3] and "40 episodes" in said[4]  # noqa: PT018
+    assert summary.to_columns()["low"] == [one.low for one in summary.estimates]
+    versus = compare(first, second, 1.0)
+    assert str(versus).count("\n") == 1
+    assert ("may be luck" in str(versus)) != versus.is_clear
+    assert "may be luck" in str(compare(first, first, 1.0))

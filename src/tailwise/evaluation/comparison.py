@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailwise._random import Seed, generator
-from tailwise._results import Result, Shown
+from tailwise._results import Result, Shown, number, span
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import MOST_RESAMPLES, bounded_resamples, objective_statistic, resampled_counts
@@ -50,6 +50,14 @@ class Comparison(Shown, Result):
     def is_clear(self) -> bool:
         """Whether the interval excludes 0."""
         return not self.interval.low <= 0.0 <= self.interval.high
+
+    def __str__(self) -> str:
+        clear = "" if self.is_clear else "; that may be luck: the interval holds 0"
+        return (
+            f"{self.first} minus {self.second}, {self.measure}: {number(self.difference)}, {100 * self.confidence:g} % "
+            f"interval {span(*self.interval)}{clear}\n{self.first} did better in {self.better:,} episodes, as well in "
+            f"{self.equal:,}, worse in {self.worse:,}"
+        )
 
 
 def compare(

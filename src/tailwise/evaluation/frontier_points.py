@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tailwise._results import MISSING, Shown, number, plain, span
+from tailwise._results import MISSING, Columns, Shown, Tabled, aligned, number, plain, span
 from tailwise._validate import real
 from tailwise.evaluation.returns import Returns
 from tailwise.models.contract import Sense
@@ -13,6 +13,7 @@ from tailwise.risk.distribution import Measures
 
 LEVELS = (0.9, 0.95, 0.99)
 _CHANGE = "differs first from the line above"
+_MOST_ROWS = 15  # printed
 _MOST_ATOMS = 1_000_000  # of laws whose shapes are compared, times their number
 
 
@@ -72,8 +73,8 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier(Shown):
-    """The plans for a range of betas, in order of beta.
+class Frontier(Shown, Tabled):
+    """The plans for a range of betas, in order of beta; as a table, a row for each.
 
     Attributes
     ----------
@@ -156,6 +157,22 @@ class Frontier(Shown):
                 "More plans may be optimal on short intervals in between: the betas that were solved do not exclude it."
             )
         return tuple(said)
+
+    def __str__(self) -> str:
+        rows = aligned(self.columns)
+        more = [f"{len(rows) - _MOST_ROWS - 1:,} more rows"] if len(rows) > _MOST_ROWS + 1 else []
+        return "\n".join([*rows[: _MOST_ROWS + 1], *more, *self.in_words])
+
+    def to_columns(self) -> Columns:
+        """Return the points column by column: numbers, and measures that have levels as ``cvar_95``."""
+        names = ("label", "low", "high", "beta", "mean", "std", "erm", "worst", "exceedance", "price", "dominated")
+        found: Columns = {name: [getattr(point, name) for point in self.points] for name in names}
+        for name in ("var", "cvar"):
+            found |= {
+                f"{name}_{100 * level:g}": [getattr(point, name)[k] for point in self.points]
+                for k, level in enumerate(LEVELS)
+            }
+        return found
 
     def to_dict(self) -> dict[str, object]:
         """Return everything but the distributions as plain values, ready for ``json.dumps``."""

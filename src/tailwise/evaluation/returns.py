@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
 from tailwise._random import Seed
-from tailwise._results import Columns, Result, Shown, Tabled, plain
+from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, plain, span
 from tailwise._validate import integer, listing, numeric
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, sample_interval, statistic
@@ -67,8 +67,8 @@ class SampleInterval(Interval):
 
 
 @dataclass(frozen=True)
-class Summary(Result):
-    """What a sample says, in the model's own sense; made by :meth:`Returns.summary`.
+class Summary(Shown, Tabled, Result):
+    """What a sample says, in the model's own sense; by :meth:`Returns.summary`. As a table, a row for each measure.
 
     Attributes
     ----------
@@ -121,6 +121,22 @@ class Summary(Result):
             f"an outcome of a probability up to {self.unseen:.2g} may be missing from {self.episodes:,} episodes: it "
             "would not show in these numbers, nor widen their intervals"
         )
+
+    def to_columns(self) -> Columns:
+        """Return measure, value, low and high, column by column."""
+        return {
+            "measure": [one.measure for one in self.estimates], "value": [one.value for one in self.estimates],
+            "low": [one.low for one in self.estimates], "high": [one.high for one in self.estimates],
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        columns = {
+            "measure": [one.measure for one in self.estimates],
+            "value": [number(one.value) for one in self.estimates],
+            f"{100 * self.confidence:g} % interval": [span(*one, point=False) for one in self.estimates],
+        }
+        line = f"{self.label or 'totals'}: {self.episodes:,} episodes ({amounts(self.sense)})"
+        return "\n".join([line, *aligned(columns), self.caveat, *(f"note: {note}" for note in self.notes)])
 
 
 @dataclass(frozen=True, eq=False)

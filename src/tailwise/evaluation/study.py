@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailwise._files import Record, read_record, write_record
+from tailwise._lazy import own_module
 from tailwise._progress import Progress, followed
 from tailwise._results import Columns, Tabled
 from tailwise._validate import file_path, integer, real
@@ -30,6 +31,7 @@ from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.episodes import evaluate
 from tailwise.evaluation.returns import Returns, episode_columns
 from tailwise.formats import load
+from tailwise.formats.registry import is_file, parse_spec
 from tailwise.models import Simulator, TabularMDP
 from tailwise.planners import Planner, find_planner, make_planner
 from tailwise.risk.criteria import objective_of
@@ -42,7 +44,7 @@ class Run(NamedTuple):
     """One cell of a study: all that its episodes depend on."""
 
     model: str
-    model_digest: str  # of a file's content
+    digest: str  # of the content of the model's file, and of modules of one's own
     model_options: tuple[tuple[str, Any], ...]
     planner: str  # its label
     kind: str
@@ -146,7 +148,7 @@ class Study:
             objective_of(**item)
         found = [
             Run(
-                model, _digest(model), _pairs(model_options), label, kind, _pairs(options), _pairs(objective),
+                model, _digest(model, kind), _pairs(model_options), label, kind, _pairs(options), _pairs(objective),
                 integer(seed, "seeds", low=0), self.episodes, self.iterations, self.seconds,
             )
             for model, model_options in models
@@ -303,7 +305,7 @@ def _beside(item: Any, folder: Path) -> Any:
     """Return a model whose file stands beside the study's with that path."""
     if isinstance(item, Mapping):
         return {**item, "model": _beside(item.get("model"), folder)}
-    return str(folder / item) if isinstance(item, str) and (folder / item).is_file() else item
+    return str(folder / item) if isinstance(item, str) and (folder / item.partition("?")[0]).is_file() else item
 
 
 def _played(missing: list[Run], paths: Mapping[Run, Path], processes: int) -> Iterator[None]:
@@ -355,7 +357,18 @@ def _text(options: tuple[tuple[str, Any], ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options)
 
 
-def _digest(model: str) -> str:
-    """Return a checksum of a model's file, so that a changed one is played anew; "" where there is none."""
-    path = Path(model)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+def _digest(model: str, kind: str) -> str:
+    """Return checksums of what a run reads beside its settings, so that it is played anew when that was changed."""
+    spec = parse_spec(model)
+    own = [spec.target, kind] if spec.scheme in ("python", "gym") else [kind]
+    files = [_source(name.partition(":")[0]) for name in own if ":" in name]
+    files += [Path(name) for name in dict.fromkeys([spec.target, *spec.target.split(",")]) if is_file(name)]
+    return " ".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+
+
+def _source(module: str) -> Path:
+    """Return the file of a module of one's own."""
+    try:
+        return Path(own_module(module).__file__ or "")
+    except Exception as error:  # whatever importing another's code raises
+        raise OptionError(f"{module!r} cannot be imported: {type(error).__name__}: {error}") from error

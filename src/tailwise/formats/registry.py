@@ -201,7 +201,7 @@ _ADVICE = {  # endings of files that others use for such data: what to do with t
     ".pickle": "files are never unpickled: save the table with tailwise.save as .npz or .csv",
     ".m": "MATLAB code is not run: save('model.mat', 'P', 'R') there; or, in PRISM, export without -exportmatlab",
     ".npy": "one array is no model: numpy.load(path) gives arrays for TabularMDP.from_arrays",
-    ".py": "a simulator of your own is planned on from Python: make_planner(YourSimulator(), beta)",
+    ".py": "a model of your own is named by its module and class, as python:shop:Shop for class Shop in shop.py",
     ".zip": "archives are not read: unpack it first",
 }
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -195,6 +195,10 @@ def contract_faults(model: Any) -> list[str]:
     """Everything that keeps ``model`` from being a simulator, without running it; cheap."""
     if isinstance(model, type):
         return [f"it is a class, not an object; pass an instance, as {model.__name__}()"]
+    if hasattr(model, "action_space"):
+        return ["it is a Gymnasium environment; wrap it: GymnasiumSimulator(env, horizon=...)"]
+    if isinstance(model, str):
+        return [f"it is a text; a model is loaded first: tailwise.load({model!r})"]
     faults = []
     for name, (count, signature) in (_REQUIRED | _OPTIONAL).items():
         method = own_method(model, name)

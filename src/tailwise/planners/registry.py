@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from tailwise._lazy import nearest
+from tailwise._lazy import nearest, own_module
 from tailwise.errors import OptionError, TailwiseError, UnknownNameError
 from tailwise.models.simulator import is_partly_observed, lists_outcomes, short
 from tailwise.models.tabulate import lists_hidden
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 GROUP = "tailwise.planners"
 _BY_BETA = (ERM, Expectation)
 Made = TypeVar("Made")
+
+
+_MEMBERS = ("plan", "advance", "reset", "fresh", "state", "step")  # of a planner
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,10 @@ class PlannerKind:
                 f"planner {self.name!r} cannot be made: {type(error).__name__}: {error}; expected a class or "
                 "a function (model, beta, *, seed=None)"
             ) from error
-        if not callable(getattr(planner, "plan", None)):
-            raise OptionError(f"planner {self.name!r} made {short(planner)}, which has no plan(); see tailwise.Planner")
+        if lacking := [name for name in _MEMBERS if not hasattr(planner, name)]:
+            raise OptionError(
+                f"planner {self.name!r} made {short(planner)}, which has no {', '.join(lacking)}; see tailwise.Planner"
+            )
         return planner
 
 
@@ -173,7 +178,7 @@ def find_planner(name: str) -> PlannerKind:
             return _loaded(name, point.load)
     module, colon, attribute = name.partition(":")
     if colon and attribute:
-        return _loaded(name, lambda: getattr(importlib.import_module(module), attribute))
+        return _loaded(name, lambda: getattr(own_module(module), attribute))
     known = [*_KINDS, *(point.name for point in _others())]
     hint = nearest(name, known)
     raise UnknownNameError(f"no planner is called {name!r}; {hint} (one of your own: package.module:Class)")

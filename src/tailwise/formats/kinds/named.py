@@ -1,4 +1,4 @@
-"""What is no file: built-in problems, Gymnasium environments, several models at once, objects of other libraries.
+"""What is no file: built-in problems, Gymnasium environments, models of your own, objects of other libraries.
 
 No library is needed to read its objects. The MDP toolboxes for MATLAB, R and Python take ``P`` and ``R``: one S x S
 matrix per action, dense or sparse, and rewards in one of three shapes, (S,), (S, A), or one S x S matrix per action.
@@ -9,13 +9,17 @@ probabilities.
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailwise._lazy import own_module
 from tailwise._validate import integer, numeric
-from tailwise.errors import ModelError, OptionError
+from tailwise.errors import ModelError, OptionError, TailwiseError
 from tailwise.formats.registry import register_format, value_of
 from tailwise.models import TabularMDP
 
@@ -68,6 +72,45 @@ def read_gym(
 
 
 register_format("gym", read_gym, is_file=False)
+
+
+def read_python(target: str, **options: Any) -> TabularMDP | Simulator:
+    """Model of your own in Python, as MODULE:NAME: what makes it, or the model itself."""
+    from tailwise.formats.loading import with_common
+    from tailwise.formats.registry import COMMON
+    from tailwise.models import GymnasiumSimulator
+    from tailwise.models.simulator import is_partly_observed, short, validate_simulator
+
+    module, _, name = target.partition(":")
+    if not (module and name):
+        raise OptionError(f"python:{target} must be python:MODULE:NAME, as python:shop:Shop for class Shop in shop.py")
+    common = {key: options.pop(key) for key in COMMON if key in options}
+    try:
+        model: Any = getattr(own_module(module), name)
+        if callable(model):
+            known = inspect.signature(model).parameters
+            options |= {key: common.pop(key) for key in tuple(common) if key in known}
+            model = model(**options)
+        elif options:
+            raise OptionError(f"python:{target} is made already, and takes no option {next(iter(options))!r}")
+    except TailwiseError:
+        raise
+    except Exception as error:  # whatever code of one's own raises
+        raise ModelError(f"python:{target} cannot be made: {type(error).__name__}: {error}") from error
+    if hasattr(model, "action_space"):  # an environment
+        model = GymnasiumSimulator(model, **{key: common.pop(key) for key in ("horizon", "discount") if key in common})
+    if not callable(getattr(model, "step", None)):
+        raise ModelError(f"python:{target} is {short(model)}, and no model: it has no step")
+    found = with_common(model if not common or hasattr(model, "with_options") else copy.copy(model), common)
+    if not getattr(found, "name", ""):
+        with contextlib.suppress(AttributeError):
+            found.name = name  # type: ignore[misc]  # of a simulator; a table has one
+    if not hasattr(found, "num_states") and not is_partly_observed(found):  # no table
+        validate_simulator(found, endless=True)
+    return found
+
+
+register_format("python", read_python, is_file=False)
 
 
 def read_alternatives(

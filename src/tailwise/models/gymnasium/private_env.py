@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tailwise._lazy import own_module
 from tailwise.errors import ModelError, UnknownNameError, require
 from tailwise.models.gymnasium.actions import FiniteActions
 from tailwise.models.gymnasium.copying import find_generators, freeze, reseed
@@ -199,9 +200,12 @@ def make_environment(env_or_id: Any, **options: Any) -> Env:
         return given
     unknown = gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound, gymnasium.error.VersionNotFound
     try:
+        if isinstance(env_or_id, str) and ":" in env_or_id:
+            own_module(env_or_id.partition(":")[0])  # it registers the environment
         made: Env = gymnasium.make(env_or_id, **options)
     except unknown as error:
-        raise UnknownNameError(f"Gymnasium has no environment {env_or_id!r}: {error}") from None
+        own = "" if ":" in str(env_or_id) else " (One that your own module registers: MODULE:ID.)"
+        raise UnknownNameError(f"Gymnasium has no environment {env_or_id!r}: {error}{own}") from None
     except Exception as error:  # Gymnasium raises many types here: missing extras, bad options
         raise ModelError(f"Gymnasium cannot make {env_or_id!r}: {type(error).__name__}: {error}") from None
     return made
