@@ -1,8 +1,10 @@
 """The decorators of kernels."""
 
 import os
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -102,3 +104,23 @@ def test_the_search_is_cached_across_processes(tmp_path):
         for _ in range(2)
     ]
     assert [run.strip() for run in runs] == ["0 1", "1 0"]
+
+
+def triple(x):
+    return 3 * x
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("spoilt", [b"cno.such.module\nThing\n.", b"", b"\0\1"], ids=["moved", "empty", "damaged"])
+def test_a_cache_that_cannot_be_read_is_made_anew(spoilt):
+    """Classes move between versions, and files are cut off: neither may end a command."""
+    file = _jit.kernel(triple)._dispatcher._cache._cache_file
+    assert _jit.kernel(triple)(1) == 3
+    stored = pickle.loads(Path(file._index_path).read_bytes())  # numba's version comes first, what it holds after it
+    for index in (pickle.dumps(stored) + spoilt, spoilt):
+        Path(file._index_path).write_bytes(index)
+        assert _jit.kernel(triple)(2) == 6
+        assert file._load_index()
+    for name in file._load_index().values():
+        Path(file._data_path(name)).write_bytes(spoilt)
+    assert _jit.kernel(triple)(3) == 9

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numba import config, types
 from numba import njit as njit  # whoever compiles by himself takes it from here, once the below is done
 from numba.core import cgutils
+from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -81,6 +82,22 @@ class _PartCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
         return [passes]
 
 
+class _CacheFile(IndexDataCacheFile):  # type: ignore[misc, unused-ignore]
+    """Compiled code on disk; what cannot be read, of classes that have moved since or a damaged file, is made anew."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except Exception:  # whatever unpickling raises
+            return {}
+
+    def load(self, key: Any) -> Any:
+        try:
+            return super().load(key)
+        except Exception:  # as above
+            return None
+
+
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 PART = {"forceinline": True, "pipeline_class": _PartCompiler}  # the options of a function that only kernels call
 
@@ -93,6 +110,8 @@ def compiled(function: Kernel, **options: Any) -> Kernel:
         return made
     try:
         made = njit(**_OPTIONS, **options)(function)
+        if (file := getattr(made._cache, "_cache_file", None)) is not None:  # type: ignore[attr-defined]
+            file.__class__ = _CacheFile
     except RuntimeError:  # no folder to cache in: neither beside the package nor in the user's home
         made = njit(**_OPTIONS)(function)
     return made

@@ -131,6 +131,8 @@ def test_where_the_decision_turns_is_where_both_actions_are_worth_the_same():
         ("cost[lost]=3", "no state 'lost'; there are good, failed"),
         ("cost[good,sell]=3", "no action 'sell'; there are run, service"),
         ("cost[failed,service]=3", "matches nothing"),
+        ("horizon=2.5", r"'horizon=2.5': horizon must be a whole number"),
+        ("discount=2", r"'discount=2': discount must be"),
         ("cost[a,b,c,d]=3", "no state or action has a name of these 4 parts"),
         ("p[good,run,failed]*=20", "the probability would be 2 in state good, run"),
         ("p[good,service,good]=.5", "nothing else can happen in state good, service"),
@@ -182,3 +184,12 @@ def test_the_tornado_has_the_widest_bar_first_and_a_diamond_where_the_decision_t
     wanted = [end.value for one in found.influences for end in (one.low, one.high) if end.label != found.base.label]
     assert wanted
     assert list(turned.x) == wanted
+
+
+def test_a_horizon_is_set_and_not_varied():
+    endless = machine().with_options(horizon=None)
+    assert changed(endless, "horizon=5").horizon == 5
+    with pytest.raises(OptionError, match="no horizon to change"):
+        changed(endless, "horizon+=1")
+    with pytest.raises(OptionError, match="which factors do not keep one"):
+        sensitivity(machine(), 0.01, ["horizon"])

@@ -52,7 +52,7 @@ def solve_endless(mdp: TabularMDP, objective: Objective, limits: Limits) -> Poli
         return _fading(mdp, objective, beta, limits)
     if isinstance(objective, EVaR) and mdp.discount == 1.0:
         return _evar(mdp, objective, limits)
-    way = "truncate(model, tolerance)" if mdp.discount < 1.0 else "model.with_options(horizon=...)"
+    way = "truncate(model, tolerance)" if mdp.discount < 1.0 else "horizon="
     raise OptionError(f"the {objective.words} of {mdp.name} needs a horizon, and it has none: {way} gives one")
 
 

@@ -40,8 +40,17 @@ def changed(table: TabularMDP, change: str, said: str = "") -> TabularMDP:
 
     new = _operation(match["how"], number)
     if what in ("discount", "horizon") and where is None:
-        value = new(getattr(table, what))
-        return table.with_options(**{what: int(value) if what == "horizon" and value == int(value) else value})
+        old = getattr(table, what)
+        if old is None and match["how"] != "=":
+            raise OptionError(f"{change!r}: there is no horizon to change; say horizon={number:g}")
+        value = number if old is None else new(old)
+        if what == "horizon" and said:
+            raise OptionError("horizon is a whole number, which factors do not keep one: say horizon=50, as a change")
+        options: dict[str, Any] = {what: int(value) if what == "horizon" and value == int(value) else value}
+        try:
+            return table.with_options(**options)
+        except ValueError as error:
+            raise OptionError(f"{change!r}: {error}") from None
     if what not in ("p", "end", table.sense) or where is None:
         form = _NUMBER if said else _FORM
         raise OptionError(f"{change!r} names no number of this model, which has {table.sense}s: {form}")
