@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / ".cache" / "release"
 DIST = ROOT / "dist"
-VERSION_FILE = ROOT / "src" / "tailwise" / "_version.py"
+VERSION_FILE = ROOT / "src" / "tailwise" / "__init__.py"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLACEHOLDER = re.compile(r"(?:OWNER|[A-Z]+-CONTACT|AUTHORS|DOI)-TO-BE-NAMED")
 # The version where other tools read it: file, and what stands before and after it.

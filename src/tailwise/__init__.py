@@ -11,7 +11,7 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tailwise._version import __version__ as __version__
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:  # each name by itself, so that strict type checkers take it for exported
     from tailwise.bindings import Widening as Widening

@@ -72,11 +72,11 @@ class Coin(Simulator):
 
 
 def test_a_simulator_that_lists_its_outcomes_becomes_a_table(tmp_path, monkeypatch):
-    from tailwise.domains import registry
+    from tailwise import domains
 
-    registry.list_domains()  # the copy is thrown away: all domains must be in the original before
-    monkeypatch.setattr(registry, "_DOMAINS", dict(registry._DOMAINS))
-    registry.register("coin", "simulator")(Coin)
+    domains.list_domains()  # the copy is thrown away: all domains must be in the original before
+    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    domains.register("coin", "simulator")(Coin)
     result = run("coin", tmp_path / "out.csv")
     assert result.exit_code == 0, result.exception
     assert [(o.probability, o.cost) for o in load(tmp_path / "out.csv").outcomes(0, 0)] == [(0.5, 0.0), (0.5, 1.0)]

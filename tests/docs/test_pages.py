@@ -16,9 +16,9 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    for layer, name in (("formats", "_FORMATS"), ("domains", "_DOMAINS"), ("planners", "_KINDS")):
-        registry = importlib.import_module(f"tailwise.{layer}.registry")
-        getattr(registry, f"list_{layer}")()  # load what the library itself registers
+    for module, name in (("formats.registry", "_FORMATS"), ("domains", "_DOMAINS"), ("planners.registry", "_KINDS")):
+        registry = importlib.import_module(f"tailwise.{module}")
+        getattr(registry, f"list_{module.partition('.')[0]}")()  # load what the library itself registers
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))  # what a page registers ends with it
     scope: dict[str, object] = {"__name__": "__docs__"}
     for match in BLOCK.finditer(text):

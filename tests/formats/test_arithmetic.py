@@ -6,7 +6,7 @@ import pytest
 
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats import load
-from tailwise.formats.storm_build import division
+from tailwise.formats.kinds.storm import division
 
 pytest.importorskip("stormpy")
 

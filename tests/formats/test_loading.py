@@ -105,10 +105,10 @@ class Walk(tailwise.Simulator):
 
 
 def test_simulators_by_name_take_horizon_and_discount_but_no_label(monkeypatch):
-    from tailwise.domains import registry
+    from tailwise import domains
 
-    monkeypatch.setattr(registry, "_DOMAINS", dict(registry._DOMAINS))
-    registry.register("walk", "simulator")(lambda speed=1: Walk())
+    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    domains.register("walk", "simulator")(lambda speed=1: Walk())
     walk = load("walk?speed=2", horizon=9, discount=0.5)
     assert (walk.horizon, walk.discount) == (9, 0.5)
     with pytest.raises(OptionError, match="start= is for tables"):

@@ -12,7 +12,7 @@ from tailwise import ErmMcts, PartlyObserved, domains, make_planner, solve
 from tailwise._random import generator
 from tailwise.errors import FormatError, ModelError, OptionError, StateError, UnknownNameError
 from tailwise.formats import load, summarize
-from tailwise.formats.rddl_actions import _count
+from tailwise.formats.kinds.rddl import _count
 from tailwise.formats.rddl_simulator import verify
 
 pytest.importorskip("pyRDDLGym")

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from tailwise.domains.registry import register
+from tailwise.domains import register
 from tailwise.errors import OptionError
 from tailwise.models import PartlyObserved, PomdpTable
 

@@ -22,8 +22,8 @@ import math
 
 import numpy as np
 
+from tailwise.domains import register
 from tailwise.domains.noise import from_noise
-from tailwise.domains.registry import register
 from tailwise.models import CompiledSimulator
 
 HOLD, EXERCISE = 0, 1

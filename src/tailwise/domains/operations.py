@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tailwise.domains import register
 from tailwise.domains.noise import from_noise, poisson_law
-from tailwise.domains.registry import register
 from tailwise.models import CompiledSimulator
 
 LEVELS = 5  # ordinary price levels; level 5 is the spike

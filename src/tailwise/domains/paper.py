@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailwise.domains.registry import register
+from tailwise.domains import register
 from tailwise.models import TabularMDP
 
 

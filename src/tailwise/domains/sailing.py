@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tailwise._validate import integer
+from tailwise.domains import register
 from tailwise.domains.noise import from_noise
-from tailwise.domains.registry import register
 from tailwise.models import CompiledSimulator
 
 # Directions 0..7, as the wind blows and as the boat sails.

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tailwise import __version__
 from tailwise._files import Record, read_record, write_record
 from tailwise._lazy import own_module
 from tailwise._progress import Progress, followed
 from tailwise._results import Columns, Tabled
 from tailwise._validate import file_path, integer, real
-from tailwise._version import __version__
 from tailwise.errors import OptionError, TailwiseError
 from tailwise.evaluation.comparison import Comparison, compare
 from tailwise.evaluation.episodes import evaluate

@@ -232,7 +232,7 @@ def require_source(text: str, kind: str | None = None) -> None:
     if found is not None and found.is_file:
         _existing(spec.target)
     elif spec.scheme == "domain":
-        from tailwise.domains.registry import require_domain
+        from tailwise.domains import require_domain
 
         require_domain(spec.target)
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError, StateError
-from tailwise.formats.rddl_actions import JointAction
 from tailwise.models.contract import Sense
 from tailwise.models.partly_observed import Draw, PartlyObserved
 from tailwise.models.simulator import Simulator
@@ -25,6 +26,14 @@ State = tuple[Any, ...]
 
 _CACHED_STATES = 100_000
 _EPISODES, _STEPS = 3, 20  # that tell whether all states allow the same
+
+
+@dataclass(frozen=True)
+class JointAction:
+    """One action: its name, and a value for every action fluent."""
+
+    name: str
+    values: tuple[tuple[str, NDArray[Any]], ...]
 
 
 class RddlSimulator(Simulator):

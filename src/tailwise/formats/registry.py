@@ -183,7 +183,7 @@ def claimed(found: Format, path: Path) -> Format:
 
 
 def _all() -> dict[str, Format]:
-    if "rddl" not in _FORMATS:  # whose module is imported nowhere else
+    if "tra" not in _FORMATS:  # whose module is imported nowhere else
         given = dict(_FORMATS)  # what users registered before wins
         import_modules("tailwise.formats.kinds")
         importlib.import_module("tailwise.logs.files")  # as a package of others would be

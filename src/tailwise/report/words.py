@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tailwise import __version__
 from tailwise._results import amounts, number, span, step_word
-from tailwise._version import __version__
 from tailwise.evaluation import Comparison, Frontier, Returns
 from tailwise.exact import Policy
 from tailwise.models import Report, TabularMDP

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise import __version__
 from tailwise._files import PART, write_whole
 from tailwise._progress import Progress, followed
 from tailwise._validate import thread_count
-from tailwise._version import __version__
 from tailwise.errors import RunError
 from tailwise.evaluation.episodes import Episodes
 from tailwise.exact import action_frequencies, backward_induction, policy_risk

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tailwise import __version__
 from tailwise._files import Record, checked, read_record
 from tailwise._validate import file_path
 from tailwise._values import find_class, function_name, unpack
-from tailwise._version import __version__
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.models.check import fingerprint, require_model
 from tailwise.models.simulator import model_name

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise import __version__
 from tailwise._files import Record, checked, clear_drafts, read_record, record_parts, write_record
 from tailwise._progress import PlanTick
 from tailwise._validate import file_path, real
 from tailwise._values import CannotPackError, class_name, function_name, pack, unpack
-from tailwise._version import __version__
 from tailwise.errors import OptionError
 from tailwise.models.check import fingerprint
 from tailwise.models.simulator import model_name

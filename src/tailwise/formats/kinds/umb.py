@@ -18,10 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Bools, Floats, Ints
-from tailwise.errors import FormatError
-from tailwise.formats.explicit_model import MOST_NAMES, ExplicitModel, Rewards
+from tailwise.errors import FormatError, OptionError
+from tailwise.formats.explicit_model import MOST_NAMES, ExplicitModel, Rewards, table_of_model
+from tailwise.formats.options import StormOptions
+from tailwise.formats.registry import register_format
+from tailwise.models import PomdpTable, TabularMDP
 
 _VERSION = 1
+
+
+def read_umb_file(path: Path, **options: Any) -> TabularMDP | PomdpTable:
+    """UMB archive, of Storm or PRISM; options as for explicit files."""
+    asked = StormOptions(**options)
+    if asked.constants:
+        raise OptionError(f"{path}: constants are for PRISM and JANI files; explicit models have none")
+    return table_of_model(read_umb(path), path, asked)
+
+
+register_format("umb", read_umb_file, extensions=(".umb",), options=StormOptions)
 
 
 def read_umb(path: Path) -> ExplicitModel:

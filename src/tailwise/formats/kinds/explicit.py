@@ -16,20 +16,33 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, TypeAlias
 
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, runs
 from tailwise.errors import FormatError, OptionError
-from tailwise.formats.explicit_model import ExplicitModel, Rewards
+from tailwise.formats.explicit_model import ExplicitModel, Rewards, table_of_model
 from tailwise.formats.options import StormOptions
+from tailwise.formats.registry import register_format
+from tailwise.models import PomdpTable, TabularMDP
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
 _TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\s*(?:\((\w+)\))?")
 _STRUCTURE = re.compile(r'#\s*Reward structure\s*(?:"([^"]*)")?')
-_KINDS = ("DTMC", "MDP", "POMDP")
+_KINDS = "DTMC, MDP, POMDP"
 _LONGEST_LINE = 100_000
+
+
+def read_tra(path: Path, **options: Any) -> TabularMDP | PomdpTable:
+    """Explicit files: transitions, and labels and rewards beside them."""
+    asked = StormOptions(**options)
+    return table_of_model(read_explicit(path, asked), path, asked)
+
+
+register_format(
+    "tra", read_tra, extensions=(".tra", ".pexp", ".tra.gz", ".pexp.gz", ".tra.xz", ".pexp.xz"), options=StormOptions
+)
 
 
 @dataclass
@@ -65,9 +78,8 @@ def read_sections(path: Path) -> list[Section]:
                         found[-1].structure = structure[1] or ""
                     elif title:
                         found[-1].title = title[1]
-                        if title[1] == "Transitions" and title[2] and title[2] not in _KINDS:
-                            expected = ", ".join(_KINDS)
-                            found[-1].fail(number, f"it is a {title[2]}; expected one of {expected} (discrete time)")
+                        if title[1] == "Transitions" and title[2] and title[2] not in _KINDS.split(", "):
+                            found[-1].fail(number, f"it is a {title[2]}; expected one of {_KINDS} (discrete time)")
                 elif text and (text[0] != "#" or text in ("#DECLARATION", "#END")):
                     found[-1].lines.append((number, text))
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
@@ -127,6 +139,7 @@ _SIX_DIGITS = 0.5e-6  # largest error of a number rounded to six digits
 _EXACT = 1e-9  # sums this close to 1 are those of full precision
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r'([0-9]{1,9})="([^"]*)"')
+_Row: TypeAlias = tuple[int, int, int, float, str, int]  # state, choice, target, probability, action and line
 _OTHERS = {"STATES": "a chain for MRMC (-exportmrmc), without choices", "P = sparse": "MATLAB code (-exportmatlab)"}
 
 
@@ -180,10 +193,8 @@ def _companions(path: Path, options: StormOptions, notes: list[str]) -> Iterator
         ("State rewards", options.state_rewards, (".srew", ".state.rew")),
         ("Transition rewards", options.transition_rewards, (".trew", ".trans.rew")),
     ):
-        found = (
-            [path.parent / given] if given is not None else [_packed(path.with_suffix(ending)) for ending in endings]
-        )
-        found = [beside for beside in found if beside.is_file()][:1]
+        asked = [path.parent / given] if given is not None else [_packed(path.with_suffix(end)) for end in endings]
+        found = [beside for beside in asked if beside.is_file()][:1]
         if given is not None and not found:
             raise FormatError(f"{path.parent / given}: there is no such file; {path.name} was said to need it")
         if not found and title.endswith("rewards"):
@@ -243,9 +254,8 @@ class _Transitions:
             section.fail(line, f"{declared} transitions are declared, {len(rows) - len(missing)} follow")
         gaps = np.abs(sums - 1.0)
         self.gap = float(gaps.max())
-        self._chances = chances / np.repeat(
-            np.where(gaps <= _EXACT, 1.0, sums), np.diff(np.append(self._first, len(rows)))
-        )
+        sizes = np.diff(np.append(self._first, len(rows)))
+        self._chances = chances / np.repeat(np.where(gaps <= _EXACT, 1.0, sums), sizes)
         names = {name: k for k, name in enumerate(dict.fromkeys(row[4] for row in rows))}
         self._action_names = tuple(names)
         self._actions = np.array([names[rows[k][4]] for k in self._first.tolist()])
@@ -261,11 +271,10 @@ class _Transitions:
             return
         first_lines = np.minimum.reduceat(lines, self._first)
         k = faults[np.argmin(first_lines[faults])]
+        problem = f"state {states[k]} has choice {choices[k]}, but no choice {choices[k] - 1}"
         if wrong[k]:
             where = f"state {states[k]}" + (f", choice {choices[k]}" if self._has_choices else "")
             problem = f"the probabilities of {where} sum to {sums[k]:.9g}; they must be positive and sum to 1"
-        else:
-            problem = f"state {states[k]} has choice {choices[k]}, but no choice {choices[k] - 1}"
         section.fail(int(first_lines[k]), problem)
 
     def arrays(self) -> dict[str, Any]:
@@ -306,10 +315,9 @@ class _Transitions:
             values[ids[0] if of_states else places[ids]] = number
         return values
 
-    def _read(self, section: Section, limit: int) -> list[tuple[int, int, int, float, str, int]]:
-        """State, choice, target, probability, action and line of every transition."""
+    def _read(self, section: Section, limit: int) -> list[_Row]:
         width = 3 + self._has_choices + self.is_partial
-        rows: list[tuple[int, int, int, float, str, int]] = []
+        rows: list[_Row] = []
         choices: dict[int, int] = {}  # of each state, in rows
         for line, text in section.lines[1:]:
             fields = text.split()
@@ -332,20 +340,14 @@ class _Transitions:
             rows.append((state, choice, target, number, action, line))
         return rows
 
-    def _row(
-        self, section: Section, line: int, fields: list[str], limit: int, choices: dict[int, int]
-    ) -> list[tuple[int, int, int, float, str, int]]:
+    def _row(self, section: Section, line: int, fields: list[str], limit: int, seen: dict[int, int]) -> list[_Row]:
         """Transitions of one choice."""
         state = read_id(section, line, fields[0], limit)
-        choice = choices.get(state, 0)
-        choices[state] = choice + 1
+        seen[state] = choice = seen.get(state, -1) + 1
         action = fields.pop() if ":" not in fields[-1] else ""
-        found = []
-        for item in fields[1:]:
-            chance, _, target = item.partition(":")
-            number = read_number(section, line, chance)
-            found.append((state, choice, read_id(section, line, target, limit), number, action, line))
-        return found
+        parts = [item.partition(":") for item in fields[1:]]
+        numbers = [(read_number(section, line, p), read_id(section, line, target, limit)) for p, _, target in parts]
+        return [(state, choice, target, number, action, line) for number, target in numbers]
 
 
 def _labels(section: Section, num_states: int) -> dict[str, Bools]:
@@ -383,8 +385,7 @@ def _variables(section: Section, num_states: int) -> dict[str, Any]:
     """Read the values of variables: ``(x,b)``, then ``0:(3,true)``."""
     if len(section.lines) != num_states + 1:
         section.fail(section.first, f"{len(section.lines) - 1} states; the model has {num_states}")
-    line, text = section.lines[0]
-    names = text.strip("()").split(",")
+    names = section.lines[0][1].strip("()").split(",")
     rows = []
     for number, (line, text) in enumerate(section.lines[1:]):
         state, _, values = text.partition(":")
