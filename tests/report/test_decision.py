@@ -25,7 +25,7 @@ from tailwise.errors import OptionError, RunError
 from tailwise.models import tabulate
 from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.outlook import law_after
-from tailwise.report.trees import MOST_PARTS, search_tree
+from tailwise.report.policies import MOST_PARTS, search_tree
 
 pytestmark = pytest.mark.compiled  # interpreted, a search of this length takes half a minute
 pytest.importorskip("plotly", reason="plotly is not installed: no report")

@@ -16,7 +16,7 @@ from tailwise._random import generator
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.evaluation.closed_loop import PolicyPlayer, SimulatorEnvironment, child
 from tailwise.exact.policy import Policy
-from tailwise.models.many import listed_states, same_states, steps_of
+from tailwise.models.compiled import listed_states, same_states, steps_of
 from tailwise.models.simulator import model_name, own_method
 from tailwise.planners.protocol import Planner
 

@@ -215,7 +215,7 @@ def _budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
 
 def _robust(mdp: TabularMDP, objective: RobustKL | RobustL1, limits: Limits) -> Policy:
     """Return the policy of least worst mean over the balls. O(H * outcomes * log outcomes)."""
-    from tailwise.exact.robust import ball_rows, radii_of
+    from tailwise.exact.feared import ball_rows, radii_of
 
     rows = partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
     values, policy = induced(mdp, rows, limits.progress)

@@ -22,8 +22,8 @@ import numpy as np
 from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import ModelError
+from tailwise.models.compiled import check_many
 from tailwise.models.contract import MAX_ACTIONS, SUM_TOLERANCE, Action
-from tailwise.models.many import check_many
 from tailwise.models.partly_observed import check_hidden
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import (

@@ -12,7 +12,7 @@ from tailwise._results import number, step_word
 from tailwise.errors import OptionError
 from tailwise.exact import Policy, policy_intervals
 from tailwise.models import TabularMDP
-from tailwise.report import charts, trees
+from tailwise.report import charts
 from tailwise.report.document import Block, Document, Heading, Paragraph, Table, literal
 from tailwise.report.outlook import (
     Outlook,
@@ -23,7 +23,7 @@ from tailwise.report.outlook import (
     sampled_erms,
     solved,
 )
-from tailwise.report.policies import policy_chart, policy_table
+from tailwise.report.policies import policy_chart, policy_table, scenario_tree, search_tree
 from tailwise.report.totals import MOST_SHOWN, totals_blocks
 from tailwise.report.words import made_with, settings_rows
 from tailwise.search.plan import Plan
@@ -174,14 +174,14 @@ def _what_follows(plan: Plan, table: TabularMDP | None, solution: Policy | None)
     if table is not None and solution is not None and plan.tree is None:
         names = [row.label for row in plan.rows]
         policy = [policy_chart(solution)] if plan.step == 0 else []  # whose steps are those of the table
-        return [heading, trees.scenario_tree(table, solution, names=names), *policy]
+        return [heading, scenario_tree(table, solution, names=names), *policy]
     if getattr(plan.policy, "graph", None) is not None:
         return [heading, *policy_table(plan.policy)]
     if plan.tree is None:
         why = "This planner keeps no tree" if plan.origin is not None else "The plan was copied or loaded"
         return [heading, Paragraph(f"{why}, so that there is nothing to go down into.")]
     try:
-        chart, *_ = trees.search_tree(plan.root)
+        chart, *_ = search_tree(plan.root)
         if plan.trees > 1:
             heading = Heading(f"What may follow: one of the {plan.trees} trees that grew side by side")
     except OptionError as error:  # the search has gone on, and the tree was too large to keep

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tailwise.errors import OptionError, require
 from tailwise.evaluation import Frontier, Returns, Sensitivity
 from tailwise.exact import Policy
-from tailwise.report import charts, trees
+from tailwise.report import charts
 from tailwise.report.document import Chart
 from tailwise.report.outlook import outlook, root_table, solved
-from tailwise.report.policies import policy_chart
+from tailwise.report.policies import MOST_PARTS, policy_chart, scenario_tree, search_tree
 from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan
@@ -125,7 +125,7 @@ def policy(solution: Policy, step: int = 0) -> go.Figure:
     return figure(policy_chart(solution, step))
 
 
-def tree(what: Plan | NodeView | Policy, *, most: int = trees.MOST_PARTS) -> go.Figure:
+def tree(what: Plan | NodeView | Policy, *, most: int = MOST_PARTS) -> go.Figure:
     """Draw a tree to go down into by clicking: one that was searched, or what may happen on a table.
 
     Parameters
@@ -143,8 +143,8 @@ def tree(what: Plan | NodeView | Policy, *, most: int = trees.MOST_PARTS) -> go.
     """
     shown: Any = what
     if hasattr(shown, "mdp"):
-        return figure(trees.scenario_tree(shown.mdp, shown, most=most))
-    return figure(trees.search_tree(getattr(shown, "root", shown), most=most)[0])
+        return figure(scenario_tree(shown.mdp, shown, most=most))
+    return figure(search_tree(getattr(shown, "root", shown), most=most)[0])
 
 
 def figure(chart: Chart) -> go.Figure:

@@ -4,6 +4,9 @@ The private environment is a copy of the given one. Gymnasium's ``EzPickle`` and
 environment by making it anew: other prices, masses or maps that the user has set are lost in silence. So the two are
 compared, attribute by attribute, in every wrapper. What differs may be a part of the state; it is if it ever varies in
 the private environment. Else it is a change that was lost.
+
+A method that was chosen is checked when the simulator is made, by ``check_simulator``, and in the middle of a search at
+every 256th step, on up to eight steps that the search itself has taken (:class:`SpotCheck`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from tailwise.models.gymnasium.copying import GENERATORS, SCALARS, Copier, freez
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
     PrivateEnv,
+    StepResult,
     UnsuitableError,
     lift_limits,
     make_environment,
@@ -27,8 +31,19 @@ from tailwise.models.gymnasium.private_env import (
     strip,
     wrappers,
 )
-from tailwise.models.gymnasium.snapshots import Attributes, Copies, MujocoState, OwnFunctions, Replay, SnapshotMethod
-from tailwise.models.gymnasium.verify_snapshot import verify_snapshot
+from tailwise.models.gymnasium.snapshots import (
+    REPEATED,
+    Attributes,
+    Copies,
+    MujocoState,
+    OwnFunctions,
+    Replay,
+    SnapshotMethod,
+    difference,
+    kept,
+    restore,
+    verify_snapshot,
+)
 from tailwise.models.simulator import short
 
 _CHANGED = "what was changed after it was made"
@@ -188,3 +203,66 @@ def _is_open(value: Any) -> bool:
         return value is _MISSING or bool(Copier().freeze(value))
     except Exception:
         return False
+
+
+_FIRST_GAP, _GAP = 8, 256
+
+
+class SpotCheck:
+    """Records a few steps of the search now and then, and repeats them much later.
+
+    Attributes
+    ----------
+    due : int
+        Number of the step of the search from which it wants to see the steps.
+    is_open : bool
+        Whether it is in the middle of recording.
+    """
+
+    def __init__(self, private: PrivateEnv, method: SnapshotMethod, name: str) -> None:
+        self._private, self._method, self._name = private, method, name
+        self._start: Any = None
+        self._last: Any = None
+        self._steps: list[tuple[Any, Any, StepResult]] = []
+        self.is_open = False
+        self._gap = self.due = _FIRST_GAP
+
+    def wants(self, count: int, state: Any) -> bool:
+        """Whether the step from ``state`` is to be recorded; what was recorded long ago is repeated first.
+
+        Raises
+        ------
+        ModelError
+            If the environment does not do what it did.
+        """
+        if self.is_open:
+            if state == self._last and len(self._steps) < REPEATED:
+                return True
+            self.is_open = False
+            self.due, self._gap = count + self._gap, min(2 * self._gap, _GAP)
+            return False
+        self._repeat()
+        self._start, self._steps, self.is_open = state, [], True
+        return True
+
+    def record(self, draws: Any, action: Any, result: StepResult, state: Any) -> None:
+        """Keep what a step with ``draws`` (the state of a generator's bits) showed."""
+        self._steps.append((draws, action, kept(result)))
+        self._last = state
+
+    def _repeat(self) -> None:
+        if not self._steps:
+            return
+        restore(self._private, self._method, self._start.snapshot)
+        for h, (draws, action, once) in enumerate(self._steps):
+            kind: Any = getattr(np.random, draws["bit_generator"])
+            bits = kind(0)
+            bits.state = draws
+            fault = difference(once, self._private.step(action, np.random.Generator(bits)))
+            if fault:
+                taken = ", ".join(short(each[1], 40) for each in self._steps[: h + 1])
+                raise ModelError(
+                    f"{self._name} did not repeat itself: from the state {short(self._start)} the action {taken} gave, "
+                    f"with the same draws, another {fault}; something that its step depends on is neither saved nor "
+                    f"restored by {self._method.name}. Give your own save= and restore=, or write a Simulator"
+                )

@@ -41,8 +41,7 @@ from numpy.typing import NDArray
 
 from tailwise.models.gymnasium.copying import freeze
 from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, seeded
-from tailwise.models.gymnasium.snapshots import SnapshotMethod, restore
-from tailwise.models.gymnasium.verify_snapshot import Transition, difference, walk
+from tailwise.models.gymnasium.snapshots import SnapshotMethod, Transition, difference, restore, walk
 from tailwise.models.simulator import short
 
 ALPHA = 1e-4

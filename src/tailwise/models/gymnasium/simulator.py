@@ -17,7 +17,7 @@ from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Action, Sense, check_discount, check_horizon
 from tailwise.models.gymnasium.actions import Discretized, FiniteActions
-from tailwise.models.gymnasium.choose_snapshot import choose_snapshot, find_change
+from tailwise.models.gymnasium.choose_snapshot import SpotCheck, choose_snapshot, find_change
 from tailwise.models.gymnasium.copying import duplicate, freeze
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
@@ -29,9 +29,8 @@ from tailwise.models.gymnasium.private_env import (
     time_limits,
     wrappers,
 )
-from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save
+from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save, verify_snapshot
 from tailwise.models.gymnasium.table import KNOWN_LABELS
-from tailwise.models.gymnasium.verify_snapshot import SpotCheck, verify_snapshot
 from tailwise.models.simulator import Simulator, short
 from tailwise.models.table import Violation
 

@@ -1,4 +1,4 @@
-"""Methods to save and restore a Gymnasium environment.
+"""Methods to save and restore a Gymnasium environment, and the check that every one must pass.
 
 Gymnasium has no save and restore. What works differs: plain environments keep everything in attributes; MuJoCo's
 state lives in C memory, and copies of it silently differ; Box2D cannot be copied at all. So every method is verified
@@ -7,6 +7,11 @@ on the environment at hand before it is trusted, and now and then afterwards.
 The environment's random generator is never part of a snapshot: the planner lends its own for each simulated step,
 and seeds anew what other generators the environment holds. A snapshot that kept the generator would show the planner
 the future.
+
+The check (:func:`verify_snapshot`) is that a restored state behaves as it did the first time. Nothing is looked for
+inside the environment. Episodes are played, saved before every step, and repeated from their snapshots: in one go, step
+by step with detours between, and in any order, each time with the same draws. Whatever the environment shows must come
+out the same, bit for bit; and two states that the method takes for the same one must go on alike.
 """
 
 from __future__ import annotations
@@ -17,8 +22,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, is_data
-from tailwise.models.gymnasium.private_env import PrivateEnv, lift_limits, seeded
+from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, global_states, is_data
+from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, lift_limits, seeded
+from tailwise.models.simulator import short
 
 _SKIPPED = {"_np_random", "_np_random_seed", "np_random", "action_space", "observation_space", "spec", "metadata"}
 _PROBE_EPISODES, _PROBE_STEPS = 6, 60
@@ -244,3 +250,103 @@ class MujocoState:
         self._mujoco.mj_setState(model, data, vector, self._kind)
         data.xpos[:], data.xipos[:] = xpos, xipos
         self._attributes.restore(private, rest)
+
+
+REPEATED = 8  # steps at a time
+_WALKS, _STEPS, _ORIGINS = 4, 24, 4
+
+
+class Transition(NamedTuple):
+    """One step of an episode: the state it was taken from, the action, the seed of its draws, and what it showed."""
+
+    snapshot: Snapshot
+    action: Any
+    draws: int
+    shown: StepResult
+
+
+def walk(private: PrivateEnv, method: SnapshotMethod, steps: int, picks: np.random.Generator) -> list[Transition]:
+    """Go on at random from where the environment stands, saved before each step."""
+    taken: list[Transition] = []
+    while len(taken) < steps and not (taken and taken[-1].shown.is_end):
+        snapshot, draws = save(private, method), int(picks.integers(2**31))
+        action, result = private.try_step(picks, seeded(draws))
+        taken.append(Transition(snapshot, action, draws, kept(result)))
+    return taken
+
+
+def kept(result: StepResult) -> StepResult:
+    """What a step showed, as it stays when the environment goes on."""
+    return result._replace(observation=freeze(result.observation))
+
+
+def verify_snapshot(private: PrivateEnv, method: SnapshotMethod, seed: int = 0) -> str:
+    """Try a method out on random episodes; return what is wrong with it, or "" if it can be trusted."""
+    picks = np.random.default_rng(seed)
+    for episode in range(_WALKS):
+        private.reset(seed + episode)
+        outside = global_states()
+        taken = walk(private, method, _STEPS, picks)
+        if global_states() != outside:
+            return "its step draws from NumPy's or Python's global generator; it must draw from self.np_random"
+        private.reset(seed + 1000 + episode)
+        walk(private, method, 3, picks)
+        for origin in picks.permutation(len(taken))[:_ORIGINS].tolist():
+            restore(private, method, taken[origin].snapshot)
+            fault = _repeat(private, taken[origin : origin + REPEATED])
+            if fault:
+                return f"after restoring, {fault}"
+        fault = _with_detours(private, method, taken[:REPEATED], picks) or _mistaken(private, method, taken)
+        if fault:
+            return fault
+    return ""
+
+
+def _with_detours(
+    private: PrivateEnv, method: SnapshotMethod, taken: list[Transition], picks: np.random.Generator
+) -> str:
+    """Repeat an episode as a search does: restore, step, save, and go elsewhere in between."""
+    snapshot = taken[0].snapshot
+    for each in taken:
+        restore(private, method, taken[int(picks.integers(len(taken)))].snapshot)
+        private.try_step(picks, seeded(int(picks.integers(2**31))))
+        restore(private, method, snapshot)
+        fault = _repeat(private, [each])
+        if fault:
+            return f"after restoring between other states, {fault}"
+        if not each.shown.is_end:
+            snapshot = save(private, method)
+    return ""
+
+
+def _mistaken(private: PrivateEnv, method: SnapshotMethod, taken: list[Transition]) -> str:
+    """Whether states of equal keys go on alike."""
+    first: dict[Any, int] = {}
+    for later, each in enumerate(taken):
+        earlier = first.setdefault(each.snapshot.key, later)
+        if earlier != later:
+            restore(private, method, taken[earlier].snapshot)
+            fault = _repeat(private, taken[later : later + REPEATED])
+            if fault:
+                return f"it takes two states for one: {fault}"
+    return ""
+
+
+def _repeat(private: PrivateEnv, taken: list[Transition]) -> str:
+    """Take the steps again with the same draws; return what differs, or ""."""
+    for h, each in enumerate(taken):
+        fault = difference(each.shown, private.step(each.action, seeded(each.draws)))
+        if fault:
+            return f"the same draws gave another {fault} at step {h + 1}"
+    return ""
+
+
+def difference(once: StepResult, again: StepResult) -> str:
+    """Say where a step differs from what was shown before; empty if nowhere."""
+    if freeze(again.reward) != freeze(once.reward):
+        return f"reward ({once.reward!r}, then {again.reward!r})"
+    if again.is_end != once.is_end:
+        return f"end ({once.is_end}, then {again.is_end})"
+    if again.allowed != once.allowed:
+        return f"mask ({once.allowed}, then {again.allowed})"
+    return "" if freeze(again.observation) == once.observation else f"observation ({short(again.observation, 60)})"
