@@ -242,11 +242,11 @@ def figures_command(
 ) -> None:
     """Draw the checks of the theorems: convergence, tails, the two estimators, the effect of beta."""
     from tailwise._validate import choice
-    from tailwise.reproduction.bandit_figures import save_all
+    from tailwise.reproduction.figures import save_bandit_figures
 
     choice(kind, "format", ("png", "svg"))
     size: dict[str, Any] = {"pulls": pulls, "replications": replications, "threads": threads}
-    paths = save_all(out, kind=kind, seed=seed, progress=True, **size)
+    paths = save_bandit_figures(out, kind=kind, seed=seed, progress=True, **size)
     if json:
         print_json({"files": [str(path) for path in paths]})
         return
