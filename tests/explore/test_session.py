@@ -9,8 +9,8 @@ from explore.line import Line
 from tailwise import backward_induction, domains, frontier, sensitivity, what_if
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.explore import Session, layout
-from tailwise.explore.varying import Varied, numbers_of, vary
 from tailwise.explore.worker import Worker
+from tailwise.models.table_changes import Varied, numbers_of, vary
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
 

@@ -17,13 +17,13 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.evaluation import Frontier, frontier
 from tailwise.evaluation.closed_loop import environment_of
-from tailwise.exact import truncate
-from tailwise.explore.varying import Answers, Varied, answers, numbers_of, vary
+from tailwise.exact import solve, truncate
 from tailwise.explore.worker import Status, Ticket, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.contract import Action, State
 from tailwise.models.simulator import action_label, listed_actions, own_method, read_state, short
+from tailwise.models.table_changes import Varied, numbers_of, vary
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
 from tailwise.planners.protocol import as_plan, takes
@@ -73,6 +73,15 @@ class Moment:
     trajectory: Trajectory | None = None
     taken: Any = None
     cost: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The decision in the first state of a model as it is, and as it would be."""
+
+    varied: Varied
+    base: Plan
+    changed: Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,3 +444,11 @@ class Session:
                 self._tell()
 
         worker.start(_FRONTIER, work)
+
+
+def answers(table: TabularMDP, beta: float, asked: Varied, base: Plan | None = None) -> Answers:
+    """Solve a table as it is, where ``base`` is not known from before, and as it would be."""
+    other, varied = vary(table, asked)
+    if base is None:
+        base = solve(table, ERM(beta)).plan(distributions=False)
+    return Answers(varied, base, solve(other, ERM(beta)).plan(distributions=False))
