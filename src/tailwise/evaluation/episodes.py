@@ -1,9 +1,12 @@
 """``evaluate``: play episodes, closed loop, and keep their totals.
 
-A planner re-plans at every step at the risk level ``beta_h`` of that step, and keeps the part of its
-tree below the step that was really taken. A fixed policy is just followed; on a table that is
-one compiled loop. Results do not depend on the number of threads: every episode has streams
-of its own, for the environment and for the planner.
+A planner re-plans at every step at the risk level ``beta_h`` of that step, and keeps the part of its tree below the
+step that was really taken. A fixed policy is just followed; on a table that is one compiled loop. Results do not depend
+on the number of threads: every episode has streams of its own, for the environment and for the planner.
+
+A fixed policy can also be played side by side, in batches, by a simulator's ``step_many``. A batch has one generator,
+of the seed and the number of its first episode: seed and batch size fix the result. Its episodes are independent of
+each other, and share their luck with no other sample.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,18 +23,19 @@ from numpy.typing import NDArray
 
 from tailwise._jit import kernel
 from tailwise._progress import Progress, followed
-from tailwise._random import Seed, next_double, seed_sequence
+from tailwise._random import Seed, generator, next_double, seed_sequence
 from tailwise._validate import integer, thread_count
 from tailwise.bindings.table import outcome_at
-from tailwise.errors import ModelError, OptionError, StateError
-from tailwise.evaluation.batches import Batches
+from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.evaluation.closed_loop import (
     AnyPlayer,
     HiddenPlayer,
     HiddenPolicyPlayer,
     Player,
     PolicyPlayer,
+    SimulatorEnvironment,
     checked_limits,
+    child,
     environment_of,
     minds_the_past,
     play,
@@ -41,17 +46,18 @@ from tailwise.evaluation.closed_loop import (
 from tailwise.evaluation.returns import Returns
 from tailwise.exact.distributions import closed, stationary_actions
 from tailwise.exact.fixed_policies import policy_rows
+from tailwise.exact.policy import Policy
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
+from tailwise.models.compiled import listed_states, same_states, steps_of
 from tailwise.models.contract import CUT_SHORT, needs_horizon
 from tailwise.models.partly_observed import require_hidden
-from tailwise.models.simulator import is_partly_observed, model_name
+from tailwise.models.simulator import is_partly_observed, model_name, own_method
 from tailwise.planners.protocol import Planner, is_shareable
 from tailwise.search.anytime import in_threads
 
 _BLOCK = 8192
-_MOST_STEPS, MOST_EPISODES = 100_000, 10**9
-_MOST_BATCH = 10**6
+_MOST_STEPS, MOST_EPISODES, _MOST_BATCH = 100_000, 10**9, 10**6
 _NO_LIMITS = "iterations and seconds are limits of a planner; a fixed policy takes none"
 _HIDDEN = "a model whose state is not seen"
 _MOST_DECISIONS = 2**28  # that are kept: 2 GB
@@ -195,11 +201,12 @@ class Episodes:
             checked_limits(*limits)
             planner_or_policy, limits = planner_or_policy.fixed_policy, (None, None)
         is_endless = model.horizon is None
+        is_asked = callable(planner_or_policy) or hasattr(planner_or_policy, "act")  # step by step
         if self.batch_size:
             if limits != (None, None):
                 raise OptionError(_NO_LIMITS)
             batches = Batches(model, planner_or_policy, root, self.most if is_endless else model.horizon)
-            paid = in_blocks(batches.play, episodes, self.batch_size, 1, options)
+            paid = _in_blocks(batches.play, episodes, self.batch_size, 1, options)
             return paid, None, self._cut(paid.size, batches.left if is_endless else 0)
         if is_table and is_endless:  # whatever leads to a state that absorbs at no cost ends there
             model = replace(closed(model, 1), horizon=None)
@@ -221,12 +228,13 @@ class Episodes:
         elif is_hidden:
             player, why = HiddenPolicyPlayer(model, planner_or_policy), _HIDDEN
         elif is_table and not is_endless and not minds_the_past(planner_or_policy):
-            rows = policy_rows(model, planner_or_policy)
-            return _follow_rows(model, rows, model.horizon, episodes, root, threads, options)[0], None, notes
-        elif is_table and is_endless and not _is_asked(planner_or_policy):
+            course = _Course(policy_rows(model, planner_or_policy), model.start, model.discount, model.horizon)
+            return _follow_rows(model, course, episodes, root, threads, options)[0], None, notes
+        elif is_table and is_endless and (hasattr(planner_or_policy, "policy") or not is_asked):
             actions = stationary_actions(model, planner_or_policy)
             rows = policy_rows(replace(model, horizon=len(actions)), actions)
-            paid, left = _follow_rows(model, rows, self.most, episodes, root, threads, options)
+            course = _Course(rows, model.start, model.discount, self.most)
+            paid, left = _follow_rows(model, course, episodes, root, threads, options)
             return paid, None, [*notes, *self._cut(paid.size, left)]
         else:
             player, why = PolicyPlayer(model, planner_or_policy, self.most), "a policy that is a function"
@@ -253,26 +261,15 @@ class Episodes:
         ]
 
 
-def _is_asked(policy: Any) -> bool:
-    """Whether a policy is asked step by step, and has no action ids of its own."""
-    return not hasattr(policy, "policy") and (callable(policy) or hasattr(policy, "act"))
-
-
 def _follow_rows(
-    mdp: TabularMDP,
-    rows: NDArray[np.int64],
-    horizon: int,
-    episodes: range,
-    root: np.random.SeedSequence,
-    threads: int,
-    options: dict[str, Any],
+    mdp: TabularMDP, course: _Course, episodes: range, root: np.random.SeedSequence, threads: int, how: dict[str, Any]
 ) -> tuple[NDArray[np.float64], int]:
     """Totals of a fixed policy in the model's own sense, in compiled blocks, and how many reached the horizon.
 
     The last of the rows is followed up to there.
     """
     left = np.zeros(-(-len(episodes) // _BLOCK), np.int64)
-    key, course = run_key(root), _Course(rows, mdp.start, mdp.discount, horizon)
+    key = run_key(root)
 
     def block(first: int, part: NDArray[np.float64]) -> None:
         index = (first - episodes.start) // _BLOCK
@@ -281,15 +278,11 @@ def _follow_rows(
             h, state = divmod(int(failed), mdp.num_states)
             raise StateError(f"the policy has no action in state {mdp.state_name(state)} at step {h}")
 
-    return np.asarray(mdp.signed(in_blocks(block, episodes, _BLOCK, threads, options))), int(left.sum())
+    return np.asarray(mdp.signed(_in_blocks(block, episodes, _BLOCK, threads, how))), int(left.sum())
 
 
-def in_blocks(
-    block: Callable[[int, NDArray[np.float64]], None],
-    episodes: range,
-    size: int,
-    threads: int,
-    options: dict[str, Any],
+def _in_blocks(
+    block: Callable[[int, NDArray[np.float64]], None], episodes: range, size: int, threads: int, options: dict[str, Any]
 ) -> NDArray[np.float64]:
     """Return the totals of episodes, those of ``size`` at once by ``block(first episode, totals to fill)``."""
     count, totals = len(episodes), np.empty(len(episodes))
@@ -344,3 +337,65 @@ def _follow(table, course, key, first_episode, totals, left):  # type: ignore[no
             total += factor * table.terminal_losses[state]
         totals[k] = total
     return -1
+
+
+class Batches:
+    """A fixed policy in batches of episodes of a simulator; its totals are in the model's own sense."""
+
+    def __init__(self, model: Any, policy: Any, root: np.random.SeedSequence, horizon: int) -> None:
+        step_many = own_method(model, "step_many")
+        if step_many is None:
+            raise OptionError(
+                f"{model_name(model)} has no step_many(states, actions, rng), which plays a batch; leave batch_size out"
+            )
+        if isinstance(policy, Planner):
+            raise OptionError("batch_size is for fixed policies; a planner decides episode by episode: leave it out")
+        self.model, self.horizon, self.left = model, horizon, 0
+        self._step_many, self._root, self._world = step_many, root, SimulatorEnvironment(model, root)
+        player = PolicyPlayer(model, policy)
+        self._policy: Any = player.fresh(root)
+        self._minds, self._is_fixed = player.minds, isinstance(policy, Policy)
+
+    def play(self, first: int, totals: NDArray[np.float64]) -> None:
+        """Fill ``totals`` with those of consecutive episodes; ``left`` counts those that reach the horizon."""
+        rng, live, factor = generator(child(self._root, first, 0)), np.arange(totals.size), 1.0
+        states = same_states(self.model, self.model.start, totals.size)
+        totals[:] = 0.0
+        for h in range(self.horizon):
+            actions = self._decide(states, h, totals[live])
+            states, costs, done = self._step(states, actions, rng, h)
+            totals[live] += factor * costs
+            live, states = live[~done], states[~done]
+            if not live.size:
+                return
+            factor *= self.model.discount
+        self.left += live.size
+        if self.model.horizon is not None:
+            totals[live] += factor * np.array([self._world.end_cost(state) for state in listed_states(states)])
+
+    def _decide(self, states: NDArray[Any], h: int, paid: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the actions of a step; each pair of state and action is looked at once."""
+        rows, act = listed_states(states), self._policy.act
+        if hasattr(self._policy, "act_many"):
+            actions = np.asarray(self._policy.act_many(states, h))
+        elif self._minds:
+            actions = np.array([act(row, h, accrued=total) for row, total in zip(rows, paid.tolist(), strict=True)])
+        else:
+            ask = cache(lambda row: act(row, h)) if self._is_fixed else lambda row: act(row, h)
+            actions = np.array(list(map(ask, rows)))
+        if len(actions) != len(rows):
+            raise OptionError(f"act_many returned {len(actions)} actions for {len(rows)} states at step {h}")
+        for state, action in set(zip(rows, listed_states(actions), strict=True)):
+            self._world.allowed(self.model, action, state, h)
+        return actions
+
+    def _step(self, states: NDArray[Any], actions: NDArray[Any], rng: np.random.Generator, h: int) -> Any:
+        where = f"step_many of {len(states)} states of {model_name(self.model)} at step {h}"
+        try:
+            answer = self._step_many(states, actions, rng)
+        except Exception as error:
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
+        found, fault = steps_of(states, answer)
+        if fault:
+            raise SimulatorError(f"{where}: {fault}")
+        return found

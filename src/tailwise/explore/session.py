@@ -26,8 +26,7 @@ from tailwise.models.simulator import action_label, listed_actions, own_method, 
 from tailwise.models.table_changes import Varied, numbers_of, vary
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
-from tailwise.planners.protocol import as_plan, takes
-from tailwise.report.recording import Recorder
+from tailwise.planners.protocol import Recorder, as_plan, takes
 from tailwise.risk.objectives import ERM
 from tailwise.search import Plan
 from tailwise.search.plan import Trajectory

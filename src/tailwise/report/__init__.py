@@ -1,10 +1,10 @@
 """Reports of decisions as self-contained pages, plots for notebooks, and documents."""
 
 from tailwise._results import printoptions, set_printoptions
+from tailwise.planners.protocol import recorded_plan
 from tailwise.report import plots
 from tailwise.report.decision import decision_report
 from tailwise.report.document import Bullets, Chart, Document, Heading, Image, Paragraph, Table, literal
-from tailwise.report.recording import recorded_plan
 from tailwise.report.totals import comparison_report, evaluation_report, frontier_report, plans_report, what_if_report
 
 __all__ = [
