@@ -255,10 +255,8 @@ class Episodes:
         if not left:
             return []
         rest = "" if self.model.discount == 1.0 else f", from where on costs count {self.model.discount**self.most:.1g}"
-        return [
-            f"{left} of {count} episodes had not ended after {self.most} steps{rest}: their totals are of what was "
-            "paid by then"
-        ]
+        begun = f"{left} of {count} episodes had not ended after {self.most} steps{rest}"
+        return [f"{begun}: their totals are of what was paid by then"]
 
 
 def _follow_rows(
