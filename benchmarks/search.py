@@ -23,7 +23,7 @@ from tailwise import ErmMcts, LearnedModelSearch, TabularMDP, backward_induction
 from tailwise._jit import borrowed, kernel
 from tailwise._random import generator, stream_words
 from tailwise.bindings import kernel_model
-from tailwise.search.log_mean import LANES, log_means
+from tailwise.search.backups import LANES, log_means
 
 PROBLEMS = (("mdp-4", 1.0), ("grid-mdp", 0.1))
 

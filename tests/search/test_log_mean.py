@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 
 from tailwise._jit import kernel
-from tailwise.search.log_mean import LANES, log_means
+from tailwise.search.backups import LANES, log_means
 
 
 @kernel

@@ -10,7 +10,7 @@ that drives it out of [1/2, 2] the accumulator re-bases onto its own value (r = 
 far above r goes in through the log-domain form of the same identity, so that nothing overflows.
 For r = ERM the update is ``ERM += ln(1 + expm1(y)/n) / beta`` with ``y = beta (x - ERM)``:
 :func:`push_value`, which bandits use: it needs no U. The search does the same for eight nodes of a path at once
-(:mod:`tailwise.search.log_mean`), with limits of its own on y, set by where its polynomials hold.
+(:mod:`tailwise.search.backups`), with limits of its own on y, set by where its polynomials hold.
 
 Two accumulators merge exactly, in any order and grouping: a commutative monoid. The running sum is
 compensated (Neumaier), so that 10^6 pushes lose no digits.

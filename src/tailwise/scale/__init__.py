@@ -5,7 +5,6 @@ that what a task reports does not depend on which worker did it, or how often. A
 totals of episodes), and of each task one counts. See the page "How far it scales" of the documentation.
 """
 
-from tailwise.scale.blocks import convergence_study, evaluate, reproduce
-from tailwise.scale.trees import plan
+from tailwise.scale.work import convergence_study, evaluate, plan, reproduce
 
 __all__ = ["convergence_study", "evaluate", "plan", "reproduce"]

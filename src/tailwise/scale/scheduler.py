@@ -12,14 +12,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+
+from tailwise._progress import Progress, followed
 from tailwise.errors import WorkersLostError
-from tailwise.scale.cluster import Event, Report, WorkerPool
+from tailwise.scale.cluster import Event, Report, WorkerPool, packed
 from tailwise.search import StopReason
 
 _TOO_LONG = 3.0  # times the median of the tasks that are done
@@ -225,3 +230,48 @@ class Scheduler:
         slow = [(since, task) for task, since in running if task in self._open and copies[task] == 1]
         since, task = min(slow, default=(math.inf, -1))
         return task if self._pool.now() - since > limit else None
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Independent pieces of work: task k is a call of ``function`` with the k-th ``arguments``.
+
+    ``work`` says how much each is, and ``done`` what was done before: the progress, called ``verb``, counts both.
+    """
+
+    function: Callable[..., Any]
+    arguments: Sequence[Any]
+    work: Sequence[float]
+    verb: str
+    done: float = 0.0
+
+    def begin(self) -> None:
+        """Nothing has to be got ready."""
+
+    def run(self, task: int, seconds: float) -> Report:
+        """Do a block, to its end."""
+        return Report(task, self.function(*self.arguments[task]), self.work[task], True)
+
+
+def blocks_of(episodes: int, blocks: int) -> list[range]:
+    """Return the numbers of all episodes in so many blocks of about equal size, none empty."""
+    edges = np.linspace(0, episodes, min(episodes, blocks) + 1).astype(int).tolist()
+    return [range(first, last) for first, last in itertools.pairwise(edges)]
+
+
+def run_blocks(
+    blocks: Blocks,
+    *,
+    workers: int,
+    restarts: int,
+    progress: Progress,
+    model: Any = None,
+    model_path: str | None = None,
+    keep: Callable[[Report], None] | None = None,
+) -> Gathered:
+    """Do blocks on a cluster that is connected; ``keep`` is told each report, once, as it comes."""
+    job, size, done = packed(blocks, model, model_path), len(blocks.work), blocks.done
+    with WorkerPool(job, min(workers, size)) as pool, followed(progress, blocks.verb, done + sum(blocks.work)) as tick:
+        return Scheduler(
+            pool, size, restarts=restarts, watch=lambda found, used: tick(done + found.work), keep=keep
+        ).run()  # fmt: skip

@@ -36,9 +36,8 @@ from tailwise.search.arena import (
     open_leaf,
     sweep,
 )
-from tailwise.search.backups import back_up
+from tailwise.search.backups import LANES, back_up
 from tailwise.search.leaves import goes_on, value_leaf
-from tailwise.search.log_mean import LANES
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 _DEEPEST_TRIE = 64  # siblings form a trie over at most 47 bits
