@@ -197,8 +197,6 @@ class CompiledInterface(WordStates, SimulatorInterface):
         self._integers[shared.WORDS] = store.words.ctypes.data
         self._connect([function.address for function in adapters], store)
 
-    # --------------------------------------------------------- states, actions
-
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
         state = self.model.canonical(state)
@@ -236,8 +234,6 @@ class CompiledInterface(WordStates, SimulatorInterface):
     def action_name(self, action: Any, handle: int) -> str:
         """Return the action's label, or its number as text."""
         return str(self.model.action_name(action, self.state(handle)))
-
-    # ------------------------------------------------------------------ errors
 
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Run the failing call again, interpreted and from the same draw, and raise what it says."""
@@ -278,8 +274,6 @@ class CompiledInterface(WordStates, SimulatorInterface):
             f"it failed when compiled, though interpreted it returns {short(result)}; does it leave the range of "
             "64-bit integers, or read beyond an array?"
         )
-
-    # ------------------------------------------------------------------ memory
 
     def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Forget all states but these; return their new handles."""

@@ -107,8 +107,6 @@ class PythonInterface(SimulatorInterface):
             return step
         return lambda state, action, rng, h: step(state, action, rng)
 
-    # --------------------------------------------------------- states, actions
-
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
         fault = state_fault(state)
@@ -156,8 +154,6 @@ class PythonInterface(SimulatorInterface):
             raise SimulatorError(
                 f"action_name({short(action)}) of {model_name(self.model)} raised {type(error).__name__}: {error}"
             ) from error
-
-    # --------------------------------------------------------------- callbacks
 
     def _guarded(self, function: Callable[[int, int, int], None]) -> Callable[[int, int, int, int], int]:
         watch = self._watch
@@ -317,8 +313,6 @@ class PythonInterface(SimulatorInterface):
             raise SimulatorError(f"it chose {short(action)}, which is not allowed; allowed: {short(allowed)}")
         return action
 
-    # ------------------------------------------------------------------ errors
-
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise what a callback raised, with the state, the action and the step."""
         error, self._failure = self._failure, None
@@ -373,8 +367,6 @@ class PythonInterface(SimulatorInterface):
             if self._interrupted and self._failure is None:
                 self._interrupted = False
                 raise KeyboardInterrupt
-
-    # ------------------------------------------------------------------ memory
 
     def retain(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Forget all states but these; return their new handles."""

@@ -88,9 +88,6 @@ def branches_of(model: PomdpTable) -> list[Branch]:
     return found
 
 
-# ---------------------------------------------------------------- entropic sums
-
-
 def grouped_erm(values: Floats, weights: Floats, starts: Ints, beta: float) -> Floats:
     """Return the ERM of each group of the last axis; ``weights`` are positive and need not sum to 1.
 
@@ -147,9 +144,6 @@ def belief_erm(values: Floats, log_weights: Floats, beta: float) -> Floats:
     return np.asarray(np.where(abs(beta) * (high - low) < NEAR, near, far)[..., 0])
 
 
-# --------------------------------------------------------------------- beliefs
-
-
 def normalised(log_weights: Floats) -> Floats:
     """Return log weights whose weights sum to 1."""
     top = log_weights.max(axis=-1, keepdims=True)
@@ -176,9 +170,6 @@ def tilted(branch: Branch, log_weights: Floats, beta: float) -> list[Floats]:
         after[:, ends] = base + log_of(sums)
         found.append(after)
     return found
-
-
-# ---------------------------------------------------------------------- levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,9 +282,6 @@ def best_actions(options: Floats, sizes: Floats | float) -> Ints:
     least = options.min(axis=1)
     limit = least + _TIE * np.maximum(np.abs(least), sizes)
     return np.asarray(np.argmax(options <= limit[:, None], axis=1))
-
-
-# --------------------------------------------------------------------- pruning
 
 
 def pruned_levels(

@@ -104,8 +104,6 @@ class BeliefPolicy(Policy):
     most: int = MOST_PLANS
     _others: dict[Any, BeliefPolicy] = field(default_factory=dict, repr=False)
 
-    # ------------------------------------------------------------------ beliefs
-
     @property
     def start(self) -> Belief:
         """What is known before the first decision."""
@@ -255,8 +253,6 @@ class BeliefPolicy(Policy):
             raise StateError(f"a belief must hold probabilities that sum to 1, not {belief!r}")
         return self._belief(given / given.sum(), 0 if step is None else step)
 
-    # ------------------------------------------------------------------- acting
-
     @property
     def action(self) -> Any:
         """First action."""
@@ -348,8 +344,6 @@ class BeliefPolicy(Policy):
             "history), value_at() and plan()"
         )
 
-    # ------------------------------------------------------------------- values
-
     def value_at(self, state: Any = None, step: int | None = None) -> float:
         """Return the optimal risk of what is still to come, for what is known (see :meth:`act`)."""
         return float(self.pomdp.signed(self._values_at(self._known(state, step))[0].min()))
@@ -422,8 +416,6 @@ class BeliefPolicy(Policy):
                     place = int(np.argmin(belief_erm(level.values, logs, self.beta * self.pomdp.discount)))
             found.append(place)
         return np.array([found or [0]], dtype=np.int64)
-
-    # --------------------------------------------------------------------- words
 
     def plan(self, state: Any = None, step: int | None = None, *, distributions: bool = True) -> Plan:
         """Return the decision for what is known (see :meth:`act`): a row per action, with its exact value.

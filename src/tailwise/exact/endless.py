@@ -136,9 +136,6 @@ def _states_of(total: Total, start: int) -> tuple[int, ...]:
     return tuple(int(state) for state in total.reasons[0][0]) if total.reasons else (start,)
 
 
-# ------------------------------------------------------------------------- criteria
-
-
 def _total(mdp: TabularMDP, objective: Objective, beta: float) -> Policy:
     found = solve_total(mdp, beta)
     _require_finite(mdp, objective, found)

@@ -134,8 +134,6 @@ class Part:
         means = np.add.reduceat(self.probabilities * self.costs, self.offsets[:-1])
         return replace(self, costs=means[self.owners])
 
-    # ------------------------------------------------------------------ values
-
     @cached_property
     def mean_step(self) -> tuple[Floats, csr_array]:
         """The mean cost of each row, and its chances of each state (CSR, rows by states)."""
@@ -204,8 +202,6 @@ class Part:
         finite = np.abs(values[np.isfinite(values)])
         most = max(float(self.costs.max(initial=0.0)), -float(self.costs.min(initial=0.0)))
         return 3.0 * _EPS * (most + discount * float(finite.max(initial=0.0)))
-
-    # ------------------------------------------------------ a row of each state
 
     def tilted(self, values: Floats, beta: float, discount: float = 1.0) -> tuple[Floats, csr_array]:
         """Return risks and tilted matrix (CSR, of the states) of a part that has one row of each state, or none."""

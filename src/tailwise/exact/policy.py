@@ -104,8 +104,6 @@ class Policy(Shown, Tabled):
     _law: ReturnDistribution | None = field(default=None, repr=False)
     _places: Places = field(default_factory=dict, repr=False)
 
-    # ------------------------------------------------------------------ acting
-
     @property
     def action(self) -> Any:
         """First action, from the start state."""
@@ -171,8 +169,6 @@ class Policy(Shown, Tabled):
             return position
         return choices_of(self.model.actions(state))[position]
 
-    # ------------------------------------------------------------------ values
-
     def action_values(self, step: int) -> Floats:
         """Return the value of every action at ``step``, shape (S, A); inf (-inf for rewards) = illegal.
 
@@ -237,8 +233,6 @@ class Policy(Shown, Tabled):
             level *= discount**step
         with np.errstate(invalid="ignore"):
             return part.risks(after, level, discount)
-
-    # ------------------------------------------------------------ what may come
 
     def distribution(self, action: Any = None) -> ReturnDistribution:
         """Return the exact distribution of the total from the start, of the policy or with another action first.
@@ -441,8 +435,6 @@ class Policy(Shown, Tabled):
 
     def _label(self, action: Any, state: Any) -> str:
         return action_label(self.mdp if self.model is None else self.model, action, state)
-
-    # ------------------------------------------------------------------- words
 
     def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``: the numbers, and the first decision."""

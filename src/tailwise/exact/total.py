@@ -153,8 +153,6 @@ class _Search:
         rows = self.merged.spread(ids, self.mdp.row_states)
         return Total(self.values[owner], lower[owner], upper[owner], rows, tuple(self.reasons))
 
-    # ------------------------------------------------------- what is infinite
-
     def _set(self, states: Ints, value: float, words: str) -> None:
         if states.size:
             self.values[states] = value
@@ -211,8 +209,6 @@ class _Search:
             if not more.size:
                 return
             self._set(more, -np.inf, f"{words_of(self.mdp, more)} can lead to a loop that lowers the total for ever")
-
-    # ------------------------------------------------------------ one attempt
 
     def _round(self, part: Part) -> tuple[Ints, Evaluated] | None:
         """Solve what is left; None where some of it turned out to be infinite, and was given its value."""
@@ -353,8 +349,6 @@ class _Search:
             nearer = share + 0.95 * (np.exp(-np.where(going, most, 0.0)) - share)
             share, before = np.where(stuck, 0.5 * (before + share), nearer), share
         raise undecided(self.mdp, np.flatnonzero(going[labels]), self.beta)
-
-    # -------------------------------------------------------- policy iteration
 
     def _improved(self, part: Part, rows: Ints, start: Floats, steps: Floats | None = None) -> tuple[Ints, Evaluated]:
         """Improve a policy until no row is better; or until one is found whose total is not finite.

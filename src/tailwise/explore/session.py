@@ -167,8 +167,6 @@ class Session:
         self._settings = first
         self.restart()
 
-    # ------------------------------------------------------------------- what the page asks for
-
     def view(self) -> View:
         """Return the session as it is now."""
         with self._lock:
@@ -299,8 +297,6 @@ class Session:
         """Return a state's name."""
         name = own_method(self.model, "state_name")
         return short(state, 60) if name is None else str(name(state))
-
-    # ------------------------------------------------------------------- the work
 
     def _check(self, settings: Settings) -> None:
         """Raise the error of a wrong setting, before anything is changed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -287,3 +287,90 @@ def _explained(cells: Ints, above: NDArray[np.bool_], y: Floats, held: NDArray[n
         1.0 - float(((y[judged] - guess[judged]) ** 2).sum()) / spread for guess in (mean[cell], finer[half])
     )
     return coarse, fine
+
+
+_FIELDS = {
+    "observations": ("observations", "states", "obs", "state"), "actions": ("actions", "action"),
+    "rewards": ("rewards", "reward"), "costs": ("costs", "cost"),
+    "terminations": ("terminations", "terminals", "terminated", "dones", "done"),
+}  # fmt: skip
+
+
+def joined(episodes: list[Any]) -> dict[str, Any]:
+    """Return the columns of a sequence of episodes: mappings or objects with arrays, or lists of rows."""
+    if not episodes:
+        raise FormatError("the log holds no episodes")
+    states: list[Any] = []
+    actions: list[Any] = []
+    values: list[Any] = []
+    done: list[Any] = []
+    owners: list[int] = []
+    sense = ""
+    for number, item in enumerate(episodes):
+        if isinstance(item, (list, tuple)) and item and isinstance(item[0], (list, tuple)):
+            item = _steps(item, number)
+        fields = {name: _field(item, names) for name, names in _FIELDS.items()}
+        own = "reward" if fields["rewards"] is not None else "cost"
+        acts, seen = fields["actions"], fields["observations"]
+        paid = fields[f"{own}s"]
+        if acts is None or seen is None or paid is None or (sense and own != sense):
+            raise FormatError(
+                f"episode {number}: expected observations, actions and rewards (or costs), or a list of (state, "
+                "action, reward) or (state, action, reward, next_state, done)"
+            )
+        sense = own
+        seen, acts, paid = (as_array(part) for part in (seen, acts, paid))
+        if len(seen) not in (len(acts), len(acts) + 1) or len(paid) != len(acts):
+            raise FormatError(
+                f"episode {number}: {len(seen)} observations, {len(acts)} actions and {len(paid)} {own}s; expected as "
+                "many actions as rewards, and one observation more or as many"
+            )
+        over = fields["terminations"]
+        flags = [False] * len(acts) if over is None else [bool(flag) for flag in np.asarray(over).reshape(-1)]
+        extra = len(seen) - len(acts)
+        states += [_value(part) for part in seen]
+        actions += [_value(part) for part in acts] + [None] * extra
+        values += [float(part) for part in paid] + [None] * extra
+        done += [*flags[: len(acts)], *[False] * extra]
+        owners += [number] * len(seen)
+    table = {"episode": owners, "state": _objects(states), "action": _objects(actions), sense: _objects(values)}
+    return table if not any(done) else {**table, "done": done}
+
+
+def _steps(rows: Sequence[Any], number: int) -> dict[str, Any]:
+    """Return the arrays of an episode given as rows."""
+    widths = {len(row) for row in rows}
+    if len(widths) != 1 or widths & {0, 1, 2, 4} or max(widths) > 6:
+        raise FormatError(
+            f"episode {number}: its rows must be (state, action, reward) or (state, action, reward, next, done)"
+        )
+    columns = list(zip(*rows, strict=True))
+    item: dict[str, Any] = {"observations": list(columns[0]), "actions": columns[1], "rewards": columns[2]}
+    if len(columns) > 3:
+        for k in range(len(rows) - 1):
+            if _value(rows[k][3]) != _value(rows[k + 1][0]):
+                raise FormatError(
+                    f"episode {number}, step {k}: leads to {rows[k][3]!r}, but the next row is in {rows[k + 1][0]!r}"
+                )
+        item["observations"].append(columns[3][-1])
+        item["terminations"] = columns[4]
+    return {name: _objects(list(column)) for name, column in item.items()}
+
+
+def _field(item: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        found = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _value(part: Any) -> Any:
+    array = np.asarray(part)
+    return array.item() if array.ndim == 0 else tuple(array.reshape(-1).tolist())
+
+
+def _objects(values: list[Any]) -> Any:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found

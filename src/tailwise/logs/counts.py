@@ -71,8 +71,6 @@ class Counts:
         counts = np.bincount(codes, weights=weights) + 0.5
         return found[0], found[1], found[2], found[3], (counts / counts.sum())[codes[steps]]
 
-    # ------------------------------------------------------------------- costs
-
     @cached_property
     def quad_atoms(self) -> Atoms:
         """The costs of each transition (state, action, target) that was seen."""

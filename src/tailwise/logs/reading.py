@@ -21,7 +21,7 @@ from tailwise._validate import choice, listing
 from tailwise.errors import FormatError, OptionError, require
 from tailwise.formats.csv_rows import LineFinder, delimiter, numbered_rows
 from tailwise.formats.kinds.columns import column_names
-from tailwise.logs.columns import as_array
+from tailwise.logs.columns import as_array, joined
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.layout import Asked, Found, laid_out
 from tailwise.models.gymnasium.actions import Discretized
@@ -123,7 +123,7 @@ def load_episodes(
         parts = list(source)
         if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
             return _from_files([Path(part) for part in parts], given, asked)
-        return _from_table(_joined(parts), "the episodes", None, given, asked)
+        return _from_table(joined(parts), "the episodes", None, given, asked)
     raise OptionError(
         f"a log is a path, a table with named columns, arrays or a sequence of episodes, not {type(source).__name__}"
     )
@@ -149,7 +149,7 @@ def _from_files(paths: list[Path], given: dict[str, Any], asked: Asked, text: st
         if set(found) != set(names[0]):
             raise FormatError(f"{path}: its columns are not those of {paths[0]}: {', '.join(found)}")
     sizes = [len(as_array(table[column[0]])) for (table, _), column in zip(tables, names, strict=True)]
-    joined = {name: np.concatenate([as_array(table[name]) for table, _ in tables]) for name in names[0]}
+    together = {name: np.concatenate([as_array(table[name]) for table, _ in tables]) for name in names[0]}
     first = np.append(0, np.cumsum(sizes))
 
     def place(row: int) -> str:
@@ -159,9 +159,9 @@ def _from_files(paths: list[Path], given: dict[str, Any], asked: Asked, text: st
         return f"{paths[file]}, row {inside + 1}" if inner is None else inner(inside)
 
     if given["episode"] is None and "episode" not in _meanings(names[0], given)[0]:
-        joined["file"] = np.repeat(np.array([path.name for path in paths], dtype=object), sizes)
+        together["file"] = np.repeat(np.array([path.name for path in paths], dtype=object), sizes)
         given = {**given, "episode": "file"}
-    return _from_table(joined, text or f"{len(paths)} files", place, given, asked)
+    return _from_table(together, text or f"{len(paths)} files", place, given, asked)
 
 
 def _read(path: Path) -> tuple[Any, Any]:
@@ -323,90 +323,3 @@ def _long(table: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], Any, li
     acted = np.array([value is None or value != value for value in columns["action"]])
     kept = ~(empty & acted)
     return {name: column[kept] for name, column in columns.items()}, rows[kept], list(columns)
-
-
-_FIELDS = {
-    "observations": ("observations", "states", "obs", "state"), "actions": ("actions", "action"),
-    "rewards": ("rewards", "reward"), "costs": ("costs", "cost"),
-    "terminations": ("terminations", "terminals", "terminated", "dones", "done"),
-}  # fmt: skip
-
-
-def _joined(episodes: list[Any]) -> dict[str, Any]:
-    """Return the columns of a sequence of episodes."""
-    if not episodes:
-        raise FormatError("the log holds no episodes")
-    states: list[Any] = []
-    actions: list[Any] = []
-    values: list[Any] = []
-    done: list[Any] = []
-    owners: list[int] = []
-    sense = ""
-    for number, item in enumerate(episodes):
-        if isinstance(item, (list, tuple)) and item and isinstance(item[0], (list, tuple)):
-            item = _steps(item, number)
-        fields = {name: _field(item, names) for name, names in _FIELDS.items()}
-        own = "reward" if fields["rewards"] is not None else "cost"
-        acts, seen = fields["actions"], fields["observations"]
-        paid = fields[f"{own}s"]
-        if acts is None or seen is None or paid is None or (sense and own != sense):
-            raise FormatError(
-                f"episode {number}: expected observations, actions and rewards (or costs), or a list of (state, "
-                "action, reward) or (state, action, reward, next_state, done)"
-            )
-        sense = own
-        seen, acts, paid = (as_array(part) for part in (seen, acts, paid))
-        if len(seen) not in (len(acts), len(acts) + 1) or len(paid) != len(acts):
-            raise FormatError(
-                f"episode {number}: {len(seen)} observations, {len(acts)} actions and {len(paid)} {own}s; expected as "
-                "many actions as rewards, and one observation more or as many"
-            )
-        over = fields["terminations"]
-        flags = [False] * len(acts) if over is None else [bool(flag) for flag in np.asarray(over).reshape(-1)]
-        extra = len(seen) - len(acts)
-        states += [_value(part) for part in seen]
-        actions += [_value(part) for part in acts] + [None] * extra
-        values += [float(part) for part in paid] + [None] * extra
-        done += [*flags[: len(acts)], *[False] * extra]
-        owners += [number] * len(seen)
-    table = {"episode": owners, "state": _objects(states), "action": _objects(actions), sense: _objects(values)}
-    return table if not any(done) else {**table, "done": done}
-
-
-def _steps(rows: Sequence[Any], number: int) -> dict[str, Any]:
-    """Return the arrays of an episode given as rows."""
-    widths = {len(row) for row in rows}
-    if len(widths) != 1 or widths & {0, 1, 2, 4} or max(widths) > 6:
-        raise FormatError(
-            f"episode {number}: its rows must be (state, action, reward) or (state, action, reward, next, done)"
-        )
-    columns = list(zip(*rows, strict=True))
-    item: dict[str, Any] = {"observations": list(columns[0]), "actions": columns[1], "rewards": columns[2]}
-    if len(columns) > 3:
-        for k in range(len(rows) - 1):
-            if _value(rows[k][3]) != _value(rows[k + 1][0]):
-                raise FormatError(
-                    f"episode {number}, step {k}: leads to {rows[k][3]!r}, but the next row is in {rows[k + 1][0]!r}"
-                )
-        item["observations"].append(columns[3][-1])
-        item["terminations"] = columns[4]
-    return {name: _objects(list(column)) for name, column in item.items()}
-
-
-def _field(item: Any, names: Sequence[str]) -> Any:
-    for name in names:
-        found = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-        if found is not None:
-            return found
-    return None
-
-
-def _value(part: Any) -> Any:
-    array = np.asarray(part)
-    return array.item() if array.ndim == 0 else tuple(array.reshape(-1).tolist())
-
-
-def _objects(values: list[Any]) -> Any:
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found

@@ -50,8 +50,6 @@ class PomdpTable(Shown):
     observation_values: tuple[Any, ...] = ()
     cost_seen: bool = False
 
-    # ---------------------------------------------------------------- building
-
     @classmethod
     def from_arrays(
         cls,
@@ -247,8 +245,6 @@ class PomdpTable(Shown):
             built.require_sound()
         return built
 
-    # ---------------------------------------------------------------- contract
-
     @property
     def horizon(self) -> int:
         """Number of decisions H."""
@@ -372,8 +368,6 @@ class PomdpTable(Shown):
     def terminal_cost(self, state: int) -> float:
         """Return what reaching step H in ``state`` costs (or earns), in the model's own sense."""
         return self.table.terminal_cost(state)
-
-    # ------------------------------------------------------------------- other
 
     def with_options(
         self, *, horizon: int | None = None, discount: float | None = None, start: ArrayLike | str | None = None

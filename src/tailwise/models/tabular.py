@@ -70,8 +70,6 @@ class TabularMDP(Shown, Table):
 
     takes_step = True  # ``step`` wants to know which one it is: costs may depend on it
 
-    # ---------------------------------------------------------------- building
-
     @classmethod
     def from_arrays(
         cls,
@@ -289,8 +287,6 @@ class TabularMDP(Shown, Table):
             built.require_sound(endless=True)
         return built
 
-    # ---------------------------------------------------------------- contract
-
     def actions(self, state: int) -> Ints:
         """Return the ids of the actions allowed in ``state``: int64, shape (n,)."""
         first, last = self._rows(state)
@@ -353,8 +349,6 @@ class TabularMDP(Shown, Table):
         except ModelError as error:
             raise StateError(str(error).replace("start", "state", 1)) from None
 
-    # ------------------------------------------------------------------- other
-
     def with_options(
         self, *, horizon: int | Own | None = OWN, discount: float | None = None, start: int | str | None = None
     ) -> Self:
@@ -390,8 +384,6 @@ class TabularMDP(Shown, Table):
         if self.terminal_losses.any():
             notes = (*notes, "there is no horizon, so that terminal costs are never charged; they were left out")
         return {"horizon": None, "terminal_losses": np.zeros(self.num_states), "notes": notes}
-
-    # ------------------------------------------------------------------- checks
 
     @cached_property
     def _report(self) -> Report:

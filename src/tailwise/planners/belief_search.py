@@ -266,8 +266,6 @@ class BeliefSearch(HiddenPlanner):
     def _kept(self) -> int:
         return sum(map(len, self._nodes))
 
-    # ----------------------------------------------------------------- a trial
-
     def _run(self, count: int) -> StopReason | None:
         for _ in range(count):
             if self._root.ways is not None and self._gap(self._root) <= 0.0:
@@ -349,8 +347,6 @@ class BeliefSearch(HiddenPlanner):
         ways.lowers, ways.uppers = belief_erm(ways.step.losses + discount * later, ways.step.log_masses, beta)
         node.lower = min(max(node.lower, float(ways.lowers.min())), node.upper)
         node.upper = min(node.upper, float(ways.uppers.min()))
-
-    # ---------------------------------------------------------------- the plan
 
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
         root, signed = self._root, self.pomdp.signed

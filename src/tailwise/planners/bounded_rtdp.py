@@ -166,8 +166,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         self._start(seed)
         self._root_at(self._binding.handle(model.start), 0)
 
-    # -------------------------------------------------------------------- root
-
     def _start(self, seed: Seed) -> None:
         self._turn = Turn()
         self._others = []
@@ -225,8 +223,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         if self._binding.list_ahead(handle, int(self.model.horizon) - step, self._max_states):
             start = ranges_of(self._binding.known(), self.model.horizon, self.model.discount)
             self._search = self._search._replace(low=start.low, high=start.high)
-
-    # ---------------------------------------------------------------- planning
 
     def counters(self) -> Ints:
         """Return what has been counted so far."""
@@ -308,8 +304,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         self._nodes.low[node], self._nodes.high[node] = low, high
         return kernels.ENOUGH
 
-    # ------------------------------------------------------------------ memory
-
     @property
     def _room(self) -> int:
         """How many nodes are allowed."""
@@ -342,8 +336,6 @@ class BoundedRtdp(AnytimeSearch[Plan]):
             intern_rows(nodes.store, self._nodes.store.words[kept])
             nodes.low[: kept.size], nodes.high[: kept.size] = self._nodes.low[kept], self._nodes.high[kept]
         self._nodes = nodes
-
-    # ------------------------------------------------------------------ report
 
     def _report(self, before: list[Ints], begun: float, stopped: StopReason) -> Plan:
         (old,) = before

@@ -166,8 +166,6 @@ class HiddenPlanner(PolicyMixin):
             raise StateError(f"there is no action {action!r} in {model_name(self.model)}; there are {self._actions}")
         return self._actions.index(action), action, observation
 
-    # ------------------------------------------------------- what a search adds
-
     def _begin(self) -> None:
         """Root the search at the start."""
         raise NotImplementedError

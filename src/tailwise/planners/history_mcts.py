@@ -238,8 +238,6 @@ class HistoryMcts(HiddenPlanner):
         self._tree = joined(self._tree)
         self._set_root(self._settings.repeated)
 
-    # ------------------------------------------------------------ an iteration
-
     def _run(self, count: int) -> StopReason | None:
         if self._settings.repeated == _UNCHOSEN:
             self._settings = self._settings._replace(repeated=self._choose_roll_outs())
@@ -288,8 +286,6 @@ class HistoryMcts(HiddenPlanner):
         if status < 0:
             self._binding.fail(0, -1, self._step)
         return int(np.argmin([erm(row, self.root_beta) for row in losses])) - 1
-
-    # --------------------------------------------------------------- moving on
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
         place, action, observation = self._placed(action, observation)
@@ -393,8 +389,6 @@ class HistoryMcts(HiddenPlanner):
                 f"{model_name(self.model)}: every episode ends with {short(action)}; nothing is observed after"
             )
         return particles, [0.0] * len(particles), [0.0] * len(particles)
-
-    # ---------------------------------------------------------------- the plan
 
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
         visits, values = root_actions(self._tree, len(self._actions))

@@ -99,8 +99,6 @@ class LearnedBeliefs(HiddenPlanner):
         if self._policy is not None:
             self._known = self._policy.start
 
-    # ------------------------------------------------------------ an iteration
-
     def _run(self, count: int) -> StopReason | None:
         for _ in range(count):
             self._sample(at_random=self._sampled % 2 == 0)
@@ -144,8 +142,6 @@ class LearnedBeliefs(HiddenPlanner):
             state, here = following, there
         if len(observations) > self._most:
             raise self._too_many("observations")
-
-    # -------------------------------------------------------- what was learned
 
     def _learned(self) -> PomdpTable:
         """Return the table at the frequencies seen; what was never tried stays where it is, at the dearest cost."""
@@ -273,8 +269,6 @@ class LearnedBeliefs(HiddenPlanner):
             self._solution()
         self._move(place, observation, cost)
         self._history.append((place, observation, cost))
-
-    # ---------------------------------------------------------------- the plan
 
     def _rows(self) -> tuple[tuple[ActionRow, ...], int, float, dict[str, Any]]:
         policy, begun = self._solution(), time.perf_counter()

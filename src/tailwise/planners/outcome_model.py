@@ -157,8 +157,6 @@ class SimulatorOutcomes(ModelInterface):
         """Memory of the arrays and of the states, these estimated."""
         return sum(array.nbytes for array in self._arrays) + self._known.num_bytes
 
-    # --------------------------------------------------------- states, actions
-
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
         fault = state_fault(state)
@@ -198,8 +196,6 @@ class SimulatorOutcomes(ModelInterface):
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise: never reached, since a state without actions is an error where it is listed."""
         raise ModelError(f"no action is allowed in state {self.state_name(self.state(handle))}")
-
-    # ---------------------------------------------------------------- outcomes
 
     def list_outcomes(self, handle: int) -> None:
         """Fill the rows of a state."""

@@ -219,8 +219,6 @@ class RunFolder:
         if not resume:
             raise RunError(f"{self.path} holds this run already; --resume goes on with it, or choose another folder")
 
-    # ----------------------------------------------------------------- samples
-
     def has(self, experiment: Experiment) -> bool:
         """Return whether the samples of an experiment are there."""
         return self._path(experiment).exists() and (

@@ -131,9 +131,6 @@ def _methods(private: PrivateEnv, own: OwnFunctions | None) -> list[tuple[str, C
     return [(Attributes.name, lambda: Attributes(private)), (Copies.name, Copies), replay]
 
 
-# ------------------------------------------------------------------ the given and the private environment
-
-
 def find_change(given: Any, private: PrivateEnv) -> str:
     """Name what differs between a given environment and the private one, and never varies there; empty if nothing."""
     differing = {

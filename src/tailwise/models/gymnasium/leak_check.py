@@ -88,9 +88,6 @@ def find_leak(private: PrivateEnv, method: SnapshotMethod, seed: int = 0) -> Lea
     return leak
 
 
-# --------------------------------------------------------------------- samples
-
-
 def _share(groups: list[list[int]], k: int) -> list[int]:
     """The seeds of place ``k``: no two places share an episode, as their chances are multiplied."""
     sharing = -(-len(_DEPTHS) // len(groups))
@@ -203,9 +200,6 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Hashable]]:
         yield from ((f"{name}[{index}]", freeze(item)) for index, item in enumerate(value.flat))
     else:
         yield name, freeze(value)
-
-
-# --------------------------------------------------------------------- verdict
 
 
 def _judge(places: list[_Place], method: SnapshotMethod) -> Leak:

@@ -215,8 +215,6 @@ class GymnasiumSimulator(Simulator):
         fix = "give your own save= and restore=, or write the problem as a Simulator"
         return [Violation(self.name, f"saved by {self.way}: {fault}", fix)] if fault else []
 
-    # ---------------------------------------------------------------- contract
-
     def actions(self, state: Any) -> tuple[Action, ...]:
         """Return the actions that are legal in ``state``: all, unless a mask or an exception says otherwise."""
         if not isinstance(state, EnvironmentState):
