@@ -6,10 +6,10 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tailwise import backward_induction, domains, evaluate, frontier
+from tailwise import backward_induction, domains, evaluate, frontier, make_planner
 from tailwise.cli.app import app
 from tailwise.evaluation import compare
-from tailwise.report import comparison_report, evaluation_report, frontier_report
+from tailwise.report import comparison_report, decision_report, evaluation_report, frontier_report
 
 pytestmark = pytest.mark.compiled  # the sampled plan solves a table of totals over and over
 pytest.importorskip("plotly", reason="plotly is not installed: no report")
@@ -69,6 +69,51 @@ def test_each_page_in_a_browser(browser, pages, name):
         assert browser.overflow() <= 0
     empty = "return [...document.querySelectorAll('div.chart')].filter(c => !c.querySelector('svg')).length"
     assert browser.run(empty) == 0
+
+
+MACHINE = """idstatefrom,idaction,idstateto,probability,cost
+good,run,good,0.80,0
+good,run,worn,0.18,0
+good,run,failed,0.02,0
+good,"service, and look at everything",good,1.00,4000
+worn,run,worn,0.75,500
+worn,run,failed,0.25,500
+worn,"service, and look at everything",good,0.95,6000
+worn,"service, and look at everything",worn,0.05,6000
+failed,repair,good,1.00,45000
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "line",
+    [
+        "frontier machine.csv --horizon 12 --unit EUR",
+        "whatif machine.csv --horizon 12 --beta 1e-5 --vary cost[failed,repair] --set cost[failed,repair]=60000",
+    ],
+    ids=["frontier", "whatif"],
+)
+def test_long_names_on_a_phone(browser, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "machine.csv").write_text(MACHINE)
+    result = CliRunner().invoke(app, [*line.split(), "--report", "page.html"], catch_exceptions=False)
+    assert result.exit_code == 0
+    browser.open(tmp_path / "page.html", width=400)
+    browser.wait("return document.documentElement.dataset.drawn === 'yes'")
+    assert browser.clashes() == []
+    assert browser.overflow() <= 0
+    scrolled = "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1)"
+    assert browser.run(scrolled)  # and what is out of sight casts a shadow
+    hint = "return getComputedStyle(document.querySelector('.wide')).backgroundAttachment"
+    assert browser.run(hint) == "local, local, scroll, scroll"
+
+
+def test_a_section_that_says_nothing_is_left_out():
+    """Of two actions that are equally bad by their bounds alone there is no margin to tell."""
+    plan = make_planner(domains.make("tiger"), 0.1).plan(iterations=300)
+    page = re.sub(r"<script.*?</script>", "", decision_report(plan).html(), flags=re.DOTALL)
+    assert "What would change the decision" not in page
+    assert "the optimal ERM is 1.5668 with certainty" in page
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path):

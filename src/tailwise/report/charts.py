@@ -7,6 +7,7 @@ A colour ``"@text"`` follows the page (:class:`tailwise.report.document.Chart`).
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,7 +144,7 @@ def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: s
         },
         "legend": _LEGEND,
     }  # fmt: skip
-    return Chart(caption, tuple(traces), layout)
+    return Chart(caption, tuple(traces), layout, height=max(360, 320 + 20 * len(parts)))  # on phones names are a column
 
 
 def convergence(names: Sequence[str], trajectory: Trajectory, *, exact: Sequence[float] = (), caption: str) -> Chart:
@@ -170,8 +171,9 @@ def convergence(names: Sequence[str], trajectory: Trajectory, *, exact: Sequence
         share = trajectory.visits[:, k] / total
         traces.append({**style, "y": share, "line": _style(k), "showlegend": False, "yaxis": "y2"})
     low, high = _sight(trajectory, exact)
+    sparse = {"dtick": "D2"} if x[-1] < 1000 * x[0] else {}  # 2 and 5 between powers of ten: a 9 runs into the next one
     layout = {
-        "xaxis": {"title": {"text": "iterations"}, "type": "log", "anchor": "y2"},
+        "xaxis": {"title": {"text": "iterations"}, "type": "log", "anchor": "y2", **sparse},
         "yaxis": {"domain": [0.42, 1.0], "title": {"text": "ERM"}, "range": [low, high]},
         "yaxis2": {"domain": [0.0, 0.34], "title": {"text": "share"}, "range": [0.0, 1.02]},
         "legend": _LEGEND,
@@ -282,13 +284,16 @@ def tornado(found: Sensitivity, *, caption: str) -> Chart:
         "xaxis": {"title": {"text": label(in_unit(found.objective.words))}, "nticks": 6, **_AMOUNTS},
         "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
     }  # fmt: skip
-    return Chart(caption, tuple(traces), layout, height=140 + 52 * len(names))
+    lines = max(name.count("<br>") + 1 for name in names)
+    return Chart(caption, tuple(traces), layout, height=140 + (18 + 17 * lines) * len(names))
 
 
 def _tornado_name(one: Influence) -> str:
     """Return a number's name, and beneath it the factors at which the decision turns."""
     turns = [f"×{number(turn.factor, 3)}: {turn.label}" for turn in (one.below, one.above) if turn is not None]
-    return f"{label(one.name, 36)}<br>{label('turns at ' + ', '.join(turns) if turns else 'never turns', 40)}"
+    said = (one.name, f"turns at {', '.join(turns)}" if turns else "never turns")
+    lines = (line for text in said for line in textwrap.wrap(text, 22, max_lines=3, placeholder=" …"))  # a phone's room
+    return "<br>".join(label(line, 24) for line in lines)
 
 
 def _chances(law: Measures, edges: Floats) -> Floats:

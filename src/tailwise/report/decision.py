@@ -142,7 +142,8 @@ def _evolution(plan: Plan, solution: Policy | None) -> list[Block]:
     trajectory = None if plan.origin is None else plan.origin.trajectory
     if trajectory is None or trajectory.iterations.size < 2:
         return [heading, Paragraph(
-            "Not recorded. `tailwise plan --report` and `tailwise.report.recorded_plan` make plans that know their way."
+            "Not recorded. `tailwise plan --report` and `tailwise.report.recorded_plan` record tree searches, "
+            "learned-model searches and bounded RTDP."
         )]  # fmt: skip
     order = places(plan)[:MOST_SHOWN]
     exact: list[float] = []
@@ -225,13 +226,14 @@ def what_would_change(plan: Plan, found: Outlook, table: TabularMDP | None) -> l
             f"**The estimates.** {literal(others[0].label)} would be as good if the two {what} were wrong by "
             f"{number(margin, 4)} altogether."
         ))  # fmt: skip
+    nothing = blocks if len(blocks) > 1 else []  # a heading alone says nothing
     if not plan.is_erm or not math.isfinite(value):
-        return blocks
+        return nothing
     order = [k for k in places(plan) if found.totals[k] is not None or table is not None][:MOST_SHOWN]
     names = [plan.rows[k].label for k in order]
     reach = _reach(plan, found)
     if not reach or not names:
-        return blocks
+        return nothing
     low, high = min(0.0, plan.root_beta), max(reach, 3.0 * plan.root_beta)
     if plan.root_beta < 0.0:
         low, high = min(-reach, 3.0 * plan.root_beta), 0.0

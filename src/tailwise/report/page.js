@@ -24,8 +24,14 @@
     layout.hoverlabel = { bgcolor: palette.shade, bordercolor: palette.soft, font: { color: palette.text }, align: "left", namelength: -1 };
     layout.margin = { l: narrow() ? 44 : 60, r: 12, t: 24, b: 44, ...layout.margin };
     layout.autosize = true;
+    if (narrow()) {
+      const long = new Set((layout.annotations || []).filter((note) => note.text.length > 34).map((note) => note.y));
+      layout.annotations = (layout.annotations || []).filter((note) => note.text !== "tail" || !long.has(note.y));
+    }
     for (const key of Object.keys(layout).filter((k) => /^[xy]axis\d*$/.test(k)))
       layout[key] = { gridcolor: palette.grid, zerolinecolor: palette.grid, linecolor: palette.soft, automargin: true, ...layout[key] };
+    for (const key of Object.keys(layout).filter((k) => narrow() && /^xaxis/.test(k) && layout[k].nticks))
+      layout[key].nticks = Math.ceil(layout[key].nticks / 2);
     for (const trace of data) if (figure.names.length) trace.maxdepth = narrow() ? 3 : 5;
     return { data, layout };
   }

@@ -386,7 +386,8 @@ class SaysItself(Shown, Tabled, Numbers):
             loss = f"could be worse than the best by {amount(number(self.possible_loss, 3))} at most"
             proof = "is proven best" if self.proven else f"has the best estimate, is not proven best, and {loss}"
             limits = span(self.lower, self.upper)
-            return (f"{self.label} {proof}: the optimal {self.measure} is in {limits} with certainty.",)
+            limits = f"in {limits}" if " to " in limits else limits
+            return (f"{self.label} {proof}: the optimal {self.measure} is {limits} with certainty.",)
         row, meaning = self.chosen, f"The intervals are for {self.interval_meaning}."
         if self.too_early:
             return (f"{row.label} looks best so far. Too little was seen to say how sure that is.",)
