@@ -8,10 +8,11 @@ from tailwise._random import generator
 class Reference:
     """Speaks inner costs; ``visits`` and ``q`` are keyed by (step, state), each a list over the state's actions."""
 
-    def __init__(self, model, beta, seed, *, exploration=0.1, leaf_value=None, rollout_policy=None):
+    def __init__(self, model, beta, seed, *, exploration=0.1, leaf_value=None, rollout_policy=None, prior_policy=None):
         self.model, self.rng = model, generator(seed)
         self.H, self.g, self.beta = model.horizon, model.discount, beta
         self.exploration, self.leaf_value, self.policy = exploration, leaf_value, rollout_policy
+        self.prior = prior_policy or (lambda state, h: [1.0] * len(self.actions(state)))
         self.sign = -1.0 if model.sense == "reward" else 1.0
         self.records, self.draws = {}, {}  # (state, is last, action) -> {(cost, target): count}, number
         self.q, self.v, self.taken, self.seen = {}, {}, {}, {}  # by (h, state)
@@ -129,8 +130,9 @@ class Reference:
         for a in range(len(q)):
             if q[a] == math.inf and a not in untried:
                 q[a] = self.action_value(h, state, a)
+        weights = self.weights(h, state)
         if untried:
-            return self.pick(untried)
+            return self.pick([a for a in untried if weights[a] == max(weights[b] for b in untried)])
         spread = self.range or (max(self.costs) - min(self.costs) if self.costs else 0.0)
         scale = spread * self.togo(h)
         visits = self.visits.get((h, state), 0)
@@ -139,8 +141,13 @@ class Reference:
         if is_tree:
             scale = 10.0 * min(scale, self.deviation() * self.togo(h) / self.togo(0) or scale)
         bonus = self.exploration * scale * (visits + 1) ** 0.25
-        scores = [q[a] - bonus / math.sqrt(taken[a] + 1) for a in range(len(q))]
+        scores = [q[a] - bonus * min(max(weights[a], 1.0), 2.0) / math.sqrt(taken[a] + 1) for a in range(len(q))]
         return self.pick([a for a in range(len(q)) if scores[a] == min(scores)])
+
+    def weights(self, h, state):
+        """Weights of the actions by the prior, of mean 1."""
+        said = self.prior(state, h)
+        return [weight * len(said) / sum(said) for weight in said]
 
     def deviation(self):
         """Standard deviation of the totals sampled at the root through one action, pooled over the actions."""
@@ -188,7 +195,8 @@ class Reference:
     def least_tried(self, h, state):
         """The action tried least often in a state, at any step."""
         tried = [self.draws.get(self.record(h, state, a), 0) for a in self.indices(state)]
-        return self.pick([a for a in self.indices(state) if tried[a] == min(tried)])
+        least, weights = [a for a in self.indices(state) if tried[a] == min(tried)], self.weights(h, state)
+        return self.pick([a for a in least if weights[a] == max(weights[b] for b in least)])
 
     def outcomes(self, h, state):
         """Every outcome known of a state."""

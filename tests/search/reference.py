@@ -31,10 +31,11 @@ class Node:
 
 
 class ReferenceSearch:
-    """``bonus(h, visits, count)`` is the exploration bonus."""
+    """``bonus(h, visits, count)`` is the exploration bonus; ``prior(state, h)`` weighs the actions."""
 
-    def __init__(self, mdp, beta, bonus, seed, *, whole_path=False):
+    def __init__(self, mdp, beta, bonus, seed, *, whole_path=False, prior=None):
         self.mdp, self.beta, self.bonus, self.whole_path = mdp, beta, bonus, whole_path
+        self.prior = prior or (lambda state, h: [1.0] * len(mdp.actions(state)))
         self.rng = generator(seed)
         self.root = Node(mdp.start, 0)
         self.num_nodes = 1
@@ -44,11 +45,14 @@ class ReferenceSearch:
 
     def select(self, node):
         actions = self.mdp.actions(node.state).tolist()
-        for action in actions:
-            if not node.costs.get(action):
-                return action
+        said = self.prior(node.state, node.h)
+        weights = {a: weight * len(actions) / sum(said) for a, weight in zip(actions, said, strict=True)}
+        untried = [action for action in actions if not node.costs.get(action)]
+        if untried:
+            return max(untried, key=weights.get)
         scores = [
-            list_erm(node.costs[a], self.level(node.h)) - self.bonus(node.h, node.visits, len(node.costs[a]))
+            list_erm(node.costs[a], self.level(node.h))
+            - min(max(weights[a], 1.0), 2.0) * self.bonus(node.h, node.visits, len(node.costs[a]))
             for a in actions
         ]
         return actions[scores.index(min(scores))]

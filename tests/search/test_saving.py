@@ -112,6 +112,10 @@ def lowest(state, h, rng):
     return 0
 
 
+def likely(state, h):
+    return 0
+
+
 SEARCHES = {
     "erm": lambda: ErmMcts(GRID, 0.1, seed=3),
     "auto": lambda: ErmMcts(GRID, 0.1, seed=3, preset="auto"),
@@ -126,10 +130,14 @@ SEARCHES = {
     "widened": lambda: ErmMcts(walk("tuple"), 0.2, seed=0, widening=Widening(), rollout_policy=lowest),
     "learned": lambda: LearnedModelSearch(GRID, 0.1, seed=3),
     "learned python": lambda: LearnedModelSearch(walk(), 0.2, seed=3, widening=Widening()),
+    "with a prior": lambda: ErmMcts(GRID, 0.1, seed=3, preset="auto", prior_policy=likely),
+    "acc with a prior": lambda: AccMcts(FOUR, 0.1, seed=3, prior_policy=likely),
+    "learned with a prior": lambda: LearnedModelSearch(walk(), 0.2, seed=3, prior_policy=likely),
     "bounded": lambda: BoundedRtdp(GRID, 0.1, seed=3),
     "bounded python": lambda: BoundedRtdp(walk("named"), 0.1, seed=3, width=0.0),
 }
 NEEDS = {"nlu": {"utility": square}, "widened": {"rollout_policy": lowest}}
+NEEDS |= {name: {"prior_policy": likely} for name in SEARCHES if "prior" in name}
 SOME = 300
 
 

@@ -224,6 +224,7 @@ def pruned(widened: Widened, kept: NDArray[np.int64], fresh: NDArray[np.int64]) 
 
 
 RolloutPolicy: TypeAlias = Callable[[Any, int, np.random.Generator], Any]
+PriorPolicy: TypeAlias = Callable[[Any, int], Any]
 LeafValue: TypeAlias = Callable[[Any, int], float]
 ValueBounds: TypeAlias = Callable[[Any, int], tuple[float, float]]
 RareOutcomes: TypeAlias = Callable[[Any, Any], Sequence[tuple[float, Any, float, bool]]]
@@ -231,6 +232,7 @@ RareOutcomes: TypeAlias = Callable[[Any, Any], Sequence[tuple[float, Any, float,
 
 _FUNCTIONS = {
     "rollout_policy": "(state, h, rng) -> action",
+    "prior_policy": "(state, h) -> action, or weights of all actions",
     "leaf_value": "(state, h) -> float",
     "bounds": "(state, h) -> (low, high)",
     "rare_outcomes": "(state, action) -> list of (probability, next_state, cost, done)",
@@ -252,6 +254,11 @@ class SimulationOptions:
         Bound the different outcomes of each action, for simulators with continuous outcomes.
     rollout_policy : callable, optional
         ``rollout_policy(state, h, rng) -> action``, followed by rollouts instead of uniform random actions.
+    prior_policy : callable, optional
+        ``prior_policy(state, h)`` returns the action that is held likely, or a list or array of weights, one for each
+        action in the model's order, none negative and not all 0. Of actions never tried the one of most weight comes
+        first, and an action's bonus is multiplied by its weight over the mean one, cut to 1 ... 2: a wrong prior costs
+        a constant factor at most. It is asked once for a state and step, in Python; what is compiled stays so.
     leaf_value : callable, optional
         ``leaf_value(state, h) -> float``: the cost-to-go (in the model's sense, discounted to step h) of a new state,
         instead of a rollout. For a compiled simulator this and ``rollout_policy`` are compiled.
@@ -270,6 +277,7 @@ class SimulationOptions:
     max_memory: int | None = None
     widening: Widening | None = None
     rollout_policy: RolloutPolicy | None = None
+    prior_policy: PriorPolicy | None = None
     leaf_value: LeafValue | None = None
     bounds: ValueBounds | None = None
     rare_outcomes: RareOutcomes | None = None
@@ -296,6 +304,7 @@ class SimulationKeywords(TypedDict, total=False):
     max_memory: int | None
     widening: Widening | None
     rollout_policy: RolloutPolicy | None
+    prior_policy: PriorPolicy | None
     leaf_value: LeafValue | None
     bounds: ValueBounds | None
     rare_outcomes: RareOutcomes | None

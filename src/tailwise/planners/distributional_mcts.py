@@ -123,8 +123,8 @@ class DistributionalMcts(PolicyMixin):
     seed : None, int, SeedSequence or Generator
         Source of all randomness.
     **keywords
-        ``exploration``, ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy`` and ``leaf_value``, as for
-        :class:`tailwise.LearnedModelSearch`.
+        ``exploration``, ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy``, ``prior_policy`` and
+        ``leaf_value``, as for :class:`tailwise.LearnedModelSearch`.
 
     Notes
     -----

@@ -251,9 +251,18 @@ def as_markdown(cells: tuple[Cell, ...]) -> str:
 
 _TREE = (
     *("bonus", "backup", "leaf", "expansion", "untried", "recommend", "max_nodes", "max_memory", "widening"),
-    *("rollout_policy", "leaf_value"),
+    *("rollout_policy", "prior_policy", "leaf_value"),
 )
-_LEARNED = ("exploration", "max_nodes", "max_memory", "widening", "rollout_policy", "leaf_value", "features")
+_LEARNED = (
+    "exploration",
+    "max_nodes",
+    "max_memory",
+    "widening",
+    "rollout_policy",
+    "prior_policy",
+    "leaf_value",
+    "features",
+)
 _ERM = ("bounds", "rare_outcomes")  # what is known of the ERM of plain costs
 _POLYNOMIAL, _LOG = "tailwise.bonuses:PolynomialBonus", "tailwise.bonuses:LogBonus"
 

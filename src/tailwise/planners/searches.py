@@ -154,8 +154,8 @@ class LearnedModelSearch(LearnedSearch):
         Source of all randomness.
     **keywords
         ``exploration`` (the bonus in units of the observed range of costs-to-go, 0.1; as a tree, ten times that), and
-        ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy``, ``leaf_value``, ``features`` (of a state, where
-        states do not come back): fields of :class:`tailwise.search.learned.LearnedOptions`.
+        ``max_nodes``, ``max_memory``, ``widening``, ``rollout_policy``, ``prior_policy``, ``leaf_value``, ``features``
+        (of a state, where states do not come back): fields of :class:`tailwise.search.learned.LearnedOptions`.
 
     Notes
     -----

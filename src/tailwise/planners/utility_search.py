@@ -60,6 +60,9 @@ def lifted(options: SearchOptions, view: AccruedView) -> SearchOptions:
     """
     if options.bounds is not None:
         raise OptionError("bounds are those of an ERM of plain costs: a search on accrued costs does not take them")
+    prior = options.prior_policy
+    if prior is not None:
+        options = dataclasses.replace(options, prior_policy=lambda state, h: prior(state[0], h))
     given = [name for name in ("widening", "rollout_policy", "leaf_value") if getattr(options, name) is not None]
     if not given:
         return options

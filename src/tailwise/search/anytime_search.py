@@ -26,6 +26,7 @@ from tailwise.models.contract import AS_IF_SEEN
 from tailwise.search.anytime import Pace, SideBySide, Turn, compiling, one_thread, plan_limits, run_anytime
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
+from tailwise.search.prior import Prior
 from tailwise.search.saving import Checkpoint, save_search
 
 Found = TypeVar("Found", bound=Plan)
@@ -49,6 +50,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
     model: Any
     options: Any = None  # a frozen value, of searches that are made with one
     _binding: ModelInterface  # of the model: what its states and actions are
+    _prior: Prior | None = None
     _stream: NDArray[np.uint64]  # the words of the random stream
     _turn: Turn
     _step: int
@@ -357,8 +359,15 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """Take the parts of :meth:`_start`, of a search that samples."""
         self._rng, self._seed_text = rng, seed_text(rng)
         self._binding = bind(self.model, rng, options)
+        self._prior = None if options.prior_policy is None else Prior(options.prior_policy, self.model, self._binding)
         self._stream = stream_words(rng) if self._binding.draws else own_words(rng)
         self._turn, self._others = Turn(), []
+
+    def _fail(self, handle: int, position: int) -> NoReturn:
+        """Raise the error behind a failed iteration; position -1: no action was involved."""
+        if self._prior is not None:
+            self._prior.fail()
+        self._binding.fail(handle, position, self._step)
 
     def refuse(self, stopped: StopReason) -> NoReturn:
         """Say that a bound leaves no room to begin."""

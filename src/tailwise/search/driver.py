@@ -32,6 +32,7 @@ from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import Plan, StopReason
 from tailwise.search.plan_words import SAMPLING_INTERVAL
+from tailwise.search.prior import Guided
 from tailwise.search.tree import Limits, Tree
 from tailwise.search.views import NodeView, TreeReader
 
@@ -75,7 +76,7 @@ class TreeSearch(AnytimeSearch[Plan]):
     def __init__(self, model: Any, options: SearchOptions, *, seed: Seed = None) -> None:
         self.model, self.options = model, options
         self._start(seed)
-        self._settings, self._rules, self._limits = compile_options(options, model.horizon, model.discount)
+        self._settings, self._rules, self._limits = compile_options(options, model.horizon, model.discount, self._prior)
         self._tree: Tree
         self._trace: kernels.Trace
         self._root_at(self._binding.handle(model.start), 0)
@@ -108,7 +109,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         self._set_levels(step)
 
     def _new_rules(self) -> kernels.Rules:
-        return compile_options(self.options, self._settings.horizon, self._settings.discount).rules
+        return compile_options(self.options, self._settings.horizon, self._settings.discount, self._prior).rules
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
         child = self._tree.child(self._tree.root, position, handle)
@@ -179,6 +180,8 @@ class TreeSearch(AnytimeSearch[Plan]):
     # ----------------------------------------------------------- several trees
 
     def _single_thread_reason(self) -> str:
+        if self._prior is not None:
+            return "a prior_policy, which is asked in Python, keeps to one"
         return "" if self._binding.is_parallel else "a model in plain Python keeps to one"
 
     def _working_trees(self, count: int) -> list[Self]:
@@ -209,7 +212,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         """Return a search with a fresh tree at this one's root, within its own limits if none are given."""
         limits = self._limits if limits is None else limits
         other = self._started(seed)
-        other._rules = self._new_rules()
+        other._rules = other._new_rules()
         handle = other._binding.handle(self.root_state)
         other._plant(handle, self._step, limits)
         return other
@@ -272,6 +275,8 @@ class TreeSearch(AnytimeSearch[Plan]):
     def _compiled(self) -> Any:
         """Compile or load the kernel for this kind of model and rules, before the clock starts."""
         kinds = (type(self._binding.data), *map(type, self._rules))
+        if isinstance(self._rules.bonus, Guided):
+            kinds += (type(self._rules.bonus.inner),)
         search = kernel_for(kernels.search_chunk, *kinds)
         if kinds not in _compiled_kinds and not DISABLE_JIT:
             with compile_notice():
@@ -307,7 +312,7 @@ class TreeSearch(AnytimeSearch[Plan]):
                     return StopReason.MAX_MEMORY
             elif status < 0:
                 handle, position = int(self._trace.totals[2]), int(self._trace.totals[3])
-                self._binding.fail(handle, position, self._step)
+                self._fail(handle, position)
         return None
 
     def statistics(self, before: NDArray[np.int64]) -> RootStatistics:

@@ -38,6 +38,7 @@ from tailwise.search.arena import (
 )
 from tailwise.search.backups import LANES, back_up
 from tailwise.search.leaves import goes_on, value_leaf
+from tailwise.search.prior import NONE, UNKNOWN, first_try
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 _DEEPEST_TRIE = 64  # siblings form a trie over at most 47 bits
@@ -158,7 +159,12 @@ def descend(model, arena, settings, rules, trace, stream):  # type: ignore[no-un
     first_link = np.int64(0)
     num_actions = arena.ints[4 * node + NUM_ACTIONS]
     while True:
-        action = select(arena, rules.bonus, settings, node, num_actions, h, stream)
+        action = first_try(rules.bonus, arena, node, num_actions, h, settings.tries_at_random, stream)
+        if action == UNKNOWN:
+            _failure(trace, arena.ints[4 * node], -1)
+            return FAILED, h - depth, 0.0, first_link
+        if action == NONE:
+            action = select(arena, rules.bonus, settings, node, num_actions, h, stream)
         unit = node + 1 + action
         state, cost, status = take_step(model, np.int64(arena.ints[4 * node]), action, h, stream)
         trace.path_nodes[h - depth] = node

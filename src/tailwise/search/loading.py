@@ -29,8 +29,8 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
     model : TabularMDP or simulator
         The model that it searched, which the file does not hold.
     **functions
-        The functions among its options, which the file does not hold either: ``rollout_policy``, ``leaf_value``,
-        ``utility`` of :class:`tailwise.NluMcts`, ``bounds`` of :class:`tailwise.BoundedRtdp`.
+        The functions among its options, which the file does not hold either: ``rollout_policy``, ``prior_policy``,
+        ``leaf_value``, ``utility`` of :class:`tailwise.NluMcts`, ``bounds`` of :class:`tailwise.BoundedRtdp`.
 
     Returns
     -------

@@ -6,6 +6,7 @@ A recommendation of your own derives from :class:`Recommendation` and has one me
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from tailwise.errors import OptionError
 from tailwise.search.backups import Backup, OffPolicyBackup, SampledBackup, Settings
 from tailwise.search.kernels import Rules
 from tailwise.search.leaves import Leaf, Rollout, WholePath
+from tailwise.search.prior import WEIGHT, Guided, Prior
 from tailwise.search.tree import Limits
 
 
@@ -94,7 +96,7 @@ class SearchOptions(SimulationOptions):
     recommend : "visits", "value" or Recommendation, default "visits"
         Recommended action: the most visited (of equals, the one of least risk), the one of least risk, or as a rule
         of your own says.
-    max_nodes, max_memory, widening, rollout_policy, leaf_value : optional
+    max_nodes, max_memory, widening, rollout_policy, prior_policy, leaf_value : optional
         As for :class:`tailwise.bindings.SimulationOptions`: bounds of memory, outcomes taken again, a new leaf's value.
 
     Examples
@@ -200,16 +202,23 @@ class CompiledOptions(NamedTuple):
     limits: Limits
 
 
-def compile_options(options: SearchOptions, horizon: int, discount: float) -> CompiledOptions:
+def compile_options(
+    options: SearchOptions, horizon: int, discount: float, prior: Prior | None = None
+) -> CompiledOptions:
     """Turn options into the kernel's form, for a model's horizon and discount; the search adds its risk levels."""
     bonus, backup, leaf, tries_at_random = options.bonus, options.backup, options.leaf, options.untried == "random"
     node = _merged(bonus.node_statistics, backup.node_statistics)
     action = _merged(bonus.action_statistics, backup.action_statistics)
+    if prior is not None:
+        action = _merged(action, {WEIGHT: math.nan})
     slots = Slots(*({name: k for k, name in enumerate(names)} for names in (node, action)))
     width = max(len(node), len(action))
     limits = Limits(options.max_nodes, options.max_memory, _row(node, width), _row(action, width))
     rule = WholePath() if options.expansion == "path" else leaf.compiled()
-    rules = Rules(bonus.compiled(horizon, discount, slots), backup.compiled(slots), rule)
+    compiled = bonus.compiled(horizon, discount, slots)
+    if prior is not None:
+        compiled = Guided(compiled, slots.action[WEIGHT], prior.function)
+    rules = Rules(compiled, backup.compiled(slots), rule)
     return CompiledOptions(Settings(horizon, discount, np.empty(0), tries_at_random), rules, limits)
 
 

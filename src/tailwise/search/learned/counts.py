@@ -83,6 +83,7 @@ class Nodes(NamedTuple):
     q: NDArray[np.float64]  # (U,) inf until known
     errors: NDArray[np.float64]  # (U,) of q, as far as leaf values are weighed against it
     taken: NDArray[np.int64]  # (U,)
+    prior: NDArray[np.float64]  # (U,) weight of the action over the mean one, NaN until asked; (0,) without a prior
     slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
     heads: NDArray[np.int32]  # (H + 1,) newest node of each step
     used: NDArray[np.int64]  # (6,) DISMISSED: whether leaf values, or bounds, were found wrong more often than not;
@@ -145,18 +146,21 @@ def new_counts(step_kinds: int, handles: int = 64, pairs: int = 128, outcomes: i
     )
 
 
-def new_nodes(horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256, *, bounded: bool = False) -> Nodes:
-    """Return no nodes, with room for so many nodes, ``bounded`` or not, and actions of them."""
+def new_nodes(
+    horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256, *, bounded: bool = False, guided: bool = False
+) -> Nodes:
+    """Return no nodes, with room for so many nodes and actions of them; with bounds, and a prior, or without."""
     states, steps, first, pairs, arity, links, marks = (np.zeros(nodes, np.int32) for _ in range(7))
     visits, (values, novelty, lows, highs, leaves) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(5))
     least, most = (np.zeros(nodes if bounded else 0) for _ in range(2))
     q, errors, taken = np.zeros(actions), np.zeros(actions), np.zeros(actions, np.int64)
+    prior = np.zeros(actions if guided else 0)
     values[0], novelty[0] = math.inf, 1.0  # where there is no node nothing is known, and nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
     used = np.array([1, 1, max_nodes, 0, 0, 0])
     return Nodes(
         states, steps, first, pairs, arity, links, marks, visits, values, novelty, lows, highs, leaves, least, most, q,
-        errors, taken, slots, heads, used,
+        errors, taken, prior, slots, heads, used,
     )  # fmt: skip
 
 
@@ -240,6 +244,8 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
         nodes.least[node], nodes.most[node] = -math.inf, math.inf
     for k in range(at, at + num_actions):
         nodes.q[k], nodes.errors[k], nodes.taken[k] = math.inf, math.inf, 0
+        if nodes.prior.size > 0:
+            nodes.prior[k] = math.nan
     nodes.used[NODES], nodes.used[Q_VALUES] = node + 1, at + num_actions
     return node
 
@@ -407,13 +413,14 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
 
 def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
     """Return the nodes ``kept``, in the same order and as much room."""
-    old, bounded = np.flatnonzero(kept[: nodes.used[NODES]]), nodes.least.size > 0
+    old, kind = np.flatnonzero(kept[: nodes.used[NODES]]), {"bounded": nodes.least.size > 0}
+    kind["guided"] = nodes.prior.size > 0
     most, arity, first = int(nodes.used[MAX_NODES]), nodes.arity[old], nodes.first_q[old].astype(np.int64)
-    other = new_nodes(nodes.heads.size - 1, most, nodes.states.size, nodes.q.size, bounded=bounded)
+    other = new_nodes(nodes.heads.size - 1, most, nodes.states.size, nodes.q.size, **kind)
     for name in _by_node(nodes):
         getattr(other, name)[1 : old.size + 1] = getattr(nodes, name)[old]
     _, _, values = ranges(first, first + arity)
-    for name in _BY_ACTION:
+    for name in _by_action(nodes):
         getattr(other, name)[1 : values.size + 1] = getattr(nodes, name)[values]
     other.first_q[1 : old.size + 1] = 1 + np.cumsum(arity) - arity
     other.used[:] = old.size + 1, values.size + 1, most, nodes.used[DISMISSED], nodes.used[EPOCH], 0
@@ -421,7 +428,9 @@ def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
     return other
 
 
-_BY_ACTION = ("q", "errors", "taken")
+def _by_action(nodes: Nodes) -> tuple[str, ...]:
+    """Return the names of the arrays that have an entry for each action of a node."""
+    return ("q", "errors", "taken", "prior")[: 4 if nodes.prior.size else 3]
 
 
 def _by_node(nodes: Nodes) -> tuple[str, ...]:
@@ -432,7 +441,7 @@ def _by_node(nodes: Nodes) -> tuple[str, ...]:
 def grown_nodes(nodes: Nodes, short: int) -> Nodes:
     """Return the nodes with twice the room of what they are ``short`` of."""
     if short == SHORT_OF_Q:
-        larger: Nodes = _enlarged(nodes, _BY_ACTION, 2 * nodes.q.size)
+        larger: Nodes = _enlarged(nodes, _by_action(nodes), 2 * nodes.q.size)
         return larger
     room = 2 * nodes.states.size
     slots, heads = np.zeros(_slots_for(room), np.int32), np.zeros_like(nodes.heads)

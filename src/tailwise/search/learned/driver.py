@@ -30,6 +30,7 @@ from tailwise.search.learned.backups import BLOCK, Ahead
 from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, learned_table
 from tailwise.search.plan import Plan, StopReason
+from tailwise.search.prior import Asked, NoPrior
 
 _UNLIMITED = 2**62
 _SLICE = 50_000  # outcomes that sweeps may look at in one go, some milliseconds
@@ -48,7 +49,7 @@ _KEPT = (
     "latest",
 )  # of the scratch, from one iteration to the next
 
-_compiled_kinds: set[type] = set()
+_compiled_kinds: set[Any] = set()
 
 
 class LearnedSearch(AnytimeSearch[Plan]):
@@ -83,18 +84,27 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._known: counts.TransitionCounts
         self._nodes: counts.Nodes
         self._scratch: counts.Scratch
+        self._horizon = int(model.horizon)
         self._start(seed)
-        self._rules = compile_rules(options, int(model.horizon), float(model.discount), self._fits())
-        self._horizon = self._rules.horizon
+        self._is_fitted = self._fits()
         self._root_at(self._binding.handle(model.start), 0)
 
     def _start(self, seed: Seed) -> None:
         without = dataclasses.replace(self.options, widening=None)  # it takes outcomes again by its own counts
         self._bind(generator(seed), without)
         kind: Any = type(self._binding.data)
-        self._search = kernel_for(kernels.learned_chunk, kind, counts.Nodes, Ahead)
+        prior = NoPrior if self._prior is None else Asked
+        self._search = kernel_for(kernels.learned_chunk, kind, counts.Nodes, Ahead, prior)
         self._step_kernel = kernel_for(backups.play_step, kind)
         self._answer = kernel_for(answer.answer, kind, counts.Nodes, Ahead)
+
+    def _set_rules(self) -> None:
+        discount = float(self.model.discount)
+        self._rules = compile_rules(self.options, self._horizon, discount, self._is_fitted, self._prior)
+
+    def _new_nodes(self) -> counts.Nodes:
+        most, rules = self.options.max_nodes or _UNLIMITED, self._rules
+        return counts.new_nodes(self._horizon, most, bounded=rules.bounded, guided=self._prior is not None)
 
     # -------------------------------------------------------------------- root
 
@@ -103,7 +113,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             handle = int(self._binding.retain(np.array([handle], np.int64))[0])
         self._answering, self._ends = self._answering.anew(), []
         self._known = counts.new_counts(self._step_kinds())
-        self._nodes = counts.new_nodes(self._horizon, self.options.max_nodes or _UNLIMITED, bounded=self._rules.bounded)
+        self._set_rules()
+        self._nodes = self._new_nodes()
         self._settle(handle, step)
 
     def _step_kinds(self) -> int:
@@ -189,10 +200,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         with self._turn:
             self.require_decision()
             self.options = dataclasses.replace(self.options, beta=beta)
-            self._rules = compile_rules(self.options, self._horizon, float(self.model.discount), self._rules.fits)
-            self._nodes = counts.new_nodes(
-                self._horizon, self.options.max_nodes or _UNLIMITED, bounded=self._rules.bounded
-            )
+            self._set_rules()
+            self._nodes = self._new_nodes()
             self._scratch.work[[counts.SWEEP_COST, counts.STAGE]] = 0  # the next iteration begins with a sweep
             self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1
             self._settle(self._handle, self._step, self._scratch)
@@ -231,6 +240,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _load_found(self, found: dict[str, Any]) -> None:
         self._answering, self._ends, self._is_loose = self._answering.anew(), [], True  # as it may have been
         self._binding.load_state_dict(found["binding"])
+        self._set_rules()
+        self._nodes = self._new_nodes()
         self._known = refilled(self._known, iter(found["known"]))
         self._nodes = refilled(self._nodes, iter(found["nodes"]))
         scratch = counts.new_scratch(self._horizon, found["scratch"]["sampled"].size, BLOCK)
@@ -249,7 +260,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Compile or load the kernels for this kind of model, before the clock starts."""
         self._began = int(self._scratch.work[counts.ITERATIONS])
         self._plant()
-        kind = type(self._binding.data)
+        kind = type(self._binding.data), self._prior is None
         if kind in _compiled_kinds or DISABLE_JIT:
             return
         with compile_notice():
@@ -292,7 +303,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 if stopped is not None:
                     return stopped
             elif status < 0 and status != sweeps.PAUSED:
-                self._binding.fail(int(work[counts.STATE]), int(work[counts.ACTION]), self._step)
+                self._fail(int(work[counts.STATE]), int(work[counts.ACTION]))
         return None
 
     def _is_late_to_grow(self) -> bool:

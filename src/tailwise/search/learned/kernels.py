@@ -5,7 +5,7 @@ order, or else the one of least
 
     Q - exploration * scale * N^(1/4) / (n + 1)^(1/2),   ties at random,
 
-N and n counted at this step and state, ``scale`` the range of the costs-to-go seen here but at least ``_FLOOR`` of
+N and n counted at this step and state, ``scale`` the range of the costs-to-go seen here but at least a hundredth of
 what the range seen at the root comes to at this step. The outcome drawn is counted for all steps alike.
 Back along the path the action taken is backed up; every so often all nodes are, from the last step to the root's.
 
@@ -18,7 +18,7 @@ With a ``rollout_policy`` every fourth, else an even one, follows it, but in the
 Where states do not come back (fewer than half of the new outcomes lead to a state met before), or come back too
 seldom for what there is to try in them (fewer steps walked than a quarter of the actions known), outcome counts know
 nothing that a tree would not, and the least of many poor estimates is a poor one. There, a new state is valued by a
-rollout, Q is the ERM of the sampled costs-to-go, as in a tree search, and the scale is ``_TREE`` times the standard
+rollout, Q is the ERM of the sampled costs-to-go, as in a tree search, and the scale is ten times the standard
 deviation of the totals sampled at the root, as that comes to at this step, or the range seen here if that is smaller:
 one disaster must not make a round robin of many actions. Which of the two holds is asked before every iteration.
 
@@ -34,7 +34,7 @@ import numpy as np
 
 from tailwise._jit import borrowed, inlined
 from tailwise._random import next_double
-from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, draw_index, policy_action, roll_out
+from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, count_actions, policy_action, roll_out
 from tailwise.bindings.options import takes_again
 from tailwise.risk.accumulator import merge_values
 from tailwise.search.action_rows import SPREAD, note_total
@@ -49,6 +49,7 @@ from tailwise.search.learned.backups import (
     value_after,
     value_leaf,
 )
+from tailwise.search.learned.choice import knows_prior, least_tried, select
 from tailwise.search.learned.counts import (
     ACTION,
     ARRIVED,
@@ -91,8 +92,6 @@ from tailwise.search.learned.sweeps import explore_unknown, refresh_novelty, swe
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
-_FLOOR = 0.01
-_TREE = 10.0  # times the exploration where states do not come back: of a deviation, not of a range
 _FITTED = 8192  # iterations up to which, in a tree, every other one plays at random, for a fit to learn from
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
@@ -110,83 +109,6 @@ def is_tree(known, scratch):  # type: ignore[no-untyped-def]
     if work[ARRIVED] < EVIDENCE:
         return False
     return 2 * work[MET] < work[ARRIVED] or known.used[PAIRS] - 1 > _UNTRIED * work[WALKED]
-
-
-@inlined
-def inverse_root(rules, count):  # type: ignore[no-untyped-def]
-    """``count ** -0.5``, looked up where it can be."""
-    return rules.inverse_roots[count] if count < rules.inverse_roots.size else 1.0 / math.sqrt(float(count))
-
-
-@inlined
-def bonus_factor(nodes, rules, scratch, node, h, tree):  # type: ignore[no-untyped-def]
-    """The part of the bonus that the actions of a node share."""
-    numbers, visits = scratch.numbers, nodes.visits[node]
-    span = numbers[RANGE] if numbers[RANGE] > 0.0 else numbers[GREATEST] - numbers[LEAST]
-    scale = span * rules.horizon_left[h] if span > 0.0 else 0.0
-    if visits >= 2 and nodes.highs[node] >= nodes.lows[node]:
-        scale = max(nodes.highs[node] - nodes.lows[node], _FLOOR * scale)
-    exploration = rules.exploration
-    if tree:
-        exploration *= _TREE
-        if numbers[DEVIATION] > 0.0:
-            scale = min(scale, numbers[DEVIATION] * rules.horizon_left[h])
-    if visits + 1 < rules.fourth_roots.size:
-        return exploration * scale * rules.fourth_roots[visits + 1]
-    return exploration * scale * math.sqrt(math.sqrt(float(visits + 1)))
-
-
-@inlined
-def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type: ignore[no-untyped-def]
-    """Position of the action to take: one never tried, in random order, else the least lower bound."""
-    first, at, num_actions = nodes.first_pair[node], nodes.first_q[node], nodes.arity[node]
-    factor = bonus_factor(nodes, rules, scratch, node, h, tree)
-    best, least, ties, untried = 0, math.inf, 0, 0
-    for a in range(num_actions):
-        if nodes.q[at + a] == math.inf:
-            if known.visits[first + a] == 0:
-                untried += 1
-                continue
-            refresh_action(model, known, nodes, rules, scratch, node, a, h)
-        score = nodes.q[at + a] - factor * inverse_root(rules, nodes.taken[at + a] + 1)
-        if score < least:
-            best, least, ties = a, score, 1
-        elif score == least:
-            ties += 1
-    if untried > 0:
-        pick = draw_index(stream, untried)
-        for a in range(num_actions):
-            if known.visits[first + a] == 0:
-                if pick == 0:
-                    return a
-                pick -= 1
-    if ties > 1:
-        pick = draw_index(stream, ties)
-        for a in range(best, num_actions):
-            if nodes.q[at + a] - factor * inverse_root(rules, nodes.taken[at + a] + 1) == least:
-                if pick == 0:
-                    return a
-                pick -= 1
-    return best
-
-
-@inlined
-def least_tried(known, nodes, node, stream):  # type: ignore[no-untyped-def]
-    """Position of the action that was tried least often in the node's state, at any step; ties at random."""
-    first, num_actions = nodes.first_pair[node], nodes.arity[node]
-    least, ties = known.visits[first], 0
-    for pair in range(first, first + num_actions):
-        if known.visits[pair] < least:
-            least, ties = known.visits[pair], 1
-        elif known.visits[pair] == least:
-            ties += 1
-    pick = draw_index(stream, ties)
-    for a in range(num_actions):
-        if known.visits[first + a] == least:
-            if pick == 0:
-                return a
-            pick -= 1
-    return 0
 
 
 @inlined
@@ -290,13 +212,16 @@ def descend(model, known, nodes, rules, scratch, depth, tree, way, past, stream)
     while True:
         handle = np.int64(nodes.states[node])
         action = -1
+        if not knows_prior(nodes, rules, node, h):
+            scratch.work[STATE], scratch.work[ACTION] = handle, -1
+            return np.int64(FAILED), h - depth, 0.0
         if way == FOLLOW and handle != root_state:
             action, status = policy_action(model, handle, h)
             if status < 0:
                 scratch.work[STATE], scratch.work[ACTION] = handle, -1
                 return np.int64(status), h - depth, 0.0
         elif way in (EVEN, FOLLOW):
-            action = least_tried(known, nodes, node, stream)
+            action = least_tried(known, nodes, rules, node, stream)
         elif way == DIRECTED and nodes.novelty[node] > 0.0:
             action = explore_unknown(known, nodes, scratch, node, h)
         if action < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from tailwise._validate import real
 from tailwise.bindings.options import SimulationKeywords, SimulationOptions, limits_of
 from tailwise.errors import OptionError
+from tailwise.search.prior import Asked, NoPrior, Prior
 
 _SETTLED = 32  # an action taken more often is backed up on the path 32 to 64 times while its count doubles
 _TABLE = 16_384  # roots of counts below this are looked up
@@ -29,7 +31,7 @@ class LearnedOptions(SimulationOptions):
         Non-negative: the exploration bonus in units of the range of costs-to-go that was observed, so that there is
         nothing to tune to the scale of the costs. From .03 to .3 it hardly matters. Where it searches as a tree, ten
         times as much, of the standard deviation of the totals at the root if that is less than the range.
-    max_nodes, max_memory, widening, rollout_policy, leaf_value : optional
+    max_nodes, max_memory, widening, rollout_policy, prior_policy, leaf_value : optional
         As for :class:`tailwise.bindings.SimulationOptions`. With ``widening`` an action of which many outcomes were
         seen takes one of them again, which costs no step. Every fourth iteration tries the actions of the root's state
         evenly and follows a ``rollout_policy`` everywhere else, so that the model knows where it leads.
@@ -76,12 +78,21 @@ class LearnedRules(NamedTuple):
     bounded: bool  # whether ``bounds`` says between what each state at each step is worth
     follows: bool  # whether iterations follow a ``rollout_policy``
     fits: bool  # whether the cost-to-go is fitted where states do not come back
+    prior: NoPrior | Asked
     widening: NDArray[np.float64]  # (2,) k and alpha, (0,) where there is none
 
 
-def compile_rules(options: LearnedOptions, horizon: int, discount: float, fits: bool) -> LearnedRules:
-    """Turn options into the kernel's form, for a model's horizon and discount."""
+@functools.cache
+def _tables() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     counts = np.maximum(np.arange(_TABLE, dtype=np.float64), 1.0)
+    rests = 2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1
+    return 1.0 / np.sqrt(counts), np.sqrt(np.sqrt(counts)), rests
+
+
+def compile_rules(
+    options: LearnedOptions, horizon: int, discount: float, fits: bool, prior: Prior | None
+) -> LearnedRules:
+    """Turn options into the kernel's form, for a model's horizon and discount."""
     powers = discount ** np.arange(horizon, dtype=np.float64)
     horizon_left = np.concatenate((np.cumsum(powers)[::-1], [0.0]))
     return LearnedRules(
@@ -90,12 +101,11 @@ def compile_rules(options: LearnedOptions, horizon: int, discount: float, fits: 
         options.beta * powers,
         horizon_left,
         options.exploration,
-        1.0 / np.sqrt(counts),
-        np.sqrt(np.sqrt(counts)),
-        2 ** np.floor(np.log2(np.maximum(counts // _SETTLED, 1.0))).astype(np.int64) - 1,
+        *_tables(),
         options.leaf_value is not None,
         options.bounds is not None,
         options.rollout_policy is not None,
         fits,
+        NoPrior() if prior is None else Asked(prior.function),
         limits_of(options.widening),
     )
