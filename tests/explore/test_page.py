@@ -208,7 +208,7 @@ def test_what_is_searched_has_no_slider(browser):
     with served(Line(), kind="tree", iterations=50) as server:
         browser.open(server.address)
         browser.wait("return !!document.querySelector('#number')")
-        assert "this one is searched" in browser.find("main").text
+        assert "this model is none" in browser.find("main").text
         assert not browser.find("#number").is_displayed()
         assert browser.errors() == []
 

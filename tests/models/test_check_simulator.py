@@ -5,6 +5,7 @@ import pytest
 
 from tailwise import ErmMcts, Simulator, check_model, check_simulator, domains
 from tailwise.errors import ModelError
+from tailwise.models.simulator import state_label
 
 
 class Sound(Simulator):
@@ -159,3 +160,7 @@ def test_a_method_under_a_wrong_name_is_not_ignored_in_silence():
         ErmMcts(Walk(), 0.5)
     Walk.terminal_cost = Walk.terminal_reward  # now it is a name for the right one
     assert ErmMcts(Walk(), 0.5, seed=0).plan(iterations=200).action == 1
+
+
+def test_numbers_of_numpy_in_a_state_are_named_as_one_types_them():
+    assert state_label(object(), (np.int64(2), np.float64(0.5), "np", (np.str_("a"), 1))) == "(2, 0.5, 'np', ('a', 1))"

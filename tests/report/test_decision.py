@@ -24,6 +24,7 @@ from tailwise import (
 from tailwise.errors import OptionError, RunError
 from tailwise.models import tabulate
 from tailwise.report import decision_report, outlook, recorded_plan
+from tailwise.report.decision import sentences
 from tailwise.report.outlook import law_after
 from tailwise.report.policies import MOST_PARTS, search_tree
 
@@ -380,3 +381,8 @@ def test_a_change_of_scheme_redraws_and_keeps_the_place(browser, hostile_page):
     browser.wait(f"{colour} !== arguments[0]", light)
     assert str(browser.run(level)) == str(place[0] if isinstance(place, list) else place)
     assert browser.errors() == []
+
+
+def test_a_name_begins_as_the_model_has_it():
+    said = sentences(("the policy acts as if", "good, run -> failed"))
+    assert said == ["The policy acts as if", "good, run -> failed"]

@@ -15,6 +15,7 @@ from tailwise.evaluation import Frontier
 from tailwise.explore.session import Moment, Session, View
 from tailwise.models.simulator import model_name
 from tailwise.report import charts
+from tailwise.report.decision import sentences
 from tailwise.report.document import Chart
 from tailwise.report.outlook import known_totals, places
 from tailwise.report.plots import PlainFigure, plain_figure
@@ -67,7 +68,11 @@ def _frontier_figure(found: Frontier, beta: float) -> PlainFigure:
 
 
 def _figure(chart: Chart) -> PlainFigure:
-    return plain_figure(chart, _GREY, _LOOK, {"zeroline": False, "automargin": True})
+    figure = plain_figure(chart, _GREY, _LOOK, {"zeroline": False, "automargin": True})
+    for name, axis in figure["layout"].items():
+        if name.startswith("xaxis") and "nticks" in axis:  # two figures stand side by side
+            axis["nticks"] = -(-axis["nticks"] // 2)
+    return figure
 
 
 Children: TypeAlias = "str | list[Component]"
@@ -216,7 +221,10 @@ def _what_if(session: Session) -> Component:
         ],
         className="fields", hidden=not session.is_solved,
     )  # fmt: skip
-    said = html.P("Only a model that is solved exactly can be asked; this one is searched.", hidden=session.is_solved)
+    said = html.P(
+        "Only tables that are solved at once can be asked; this model is none.",
+        hidden=session.is_solved,
+    )
     return html.Section(
         [html.H2("What if a number were another?"), said, fields, html.Div(id="varied")], className="card"
     )
@@ -292,7 +300,7 @@ def decision(session: Session, view: View) -> Children:
     best = plan if plan.is_exact else exact
     said += [html.P(f"note: {note}", className="note") for note in plan.notes]
     if best is not None:
-        said += [html.P(f"{line[:1].upper()}{line[1:]}.", className="note") for line in best.fears(_MOST_SAID)]
+        said += [html.P(f"{line}.", className="note") for line in sentences(best.fears(_MOST_SAID))]
     done = f"{moment.trajectory.iterations[-1]:,} {plan.unit}" if moment.trajectory is not None else ""
     parts = filter(None, (f"{plan.planner or view.settings.planner}: {done}", plan.stopped.message, plan.reason))
     said.append(html.P("; ".join(parts) + ".", className="note"))

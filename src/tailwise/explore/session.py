@@ -218,7 +218,7 @@ class Session:
             now = self._varied
             asked = Varied(now.number if number is None else number.strip(), now.factor if factor is None else factor)
             if asked.number and not self.is_solved:
-                raise OptionError("what if is asked of models that are solved exactly; this one is searched")
+                raise OptionError("what if is asked of tables that are solved at once; this model is none")
             if asked.number:
                 vary(self.model, asked)
             self._varied = asked

@@ -11,6 +11,7 @@ import ast
 import contextlib
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -176,10 +177,13 @@ def action_label(model: Any, action: Any, state: Any) -> str:
     return str(name(action, state) if getattr(model, "labels_by_state", False) else name(action))
 
 
+_NUMPY = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # np.int64(2) is 2 to whoever reads it, and can be typed
+
+
 def state_label(model: Any, state: Any) -> str:
     """Return the simulator's own name of a state, or its text."""
     name = own_method(model, "state_name")
-    return short(state) if name is None else str(name(state))
+    return _NUMPY.sub(r"\1", short(state)) if name is None else str(name(state))
 
 
 def read_state(model: Any, text: str) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -116,8 +117,13 @@ def _promised(plan: Plan) -> list[Block]:
 
 def _feared(plan: Plan) -> list[Block]:
     """Return the model that a risk-averse plan acts against."""
-    said = [Paragraph(f"{literal(line[:1].upper() + line[1:])}.") for line in plan.fears()]
+    said = [Paragraph(f"{literal(line)}.") for line in sentences(plan.fears())]
     return [Heading("The model that it fears"), *said] if said else []
+
+
+def sentences(lines: Sequence[str]) -> list[str]:
+    """Return what a policy fears with a capital letter where prose begins: the others begin with a state's name."""
+    return [line[:1].upper() + line[1:] if k == 0 else line for k, line in enumerate(lines)]
 
 
 def _distributions(plan: Plan, found: Outlook) -> list[Block]:
