@@ -114,5 +114,16 @@ def test_policies_are_followed_in_every_fourth_iteration(beta, seed):
     assert plan.nodes == len(slow.q)
 
 
+@pytest.mark.parametrize("value", [-1.0, 30.0])
+def test_iterations_that_look_past_leaf_values_follow_a_policy(value):
+    model = FromTable(random_mdp(3, states=5, actions=3, horizon=5, done=True))
+    functions = {
+        "leaf_value": lambda state, h: value * (5 - h) / 5,
+        "rollout_policy": lambda state, h, rng: model.actions(state)[-(h % 2)],
+    }
+    _, slow = agree(model, 0.7, 2, 300, **functions)
+    assert slow.past > 10
+
+
 def test_leaf_values_end_an_iteration_at_a_new_state():
     agree(_FoldingEnd(), 0.4, 5, 200, leaf_value=lambda state, h: 4.0 - h)

@@ -352,5 +352,11 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
         store_word(context, STATUS, GO_ON)
         return 0
 
-    roll = follow_adapter if once is None else once_adapter
+    follow, answer = _inline(follow_adapter), _inline(once_adapter)
+
+    def roll_adapter(context, handle, what, h):  # type: ignore[no-untyped-def]
+        """A leaf is valued; an iteration that looks past it asks the policy."""
+        return follow(context, handle, what, h) if what == POLICY_ACTION else answer(context, handle, what, h)
+
+    roll = follow_adapter if once is None else roll_adapter if has_policy else once_adapter
     return Adapters(_c_function(count_adapter), _c_function(step_adapter), _c_function(roll))

@@ -293,8 +293,6 @@ class SimulationOptions:
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise OptionError(f"{name} must be a function {shape}, not {given!r}")
-        if self.rollout_policy is not None and self.leaf_value is not None:
-            raise OptionError("give rollout_policy or leaf_value, not both: a leaf value replaces the rollout")
 
 
 class SimulationKeywords(TypedDict, total=False):

@@ -127,6 +127,10 @@ class SearchOptions(SimulationOptions):
             given = getattr(self, name)
             if not isinstance(given, kind):
                 raise OptionError(f"{name} must be a {kind.__name__}, as {example}, not {given!r}")
+        if self.rollout_policy is not None and self.leaf_value is not None:
+            raise OptionError(
+                "give rollout_policy or leaf_value, not both: in a tree a leaf value replaces the rollout"
+            )
         choice(self.expansion, "expansion", ("leaf", "path"))
         choice(self.untried, "untried", ("first", "random"))
         if not isinstance(self.recommend, Recommendation):

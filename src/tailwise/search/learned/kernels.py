@@ -325,7 +325,7 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way, 
             least, greatest = min(least, cost), max(greatest, cost)
             numbers[LEAST], numbers[GREATEST] = least, greatest
         cost_to_go = cost + rules.discount * cost_to_go
-        if past and way == EVEN and k > 0:
+        if past and way in (EVEN, FOLLOW) and k > 0:
             compare_leaf(scratch.compared[h], nodes.leaves[node], cost_to_go)
         if learn(known, scratch, nodes.first_pair[node] + a, k) or scratch.path[k, DRAWN] == 0:
             settled = False

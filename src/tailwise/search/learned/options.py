@@ -35,9 +35,10 @@ class LearnedOptions(SimulationOptions):
         As for :class:`tailwise.bindings.SimulationOptions`. With ``widening`` an action of which many outcomes were
         seen takes one of them again, which costs no step. Every fourth iteration tries the actions of the root's state
         evenly and follows a ``rollout_policy`` everywhere else, so that the model knows where it leads.
-        With a ``leaf_value`` an iteration ends at a new state, but a fourth of all steps goes on to the end. It is
-        asked once for each state and step, and is believed as far as the draws leave it possible, and no more once
-        they refute it more often than not; so it helps where it is right, and cannot harm for long.
+        With a ``leaf_value`` an iteration ends at a new state, but a fourth of all steps goes on to the end (and every
+        fourth of those iterations by the ``rollout_policy``, if there are both). It is asked once for each state and
+        step, and is believed as far as the draws leave it possible, and no more once they refute it more often than
+        not; so it helps where it is right, and cannot harm for long.
     features : callable, optional
         ``features(state) -> sequence of floats``, of one length: what the cost-to-go is fitted to where states do not
         come back, and, if no two states have the same, in what the changes are told by which actions are compared
