@@ -11,8 +11,8 @@ from tailwise import ERM, CVaR, Expectation, PomdpTable, domains, solve
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact import alpha_vectors
 from tailwise.exact.alpha_vectors import branches_of
+from tailwise.exact.belief_levels import point_based_levels
 from tailwise.exact.belief_policy import BeliefPolicy
-from tailwise.exact.point_based import point_based_levels
 from tailwise.planners import BeliefSearch, HistoryMcts
 
 STAY, ANEW = [[1, 0], [0, 1]], [[0.5, 0.5], [0.5, 0.5]]

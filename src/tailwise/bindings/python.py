@@ -70,11 +70,10 @@ class PythonInterface(SimulatorInterface):
         super().__init__(model, rng, options, width=0)
         self._known = KnownStates()
         self._canonical = canonical or getattr(model, "canonical", None)  # from any name of a state to the one kept
-        self._is_over = False
+        self._is_over, self._interrupted = False, False
         self._callbacks: list[Any] = []
         self._failure: BaseException | None = None
         self._place: tuple[Any, ...] = ()
-        self._interrupted = False
         self._watch = Watch(float(getattr(model, "patience", Simulator.patience)))
         self._to_cost: Callable[[Any], float] = (
             (lambda value: float(0.0 + value)) if model.sense == "cost" else (lambda value: float(0.0 - value))
@@ -184,7 +183,7 @@ class PythonInterface(SimulatorInterface):
         self._integers[STATUS] = GO_ON
 
     def _take(self, handle: int, position: int, h: int) -> None:
-        known = self._known
+        known, integers = self._known, self._integers
         state = known.states[handle]
         action = (known.actions[handle] or self._known_actions(handle))[position]
         self._place = ("step", state, action, h, PENDING)
@@ -196,7 +195,6 @@ class PythonInterface(SimulatorInterface):
         cost = self._to_cost(cost)
         if not -LARGEST_COST <= cost <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(result[1])}")
-        integers = self._integers
         if done is not False and done is not True and type(done) is not _BOOL:
             _require_bool(done)
         if done:
@@ -215,11 +213,7 @@ class PythonInterface(SimulatorInterface):
 
     def _end(self, state: Any) -> float:
         self._place = ("terminal_cost", state, None, self.model.horizon, PENDING)
-        value = self._terminal(state)
-        fault = cost_fault(value)
-        if fault:
-            raise SimulatorError(f"the terminal cost {fault}")
-        return self._to_cost(value)
+        return self._checked(self._terminal(state), "the terminal cost")
 
     def _roll(self, handle: int, what: int, h: int) -> None:
         state, options = self._known.states[handle], self._options
@@ -235,13 +229,13 @@ class PythonInterface(SimulatorInterface):
             self._numbers[shared.HIGHEST] = high
         elif options.leaf_value is not None:
             self._place = ("leaf_value", state, None, h, PENDING)
-            total = self._checked_total(options.leaf_value(state, h))
+            total = self._checked(options.leaf_value(state, h))
         elif options.rollout_policy is None and own_method(self.model, "rollout") is not None:
             self._place = ("rollout", state, None, h, PENDING)
             answer = self.model.rollout(state, h, self._rng)
             if isinstance(answer, tuple):
                 answer, steps = answer
-            total = self._checked_total(answer)
+            total = self._checked(answer)
         else:
             total, steps = self._follow(state, h)
         if hash(state) != self._known.hashes[handle]:
@@ -263,10 +257,10 @@ class PythonInterface(SimulatorInterface):
         low, high = (self._to_cost(value) for value in found)
         return min(low, high), max(low, high)
 
-    def _checked_total(self, value: Any) -> float:
+    def _checked(self, value: Any, what: str = "its value") -> float:
         fault = cost_fault(value)
         if fault:
-            raise SimulatorError(f"its value {fault}")
+            raise SimulatorError(f"{what} {fault}")
         return self._to_cost(value)
 
     def _follow(self, state: Any, h: int) -> tuple[float, int]:
@@ -328,14 +322,11 @@ class PythonInterface(SimulatorInterface):
             ) from None
         if not isinstance(error, Exception):
             raise error
-        raise SimulatorError(self._message(error)) from (None if isinstance(error, SimulatorError) else error)
-
-    def _message(self, error: Exception) -> str:
         where, result = self._where(), self._place[-1]
         if isinstance(error, SimulatorError):
-            return f"{where}: {error}"
+            raise SimulatorError(f"{where}: {error}") from None
         fault = "" if result is PENDING else outcome_fault(result)
-        return f"{where}: {fault}" if fault else f"{where} raised {type(error).__name__}: {error}"
+        raise SimulatorError(where + (f": {fault}" if fault else f" raised {type(error).__name__}: {error}")) from error
 
     def _where(self) -> str:
         method, state, action, h, _ = self._place

@@ -14,7 +14,7 @@ import typer
 from tailwise._progress import after, followed
 from tailwise._results import MISSING, amounts, number, span, table_suffix, write_table
 from tailwise.cli import options as given
-from tailwise.cli.output import print_json, say, show_table, sparkline
+from tailwise.cli.output import check_table, print_json, save_table, say, show_table, sparkline
 from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def evaluate(
     from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
     output.check()
-    given.check_table(table, "--returns")
+    check_table(table, "--returns")
     seed = secrets.randbits(32) if seed is None else seed  # one that can be named, and given again
     objective = aim.objective()
     given.check_work(
@@ -73,7 +73,7 @@ def evaluate(
         returns = evaluate(problem, player, threads=threads, **how)
     used = {"model": model.model, "objective": objective.words, "planner": kind, "seed": seed}
     used |= {"iterations": iterations if searches else None, "seconds": seconds}
-    given.save_table(lambda: episode_columns([(used, returns.costs)]), table, "returns")
+    save_table(lambda: episode_columns([(used, returns.costs)]), table, "returns")
     summary = returns.summary(objective, **vars(judging))
     optimum = exact_optimum(problem, objective)
     used = {"planner": kind, "why": reason or None, "iterations": iterations if searches else None}
@@ -167,7 +167,7 @@ def compare(
     from tailwise.risk.objectives import ERM
 
     output.check()
-    given.check_table(table, "--returns")
+    check_table(table, "--returns")
     objective = aim.objective()
     names = [name.strip() for name in planners.split(",") if name.strip()]
     if not names:
@@ -196,7 +196,7 @@ def compare(
             if len(runs) <= index or runs[-1].returns.episodes < episodes:
                 break
     shared = {"model": model.model, "objective": objective.words, "seed": seed}
-    given.save_table(
+    save_table(
         lambda: episode_columns(
             ({**shared, "planner": run.planner, "iterations": run.iterations}, run.returns.costs) for run in runs
         ),

@@ -14,7 +14,7 @@ import typer
 
 from tailwise._results import amounts
 from tailwise.cli import options as given
-from tailwise.cli.output import console, print_json, say, say_notes, show_table
+from tailwise.cli.output import check_model_file, console, print_json, say, say_notes, show_table
 from tailwise.errors import ModelError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def convert(
     from tailwise.formats import save
     from tailwise.models.tabulate import tabulate
 
-    given.check_model_file(out, force=force)
+    check_model_file(out, force=force)
     mdp = tabulate(model.load(start=state), progress=True)
     written = save(mdp, out)
     if json:
@@ -220,7 +220,7 @@ def learn(
     from tailwise.formats.registry import value_of
     from tailwise.logs.files import read_log
 
-    given.check_model_file(out, force=force)
+    check_model_file(out, force=force)
     model = read_log(
         log, episode=episode, step=step, state=states, action=action, next_state=next_state, cost=cost,
         reward=reward, done=done, levels=None if levels is None else value_of(levels), gaps=gaps, ends=ends,

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import importlib
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -199,30 +198,6 @@ class Aim:
             raise OptionError(f"--{option.replace('_', '-')} {rest}") from None
 
 
-def check_file(path: Path | None, option: str) -> None:
-    """Raise, before the work, if a file that is wanted after it cannot be."""
-    from tailwise.errors import OptionError
-
-    if path is None:
-        return
-    if path.is_dir() or not path.parent.is_dir():
-        raise OptionError(f"{option} must be a file in a folder that exists, not {path}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise OptionError(f"{option}: {path} may not be written")
-
-
-def check_report(path: Path | None) -> None:
-    """Raise, before the work, what would keep a report from being written after it."""
-    from tailwise._validate import page_path
-    from tailwise.errors import require
-
-    if path is None:
-        return
-    require("plotly.offline", "report", "drawing the charts of a report")
-    check_file(path, "--report")
-    page_path(path)
-
-
 @dataclass(frozen=True)
 class Output:
     """Where what was found goes, beside the screen."""
@@ -235,6 +210,7 @@ class Output:
     def check(self) -> None:
         """Raise, before the work, what would keep a report from being written after it; set the words."""
         from tailwise._results import set_printoptions
+        from tailwise.cli.output import check_report
 
         set_printoptions(unit=self.unit, step_name=self.step_name)
         check_report(self.report)
@@ -255,17 +231,6 @@ class Output:
             made = document()
         made.save(self.report)
         print(f"report: {self.report}", file=sys.stderr)  # where it disturbs no program
-
-
-def check_model_file(out: Path, *, force: bool) -> None:
-    """Raise, before the work, what would keep a model from being written after it."""
-    from tailwise.errors import FormatError
-    from tailwise.formats.loading import writer_of
-
-    if out.exists() and not force:
-        raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
-    check_file(out, "the file to write")
-    writer_of(out)
 
 
 def _most_episodes() -> int:
@@ -326,29 +291,6 @@ Episodic = Annotated[
         "--returns", metavar="PATH", help="Write every episode's total, with its settings, as .csv, .xlsx or .parquet."
     ),
 ]
-
-
-def check_table(path: Path | None, option: str) -> None:
-    """Raise, before the work, what would keep a table from being written after it."""
-    from tailwise._results import table_suffix
-    from tailwise.errors import OptionError
-
-    if path is None:
-        return
-    check_file(path, option)
-    try:
-        table_suffix(path)
-    except OptionError as error:
-        raise OptionError(f"{option} {error}") from None
-
-
-def save_table(columns: Callable[[], Any], path: Path | None, name: str) -> None:
-    """Write a table where one is wanted."""
-    if path is None:
-        return
-    from tailwise._results import write_table
-
-    print(f"{name}: {write_table(columns(), path)}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

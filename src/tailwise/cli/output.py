@@ -1,7 +1,8 @@
 """What commands print: tables for people, one JSON object for programs.
 
 A table that is wider than the screen first gives up the columns that its command can spare, and says so; if that is
-not enough, each row becomes a paragraph of "column  value" lines. No cell is ever cut.
+not enough, each row becomes a paragraph of "column  value" lines. No cell is ever cut. And the files that are wanted
+beside: whether they can be is checked before the work.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,3 +191,61 @@ def _spare(columns: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     order = ("std", "min", "max", "share", "visits", "trials", "episodes", "mean", "P(best)")
     names = list(columns)[1:]
     return (*(name for name in order if name in names), *(name for name in names[::-1] if name not in order))
+
+
+def check_file(path: Path | None, option: str) -> None:
+    """Raise, before the work, if a file that is wanted after it cannot be."""
+    from tailwise.errors import OptionError
+
+    if path is None:
+        return
+    if path.is_dir() or not path.parent.is_dir():
+        raise OptionError(f"{option} must be a file in a folder that exists, not {path}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OptionError(f"{option}: {path} may not be written")
+
+
+def check_report(path: Path | None) -> None:
+    """Raise, before the work, what would keep a report from being written after it."""
+    from tailwise._validate import page_path
+    from tailwise.errors import require
+
+    if path is None:
+        return
+    require("plotly.offline", "report", "drawing the charts of a report")
+    check_file(path, "--report")
+    page_path(path)
+
+
+def check_model_file(out: Path, *, force: bool) -> None:
+    """Raise, before the work, what would keep a model from being written after it."""
+    from tailwise.errors import FormatError
+    from tailwise.formats.loading import writer_of
+
+    if out.exists() and not force:
+        raise FormatError(f"{out}: the file exists; write over it with --force, or choose another name")
+    check_file(out, "the file to write")
+    writer_of(out)
+
+
+def check_table(path: Path | None, option: str) -> None:
+    """Raise, before the work, what would keep a table from being written after it."""
+    from tailwise._results import table_suffix
+    from tailwise.errors import OptionError
+
+    if path is None:
+        return
+    check_file(path, option)
+    try:
+        table_suffix(path)
+    except OptionError as error:
+        raise OptionError(f"{option} {error}") from None
+
+
+def save_table(columns: Callable[[], Any], path: Path | None, name: str) -> None:
+    """Write a table where one is wanted."""
+    if path is None:
+        return
+    from tailwise._results import write_table
+
+    print(f"{name}: {write_table(columns(), path)}", file=sys.stderr)

@@ -13,7 +13,7 @@ from tailwise._progress import activity, after, followed
 from tailwise._results import number
 from tailwise.cli import options as given
 from tailwise.cli.app import command
-from tailwise.cli.output import print_json, say, show_table
+from tailwise.cli.output import check_report, print_json, say, show_table
 from tailwise.errors import OptionError, require
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def reproduce(
         variants=tuple(dict.fromkeys(variant)) if variant else DEFAULT_VARIANTS,
         most_iterations=most_iterations,
     )
-    given.check_report(report)
+    check_report(report)
     require("matplotlib", "report", "drawing the figures")  # before hours of work, not after
     cluster.check()
     if cluster.ray is not None:

@@ -10,7 +10,17 @@ import typer
 from tailwise._progress import followed_plan
 from tailwise._results import number, plain
 from tailwise.cli import options as given
-from tailwise.cli.output import measures, print_json, say, show_measures, show_plan, show_table
+from tailwise.cli.output import (
+    check_file,
+    check_table,
+    measures,
+    print_json,
+    save_table,
+    say,
+    show_measures,
+    show_plan,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from tailwise.risk.objectives import Objective
@@ -66,8 +76,8 @@ def plan(
     output.check()
     cluster.check()
     given.check_memory(max_memory)
-    given.check_file(save, "--save")
-    given.check_file(checkpoint, "--checkpoint")
+    check_file(save, "--save")
+    check_file(checkpoint, "--checkpoint")
     if cluster.ray is not None and checkpoint is not None:
         raise OptionError("--checkpoint is for a search in this process, not on a cluster; leave one of them out")
     if checkpoint is not None and seed is None:
@@ -202,7 +212,7 @@ def solve(
     from tailwise.risk.objectives import ERM, EVaR, Expectation
 
     output.check()
-    given.check_table(table, "--policy")
+    check_table(table, "--policy")
     objective = of_criterion(aim.objective(), criterion)
     level = getattr(getattr(objective, "risk", objective), "level", 0.95)
     if iterations is not None and (step or state is not None):
@@ -254,7 +264,7 @@ def solve(
             if not isinstance(objective, Average):
                 neutral = solved(policy.mdp, Expectation())
                 totals = {"this policy": policy.distribution(), "risk-neutral": neutral.distribution()}
-    given.save_table(lambda: plan.policy.to_columns(), table, "policy")
+    save_table(lambda: plan.policy.to_columns(), table, "policy")
     output.save("decision", plan)
     if output.json:
         content = {"gap": gap, "measures": {k: measures(law, level) for k, law in totals.items()}}

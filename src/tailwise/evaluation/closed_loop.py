@@ -39,8 +39,6 @@ from tailwise.search.anytime import plan_limits
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS
 
 _STIR = 12
-
-
 _FIRST_DRAWS = 64  # of an episode without a horizon
 
 

@@ -12,12 +12,7 @@ greatest) of linear functions of sigma. For beta = 0 this is the ordinary POMDP.
 that is observed.
 
 Vectors are kept as g, in the unit of costs, never as ``exp(beta g)``: nothing overflows at any beta, and nothing is
-lost at tiny ones. Two ways, both exact:
-
-* where the start reaches few different tilted beliefs, one conditional plan, the best, for each of them;
-* else all conditional plans that are best at some tilted belief, the others pruned. That one is nowhere best is proven
-  by a mixture of others that is no worse in any state (a linear program finds it, and it is checked without its
-  tolerances); what cannot be proven is kept.
+lost at tiny ones.
 """
 
 from __future__ import annotations
@@ -29,16 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tailwise._arrays import Floats, Ints, log_of
-from tailwise._progress import Progress, Tick, followed, untold
-from tailwise.errors import ModelError, StateError
+from tailwise._progress import Tick, untold
+from tailwise.errors import StateError
 from tailwise.models.pomdp_table import PomdpTable
 
 NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
-_MOST_NUMBERS = 20_000_000  # of tilted beliefs
-_MOST_CANDIDATES = 4_000  # conditional plans of an action that are pruned at once: a linear program for each
 _DIGITS = 12  # of log weights, in which two beliefs are one
-_DOMINATED = 1e-14  # relative to the size of the safest plan: rounding
-_PROVEN = 1e-13  # the same, of mixtures
 _TIE = 1e-12  # relative to the mean size of what was compared
 
 
@@ -282,163 +273,6 @@ def best_actions(options: Floats, sizes: Floats | float) -> Ints:
     least = options.min(axis=1)
     limit = least + _TIE * np.maximum(np.abs(least), sizes)
     return np.asarray(np.argmax(options <= limit[:, None], axis=1))
-
-
-def pruned_levels(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, most: int, tick: Tick = untold
-) -> list[Level] | None:
-    """Return every conditional plan that is best somewhere; None where there are more than ``most`` to look at."""
-    discount, levels = model.discount, list[Level]()
-    after = model.table.terminal_losses[None, :]
-    for h in range(model.horizon - 1, -1, -1):
-        level = beta * discount**h
-        width = max(1, *(len(branch.seen) for branch in branches))
-        values, actions, children = [], [], []
-        for a, branch in enumerate(branches):
-            found = _crossed(branch, after, level, discount, most)
-            if found is None:
-                return None
-            rows, ways = found
-            values.append(rows)
-            actions.append(np.full(rows.shape[0], a))
-            children.append(np.pad(ways, ((0, 0), (0, width - ways.shape[1]))))
-            tick((model.horizon - 1 - h) * len(branches) + a + 1)
-        g = np.concatenate(values)
-        kept = undominated(g, level)
-        levels.insert(0, Level(g[kept], np.concatenate(actions)[kept], np.concatenate(children)[kept]))
-        after = levels[0].values
-        if after.shape[0] > most:
-            return None
-    return levels
-
-
-def _crossed(branch: Branch, after: Floats, beta: float, discount: float, most: int) -> tuple[Floats, Ints] | None:
-    """Return the undominated plans that begin with an action, and their children: incremental pruning."""
-    size = branch.starts.size
-    mass, rows, ways = np.zeros(size), np.zeros((1, size)), np.zeros((1, 0), np.int64)
-    for signal in [-1, *range(len(branch.seen))]:
-        mine = np.flatnonzero(branch.signals == signal)
-        if not mine.size:
-            continue
-        ends = signal < 0
-        states, starts = np.unique(branch.states[mine], return_index=True)
-        paid = np.broadcast_to(branch.losses[mine], (1 if ends else after.shape[0], mine.size))
-        if not ends:
-            paid = paid + discount * after[:, branch.targets[mine]]
-        part_mass = np.zeros(size)
-        part_mass[states] = np.add.reduceat(branch.chances[mine], starts)
-        part = np.zeros((paid.shape[0], size))
-        part[:, states] = grouped_erm(paid, branch.chances[mine], starts, beta)
-        kept = undominated(part[:, states], beta)
-        part = part[kept]
-        if rows.shape[0] * part.shape[0] > most:
-            return None
-        rows, ways = (
-            _two_point(rows[:, None, :], mass, part[None, :, :], part_mass, beta).reshape(-1, size),
-            np.column_stack([
-                np.repeat(ways, part.shape[0], axis=0),
-                *([] if ends else [np.tile(kept, ways.shape[0])]),
-            ]),
-        )  # fmt: skip
-        mass = mass + part_mass
-        kept = undominated(rows[:, mass > 0.0], beta)
-        rows, ways = rows[kept], ways[kept]
-    return rows, ways
-
-
-def _two_point(x: Floats, x_mass: Floats, y: Floats, y_mass: Floats, beta: float) -> Floats:
-    """Return the ERM of two parts, each an ERM itself, by their masses."""
-    total = x_mass + y_mass
-    empty = total == 0.0  # states that the action leads nowhere from, among the outcomes looked at
-    total = np.where(empty, 1.0, total)
-    p, q = np.where(empty, 1.0, x_mass / total), y_mass / total
-    x, y = np.broadcast_arrays(x, y)
-    x, y = np.where(x_mass > 0.0, x, y), np.where(y_mass > 0.0, y, x)
-    mean = p * x + q * y
-    if beta == 0.0:
-        return np.asarray(mean)
-    top = np.maximum(x, y) if beta > 0.0 else np.minimum(x, y)
-    far = top + np.log(p * np.exp(beta * (x - top)) + q * np.exp(beta * (y - top))) / beta
-    guess = np.where(abs(beta) * np.abs(x - y) < NEAR, mean, far)
-    terms = p * np.expm1(np.minimum(beta * (x - guess), 700.0)) + q * np.expm1(np.minimum(beta * (y - guess), 700.0))
-    return np.asarray(guess + np.log1p(terms) / beta)
-
-
-def undominated(g: Floats, beta: float) -> Ints:
-    """Return the indices of the plans that are best at some tilted belief; g has shape (K, S)."""
-    size = float(np.abs(g).max(axis=1).min())  # of the safest: large costs of others say nothing about rounding
-    order = np.argsort(g.sum(axis=1), kind="stable")
-    left: list[int] = []
-    for k in order.tolist():  # pointwise
-        if not left or not (g[left] <= g[k] + _DOMINATED * size).all(axis=1).any():
-            left.append(k)
-    if len(left) == 1 or g.shape[1] == 1:
-        return np.array(left[:1] if g.shape[1] == 1 else left)
-    candidates = np.array(sorted(left))
-    kept = set(_best_at_samples(g, candidates, beta))
-    for k in candidates.tolist():
-        while k not in kept:
-            mixed, witness = _mixture(g, k, np.array(sorted(kept)), beta, size)
-            if mixed:
-                break
-            rest = np.array([j for j in candidates.tolist() if j not in kept])
-            kept.add(int(rest[np.argmin(_relative(g[rest] - g[k], beta) @ witness)]) if witness.any() else k)
-            if len(kept) == candidates.size:
-                break
-    return np.array(sorted(kept))
-
-
-def _relative(apart: Floats, beta: float) -> Floats:
-    """Return u_beta of differences; those beyond the doubles are as large as can be."""
-    return np.asarray(apart if beta == 0.0 else np.expm1(np.clip(beta * apart, -700.0, 700.0)) / beta)
-
-
-def _best_at_samples(g: Floats, candidates: Ints, beta: float) -> set[int]:
-    rng = np.random.Generator(np.random.SFC64(0))
-    weights = np.concatenate([np.eye(g.shape[1]), rng.dirichlet(np.full(g.shape[1], 0.5), 16 * g.shape[1])])
-    return {int(candidates[np.argmin(belief_erm(g[candidates], log[None, :], beta))]) for log in log_of(weights)}
-
-
-def _mixture(g: Floats, k: int, others: Ints, beta: float, size: float) -> tuple[bool, Floats]:
-    """Return whether a mixture of others is proven no worse than plan k in any state; if not, a belief to look at."""
-    from scipy.optimize import linprog  # slow to import
-
-    gains = _relative(g[others] - g[k], beta)  # (K, S): how much worse the others are, k's own value as the unit
-    unit = float(np.median(np.abs(gains))) or 1.0
-    shown = np.clip(gains / unit, -1e7, 1e7)
-    count = others.size
-    found = linprog(
-        np.append(np.zeros(count), 1.0),
-        A_ub=np.column_stack([shown.T, -np.ones(g.shape[1])]), b_ub=np.zeros(g.shape[1]),
-        A_eq=np.append(np.ones(count), 0.0)[None, :], b_eq=[1.0], bounds=[(0.0, None)] * count + [(None, None)],
-    )  # fmt: skip
-    if found.x is None:
-        return False, np.zeros(g.shape[1])
-    shares = np.maximum(found.x[:-1], 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        worst = float(np.max(shares / shares.sum() @ gains))
-    witness = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
-    return worst <= _PROVEN * size, witness
-
-
-def solved_levels(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, *, most: int,
-    progress: Progress = None,
-) -> list[Level]:  # fmt: skip
-    """Return the levels of the exact solution, or raise ``ModelError`` where it is too large."""
-    limit = min(most, _MOST_NUMBERS // model.num_states)
-    with followed(progress, "looking for tilted beliefs", limit) as tick:
-        levels = reachable_levels(model, branches, beta, log_start, limit, tick)
-    if levels is None:
-        with followed(progress, "pruning plans", model.horizon * len(branches)) as tick:
-            levels = pruned_levels(model, branches, beta, min(most, _MOST_CANDIDATES), tick)
-    if levels is None:
-        raise ModelError(
-            f"{model.name} is too large to be solved exactly: over {most:,} tilted beliefs can be reached, and "
-            "there are too many conditional plans; raise max_states, shorten the horizon, or search with "
-            "make_planner(model, beta)"
-        )
-    return levels
 
 
 def impossible(model: PomdpTable, action: int, seen: str) -> StateError:

@@ -27,9 +27,9 @@ from tailwise.exact.alpha_vectors import (
     impossible,
     key_of,
     normalised,
-    solved_levels,
     tilted,
 )
+from tailwise.exact.belief_levels import solved_levels
 from tailwise.exact.distributions import collected, distribution_of, merged
 from tailwise.exact.policy import Policy, exact_row
 from tailwise.exact.tails import Limits

@@ -4,7 +4,7 @@ A node is a step and a tilted belief (:mod:`tailwise.exact.alpha_vectors`); two 
 are one node. Each node knows two bounds of its optimal risk: from above what the best of some plans is worth, or its
 actions' bounds; from below the risk of one who were told the state, or its actions' bounds. The plans are made with the
 planner, once: one action for all steps, and, where that is little work, conditional plans for a few likely beliefs
-(:mod:`tailwise.exact.point_based`), so that there is a policy to better from the first moment. A trial
+(:mod:`tailwise.exact.belief_levels`), so that there is a policy to better from the first moment. A trial
 goes down from the root by the action of the least lower bound, and by the observation that matters most to the gap
 (weighed, as risk is, by the tilt), opens the nodes on its way and takes their bounds back up. The bounds are certain,
 and never get worse; where they meet, the action is proven best.
@@ -35,8 +35,8 @@ from tailwise.exact.alpha_vectors import (
     mean_size,
     normalised,
 )
+from tailwise.exact.belief_levels import point_based_levels
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
-from tailwise.exact.point_based import point_based_levels
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners.hidden import HiddenPlanner

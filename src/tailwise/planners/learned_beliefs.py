@@ -2,7 +2,7 @@
 
 A simulator shows its hidden states to whoever samples it. So counts of what followed each state and action (the next
 state, the observation, the cost, the end) are a :class:`tailwise.PomdpTable`, at the frequencies seen, which is solved
-for chosen tilted beliefs (:mod:`tailwise.exact.point_based`) whenever somebody asks for a plan.
+for chosen tilted beliefs (:mod:`tailwise.exact.belief_levels`) whenever somebody asks for a plan.
 All histories share what was learned, which a tree of histories does not: of a problem whose states come back it needs
 far fewer samples, at long horizons above all.
 
@@ -26,8 +26,8 @@ from tailwise._random import Seed, StratifiedStream
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError
 from tailwise.exact.alpha_vectors import Branch, Level, branches_of, grouped_erm
+from tailwise.exact.belief_levels import levels_in_parts
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
-from tailwise.exact.point_based import levels_in_parts
 from tailwise.models.partly_observed import drawn
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import action_label, model_name, short

@@ -263,3 +263,34 @@ def steps_of_a_decision(private: PrivateEnv) -> list[int]:
         max(1, later.taken - earlier.taken) if earlier and later else 1
         for earlier, later in zip(before, time_limits(private.env), strict=True)
     ]
+
+
+DEFAULT_HORIZON = 100
+
+
+def decisions_left(env: Any, private: PrivateEnv, horizon: int | None) -> tuple[int, tuple[str, ...]]:
+    """Return the number of decisions, and what to say of it: the least that any time limit leaves."""
+    limits = time_limits(env)
+    paces = steps_of_a_decision(private) if any(limits) else []
+    paces += [1] * (len(limits) - len(paces))  # the wrappers outside of the private environment count decisions
+    nearest = min(
+        ((-(-each.left // pace), each) for each, pace in zip(limits, paces, strict=True) if each), default=None
+    )
+    if nearest is None:
+        own = next((limit for each in wrappers(env) if (limit := getattr(each, "_max_episode_steps", None))), None)
+        steps = own or DEFAULT_HORIZON
+        assumed = (
+            f"the environment ends its episodes by itself, at step {own}"
+            if own
+            else f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another "
+            "number"
+        )
+        return (steps, (assumed,)) if horizon is None else (horizon, ())
+    left, (limit, taken) = nearest
+    if horizon is not None:
+        beyond = f"planning {horizon} decisions, beyond the environment's time limit, which leaves {left}"
+        return horizon, (beyond,) if horizon > left else ()
+    is_under_way = 0 < taken < limit
+    return left, (
+        f"{taken} of the {limit} steps of the time limit are taken; planning the rest",
+    ) if is_under_way else ()

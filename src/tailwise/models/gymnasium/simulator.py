@@ -22,19 +22,16 @@ from tailwise.models.gymnasium.copying import duplicate, freeze
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
     PrivateEnv,
+    decisions_left,
     make_environment,
     number,
-    steps_of_a_decision,
     strip,
-    time_limits,
-    wrappers,
 )
 from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save, verify_snapshot
 from tailwise.models.gymnasium.table import KNOWN_LABELS
 from tailwise.models.simulator import Simulator, short
 from tailwise.models.table import Violation
 
-DEFAULT_HORIZON = 100
 _log = logging.getLogger(__name__)
 
 
@@ -168,7 +165,7 @@ class GymnasiumSimulator(Simulator):
         is_users = not isinstance(env_or_id, str)
         self._private, self._method, leak = choose_snapshot(env, own, self._finite, self.name, is_users=is_users)
         leak_note = self._told(leak)
-        left, limit_note = _decisions_left(env, self._private, horizon)
+        left, limit_note = decisions_left(env, self._private, horizon)
         self.horizon = check_horizon(left)
         self.way = self._method.name
         self._spot = SpotCheck(self._private, self._method, self.name)
@@ -364,34 +361,6 @@ class GymnasiumSimulator(Simulator):
 
     def __repr__(self) -> str:
         return f"GymnasiumSimulator({self.name!r}, horizon={self.horizon}, discount={self.discount}, way={self.way!r})"
-
-
-def _decisions_left(env: Any, private: PrivateEnv, horizon: int | None) -> tuple[int, tuple[str, ...]]:
-    """The number of decisions, and what to say of it: the least that any time limit leaves."""
-    limits = time_limits(env)
-    paces = steps_of_a_decision(private) if any(limits) else []
-    paces += [1] * (len(limits) - len(paces))  # the wrappers outside of the private environment count decisions
-    nearest = min(
-        ((-(-each.left // pace), each) for each, pace in zip(limits, paces, strict=True) if each), default=None
-    )
-    if nearest is None:
-        own = next((limit for each in wrappers(env) if (limit := getattr(each, "_max_episode_steps", None))), None)
-        steps = own or DEFAULT_HORIZON
-        assumed = (
-            f"the environment ends its episodes by itself, at step {own}"
-            if own
-            else f"the environment has no time limit; planning {DEFAULT_HORIZON} decisions: give horizon= for another "
-            "number"
-        )
-        return (steps, (assumed,)) if horizon is None else (horizon, ())
-    left, (limit, taken) = nearest
-    if horizon is not None:
-        beyond = f"planning {horizon} decisions, beyond the environment's time limit, which leaves {left}"
-        return horizon, (beyond,) if horizon > left else ()
-    is_under_way = 0 < taken < limit
-    return left, (
-        f"{taken} of the {limit} steps of the time limit are taken; planning the rest",
-    ) if is_under_way else ()
 
 
 def _was_reset(env: Any) -> bool:
