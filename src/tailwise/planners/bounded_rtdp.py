@@ -27,8 +27,7 @@ import copy
 import functools
 import math
 import time
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -38,27 +37,22 @@ from tailwise._random import Seed, generator, own_words, seed_text
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
 from tailwise.errors import OptionError
-from tailwise.models import TabularMDP
-from tailwise.models.simulator import model_name, own_method, short
+from tailwise.models.simulator import short
 from tailwise.planners import bounded_kernels as kernels
 from tailwise.planners.bounded_report import estimate, play_episodes
 from tailwise.planners.outcome_model import (
-    ANY,
-    CostToGo,
+    Bounds,
     OutcomeModel,
-    Range,
     SimulatorOutcomes,
-    TableOutcomes,
-    ranges_from,
+    cost_range,
     ranges_of,
     size_of_totals,
+    starting_point,
 )
 from tailwise.search.action_rows import bounded_row, in_sense
 from tailwise.search.anytime import Turn, compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.plan import Plan, StopReason
-
-Bounds: TypeAlias = Range | Callable[[Any, int], Range]
 
 _NODE_BYTES = 40  # key, two bounds, and up to four slots of 4 bytes
 _FIRST_NODES = 1_024
@@ -151,7 +145,7 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         self._most_bytes = _UNLIMITED if max_memory is None else integer(max_memory, "max_memory", low=_NODE_BYTES)
         self._bounds = bounds if callable(bounds) else None
         self._max_states = integer(max_states, "max_states", low=1)
-        self._binding, start = _starting_point(model, bounds, terminal_bounds)
+        self._binding, start = starting_point(model, bounds, terminal_bounds)
         self._has_bounds = bounds is not None
         self._looks_ahead = not self._has_bounds and isinstance(self._binding, SimulatorOutcomes)
         horizon = int(model.horizon)
@@ -296,7 +290,7 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         assert self._bounds is not None
         state = self._binding.state(handle)
         answer = self._bounds(state, h)
-        low, high = _cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
+        low, high = cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
         self._search.key[0] = self._key(handle, h)
         node = int(intern_rows(self._nodes.store, self._search.key[None, :])[0])
         if node < 0:
@@ -390,33 +384,3 @@ class BoundedRtdp(AnytimeSearch[Plan]):
             upper=bounds.high,
             proven=proven,
         )
-
-
-def _starting_point(model: Any, bounds: Bounds | None, terminal_bounds: Range | None) -> tuple[OutcomeModel, CostToGo]:
-    """Return the outcomes of a model and the bounds to begin with."""
-    asked = CostToGo(np.empty(0), np.empty(0), 0.0)
-    if isinstance(model, TabularMDP):
-        if bounds is not None and not callable(bounds):
-            raise OptionError("the costs of a table are known: leave bounds out, or give a function of (state, h)")
-        table = TableOutcomes(model)
-        return table, asked if bounds is not None else ranges_of(table.table, model.horizon, model.discount)
-    if bounds is None or callable(bounds):
-        return SimulatorOutcomes(model, ANY, ANY), asked
-    step = _cost_range(bounds, "bounds", model.sense)
-    terminal = 0.0, 0.0
-    if own_method(model, "terminal_cost") is not None:
-        if terminal_bounds is None:
-            raise OptionError(f"{model_name(model)} has terminal costs: give terminal_bounds=(least, greatest) too")
-        terminal = _cost_range(terminal_bounds, "terminal_bounds", model.sense)
-    steps = [step] * int(model.horizon)  # any outcome may end the episode
-    return SimulatorOutcomes(model, step, terminal), ranges_from(steps, steps, terminal, model.discount)
-
-
-def _cost_range(given: Any, name: str, sense: str) -> Range:
-    """Return a pair (low, high) in the model's sense as a range of costs, or raise ``OptionError``."""
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise OptionError(f"{name} is {short(given)}; expected a pair (low, high)")
-    low, high = real(given[0], f"{name}[0]"), real(given[1], f"{name}[1]")
-    if low > high:
-        raise OptionError(f"{name} is ({low:g}, {high:g}); the first must not exceed the second")
-    return (low, high) if sense == "cost" else (0.0 - high, 0.0 - low)

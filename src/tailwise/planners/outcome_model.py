@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import kernel
+from tailwise._validate import real
 from tailwise._values import refilled
 from tailwise.bindings.intern import KnownStates
 from tailwise.bindings.kernel_model import ModelInterface
@@ -33,6 +34,7 @@ from tailwise.models.simulator import (
 from tailwise.models.tabulate import ask, ask_terminal_cost
 
 Range: TypeAlias = tuple[float, float]
+Bounds: TypeAlias = Range | Callable[[Any, int], Range]
 
 ANY: Range = (-math.inf, math.inf)
 _PER_STATE = {"first_rows": -1, "last_rows": 0, "terminal_losses": math.nan}
@@ -348,3 +350,33 @@ def size_of_totals(table, horizon, discount, state, step):  # type: ignore[no-un
                 before[1][s] = most if row == first else min(most, before[1][s])
         low, high = before
     return max(abs(low[state]), abs(high[state]))
+
+
+def starting_point(model: Any, bounds: Bounds | None, terminal_bounds: Range | None) -> tuple[OutcomeModel, CostToGo]:
+    """Return the outcomes of a model and the bounds to begin with."""
+    asked = CostToGo(np.empty(0), np.empty(0), 0.0)
+    if isinstance(model, TabularMDP):
+        if bounds is not None and not callable(bounds):
+            raise OptionError("the costs of a table are known: leave bounds out, or give a function of (state, h)")
+        table = TableOutcomes(model)
+        return table, asked if bounds is not None else ranges_of(table.table, model.horizon, model.discount)
+    if bounds is None or callable(bounds):
+        return SimulatorOutcomes(model, ANY, ANY), asked
+    step = cost_range(bounds, "bounds", model.sense)
+    terminal = 0.0, 0.0
+    if own_method(model, "terminal_cost") is not None:
+        if terminal_bounds is None:
+            raise OptionError(f"{model_name(model)} has terminal costs: give terminal_bounds=(least, greatest) too")
+        terminal = cost_range(terminal_bounds, "terminal_bounds", model.sense)
+    steps = [step] * int(model.horizon)  # any outcome may end the episode
+    return SimulatorOutcomes(model, step, terminal), ranges_from(steps, steps, terminal, model.discount)
+
+
+def cost_range(given: Any, name: str, sense: str) -> Range:
+    """Return a pair (low, high) in the model's sense as a range of costs, or raise ``OptionError``."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise OptionError(f"{name} is {short(given)}; expected a pair (low, high)")
+    low, high = real(given[0], f"{name}[0]"), real(given[1], f"{name}[1]")
+    if low > high:
+        raise OptionError(f"{name} is ({low:g}, {high:g}); the first must not exceed the second")
+    return (low, high) if sense == "cost" else (0.0 - high, 0.0 - low)
