@@ -11,7 +11,7 @@ from tailwise import ERM, CVaR, Expectation, PomdpTable, domains, solve
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact import alpha_vectors
 from tailwise.exact.alpha_vectors import branches_of
-from tailwise.exact.belief_levels import point_based_levels
+from tailwise.exact.belief_levels import point_based_levels, pruned_levels
 from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.planners import BeliefSearch, HistoryMcts
 
@@ -112,7 +112,7 @@ def test_pruned_plans_are_as_good(beta):
     for seed in (0, 4, 6):
         model = random_pomdp(seed, observed_costs=seed == 4, cost_seen=seed == 6)
         branches = alpha_vectors.branches_of(model)
-        levels = alpha_vectors.pruned_levels(model, branches, beta, 10_000)
+        levels = pruned_levels(model, branches, beta, 10_000)
         value = alpha_vectors.belief_erm(levels[0].values, np.log(model.start_belief), beta).min()
         if beta != 1e-9:  # there rounding in the sums of probabilities decides, which the listing takes at their word
             assert value == pytest.approx(by_histories(model, beta), rel=1e-12, abs=1e-12)
@@ -147,7 +147,7 @@ def test_the_unit_and_an_action_that_nobody_takes_change_nothing(seed, beta):
         )
         assert float(policy.distribution().erm(beta / unit)) / unit == pytest.approx(exact, rel=1e-10)
         branches = alpha_vectors.branches_of(model)
-        levels = alpha_vectors.pruned_levels(model, branches, beta / unit, 10_000)
+        levels = pruned_levels(model, branches, beta / unit, 10_000)
         pruned = alpha_vectors.belief_erm(levels[0].values, np.log(model.start_belief), beta / unit).min()
         assert pruned / unit == pytest.approx(exact, rel=1e-10)
         found = BeliefSearch(model, beta / unit).plan(iterations=1000)
