@@ -91,7 +91,7 @@ class _CacheFile(IndexDataCacheFile):  # type: ignore[misc, unused-ignore]
         except Exception:  # whatever unpickling raises
             return {}
 
-    def load(self, key: Any) -> Any:
+    def load(self, key: Any) -> object:
         try:
             return super().load(key)
         except Exception:  # as above

@@ -296,7 +296,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def joined(episodes: list[Any]) -> dict[str, Any]:
+def joined(episodes: list[Any]) -> dict[str, object]:
     """Return the columns of a sequence of episodes: mappings or objects with arrays, or lists of rows."""
     if not episodes:
         raise FormatError("the log holds no episodes")

@@ -17,8 +17,8 @@ from tailwise.risk.accumulator import merge_values
 from tailwise.risk.measures import Interval
 from tailwise.search.anytime import Pace
 from tailwise.search.learned import answer, counts, fitted, pooled
-from tailwise.search.learned.options import LearnedOptions
 from tailwise.search.learned.table import Learned
+from tailwise.search.options import LearnedOptions
 
 TIE = 1e-9  # of a value: estimates that close count as equal
 _BOOTSTRAP = (

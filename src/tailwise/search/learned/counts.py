@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import ranges
 from tailwise._jit import DISABLE_JIT, Kernel, borrowed, inlined, kernel
 from tailwise.bindings.intern import float_bits, mix
-from tailwise.search.learned.options import LearnedRules
+from tailwise.search.options import LearnedRules
 
 # Entries of TransitionCounts.used and of Nodes.used.
 PAIRS, OUTCOMES, CHANGES = 0, 1, 2

@@ -27,8 +27,8 @@ from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.learned import answer, backups, counts, kernels, sweeps
 from tailwise.search.learned.answering import SAMPLED, TOO_EARLY, WRONG_LEAVES, Answering
 from tailwise.search.learned.backups import BLOCK, Ahead
-from tailwise.search.learned.options import LearnedOptions, compile_rules
 from tailwise.search.learned.table import Learned, LearnedTable, learned_table
+from tailwise.search.options import LearnedOptions, compile_rules
 from tailwise.search.plan import Plan, StopReason
 from tailwise.search.prior import Asked, NoPrior
 

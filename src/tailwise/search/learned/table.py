@@ -21,7 +21,7 @@ from tailwise.models import TabularMDP
 from tailwise.models.simulator import own_method
 from tailwise.models.table import TableData
 from tailwise.search.learned.counts import OUTCOMES, PAIRS, TREE, Nodes, Scratch, TransitionCounts, find_node
-from tailwise.search.learned.options import LearnedRules
+from tailwise.search.options import LearnedRules
 
 
 @dataclass(frozen=True, eq=False)
