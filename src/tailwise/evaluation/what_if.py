@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailwise._progress import Progress, followed
-from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, report_layer
+from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, plain, report_layer
 from tailwise._validate import listing, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact import solve
@@ -103,8 +103,7 @@ class WhatIf(_Rows):
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain values, ready for ``json.dumps``."""
-        rows = [scenario.to_dict() for scenario in self.scenarios]
-        return {"objective": self.objective.words, "sense": self.sense, "scenarios": rows}
+        return {"objective": self.objective.words, "sense": self.sense, "scenarios": plain(self.scenarios)}
 
     def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
@@ -126,9 +125,8 @@ class WhatIf(_Rows):
 
 def _roughly(scenarios: Iterable[Scenario]) -> str:
     gap = max((scenario.gap for scenario in scenarios), default=0.0)
-    return f"; totals on a grid: plans may be better by at most {number(gap)}, differences below 0.1 % are none" * (
-        gap > 0.0
-    )
+    rough = f"; totals on a grid: plans may be better by at most {number(gap)}, differences below 0.1 % are none"
+    return rough if gap > 0.0 else ""
 
 
 class Turn(NamedTuple):
@@ -186,9 +184,8 @@ class Sensitivity(_Rows):
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain values, ready for ``json.dumps``."""
-        rows = [one.to_dict() for one in self.influences]
         shown = {"objective": self.objective.words, "sense": self.sense, "spread": self.spread}
-        return {**shown, "base": self.base.to_dict(), "influences": rows}
+        return {**shown, "base": plain(self.base), "influences": plain(self.influences)}
 
     def to_columns(self) -> Columns:
         """Return the table column by column, by name."""
@@ -328,7 +325,11 @@ def sensitivity(
     base, found = solver.solved("as it is", table), []
     with followed(progress, "numbers", len(names)) as watch:
         for k, (name, largest) in enumerate(zip(names, most, strict=True)):
-            at = _scaled(table, solver, name, largest, base)
+
+            def at(factor: float, name: str = name, largest: float = largest) -> Scenario:
+                change = f"{name}*={min(factor, largest)!r}"
+                return solver.solved(change, changed(table, change), base.action)
+
             ends = 1.0 / _LARGEST_FACTOR, min(_LARGEST_FACTOR, largest)
             below, above = (_turn(at, base, end, solver.is_rough) for end in ends)
             found.append(Influence(name, at(1.0 - share), at(1.0 + share), below, above))
@@ -354,17 +355,15 @@ class _Solver:
 
     def __init__(self, table: TabularMDP, objective: Objective) -> None:
         self.objective = objective
-        self.is_rough = (
-            objective.needs_accrued and table.horizon is not None and isinstance(reach_totals(table), GridTotals)
-        )
+        counts = objective.needs_accrued and table.horizon is not None
+        self.is_rough = counts and isinstance(reach_totals(table), GridTotals)
 
     def solved(self, name: str, table: TabularMDP, keep: Any = None) -> Scenario:
         policy = solve(table, self.objective, effort=_ROUGH_EFFORT if self.is_rough else 1.0)
         if not isinstance(policy.graph, GridTotals):
             plan = policy.plan(distributions=False)
-            kept = plan.value
-            if keep is not None:
-                kept = next((row.value for row in plan.rows if row.action == keep), math.nan)
+            other = (row.value for row in plan.rows if row.action == keep)
+            kept = plan.value if keep is None else next(other, math.nan)
             return Scenario(name, plan.action, plan.label, plan.value, kept)
         action = policy.action
         value = policy.distribution(action).risk(self.objective)
@@ -378,18 +377,6 @@ class _Solver:
                 action, value = keep, kept
         gap = max(0.0, policy.gap - abs(policy.value - value))  # that value is of the plan as it is followed, no better
         return Scenario(name, action, table.action_name(action), value, kept, gap)
-
-
-def _scaled(
-    table: TabularMDP, solver: _Solver, name: str, largest: float, base: Scenario
-) -> Callable[[float], Scenario]:
-    """Return the function from a factor of a number to the decision."""
-
-    def at(factor: float) -> Scenario:
-        change = f"{name}*={min(factor, largest)!r}"
-        return solver.solved(change, changed(table, change), base.action)
-
-    return at
 
 
 def _turn(at: Callable[[float], Scenario], base: Scenario, end: float, is_rough: bool) -> Turn | None:

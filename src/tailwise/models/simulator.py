@@ -309,11 +309,8 @@ def holds_nan(state: Any) -> bool:
         return False
     if isinstance(state, (tuple, frozenset)):
         return any(map(holds_nan, state))
-    if (
-        is_dataclass(state)
-        and not isinstance(state, type)
-        and any(holds_nan(getattr(state, one.name)) for one in fields(state) if one.compare)
-    ):
+    compared = [one.name for one in fields(state) if one.compare] if is_dataclass(state) else []
+    if not isinstance(state, type) and any(holds_nan(getattr(state, name)) for name in compared):
         return True
     try:
         return bool(state != state)  # of what is NaN, or compares such numbers
@@ -364,12 +361,9 @@ def outcome_fault(result: Any) -> str:
     if not isinstance(result, (tuple, list)) or len(result) != 3:
         return f"it returned {short(result)}; expected (next_state, cost, done)"
     state, cost, done = result
-    fault = state_fault(state)
-    if fault:
-        return f"the next state {fault}"
-    fault = cost_fault(cost)
-    if fault:
-        return f"the cost {fault}"
+    for what, fault in (("next state", state_fault(state)), ("cost", cost_fault(cost))):
+        if fault:
+            return f"the {what} {fault}"
     return done_fault(done)
 
 
