@@ -60,6 +60,7 @@ def draw_gamma(shape, stream):  # type: ignore[no-untyped-def]
 MOST_PAIRS = 2**24  # (step, state) pairs of an answer
 _UNSEEN = 0.5  # draws that an outcome never seen counts for, before there were any
 SLIPS, SLIPS_FADE = 0.5, 0.25  # share of a later decision's value that slips cost at one draw an action; its power
+_MOST_TILT = 300.0  # exponent
 _SPLIT_ONE_BY_ONE = 64  # draws; more are split by the normal approximation
 
 
@@ -179,13 +180,55 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
 
 
 @inlined
+def is_single(known, outcome):  # type: ignore[no-untyped-def]
+    """Whether one draw of its pair alone came to where this outcome leads."""
+    other = np.int64(known.heads[known.pairs[outcome]])
+    if known.counts[outcome] > 1:
+        return False
+    while other != 0:
+        if other != outcome and known.targets[other] == known.targets[outcome]:
+            return False
+        other = np.int64(known.links[other])
+    return True
+
+
+@inlined
+def rests_on_single(known, ahead, single, weights, rules, scratch, pair, h, value):  # type: ignore[no-untyped-def]
+    """Share of the risk ``value`` of a pair that rests on outcomes seen once, there or later.
+
+    Probabilities are those under which the ERM is an expectation, less what they are worth (its dual form). About so
+    much of it is still unseen (Good, 1953). Where costs alone differ, all of them may: there it is of what one draw
+    has beyond an equal share the part that it would be drawn again.
+    """
+    outcome, total, share, alone = known.heads[pair], 0.0, 0.0, 0.0
+    while outcome != 0:
+        target, weight = np.int64(known.targets[outcome]), weights[outcome]
+        x = known.costs[outcome] + rules.discount * value_after(ahead, rules, scratch, target, h + 1)
+        if x < math.inf and weight > 0.0:
+            weight *= math.exp(min(_MOST_TILT, rules.betas[h] * (x - value)))
+            total += weight
+            if is_single(known, outcome):
+                share += weight
+            else:
+                if known.counts[outcome] == 1:
+                    alone = max(alone, weight)
+                if target >= 0 and h + 1 < rules.horizon:
+                    share += weight * single[target]
+        outcome = known.links[outcome]
+    if total == 0.0:
+        return 1.0
+    return min(1.0, (share + alone * max(0.0, alone / total - 1.0 / known.draws[pair])) / total)
+
+
+@inlined
 def induct(  # type: ignore[no-untyped-def]
     model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, slips, out
 ):
     """Backward induction under ``weights``: fill ``out`` (3, A): the root's Q, what it leaves unexplored, held-out Q.
 
     The last is that of the plan that is optimal under ``weights``, valued under the weights ``held_out`` (if there are
-    any). After the root a state is worth a part of what its actions are on average, if a share ``slips`` is above 0.
+    any). After the root a state is worth a part of what its actions are on average, if a share ``slips`` is above 0;
+    what rests on single draws then takes the place of what is unexplored.
     The rows of ``reached.space`` are values at steps of even and of odd number, what is unexplored from there, and
     held-out values. Return the number of outcomes looked at.
     """
@@ -202,7 +245,7 @@ def induct(  # type: ignore[no-untyped-def]
                 best = nodes.values[find_node(nodes, h, state)]
                 work[here, state], work[2 + here, state], work[4 + here, state] = best, 0.0, best
                 continue
-            best, chosen, taken, low, high = math.inf, 0, 0, math.inf, math.inf
+            best, chosen, taken, risk, low, high = math.inf, 0, 0, math.inf, math.inf, math.inf
             tried, drawn, mean = 0, 0, 0.0
             node = find_node(nodes, h, state) if (rules.leaves or rules.bounded) and h > depth else 0
             leaf = nodes.leaves[node] if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
@@ -218,13 +261,19 @@ def induct(  # type: ignore[no-untyped-def]
                     x = known.costs[like] + rules.discount * value_after(ahead, rules, scratch, target, h + 1)
                     if x < math.inf:
                         q = merge_values(q, x, unseen[pair], rules.betas[h])
+                erm = q
                 error = pair_error(known, ahead, weights, rules, scratch, pair, h, q) if leaf < math.inf > q else 0.0
                 q += cost_offset(model, state, a, h)
                 low, high = min(low, q - error if q < math.inf else -math.inf), min(high, q + error)
                 looked += known.widths[pair]
                 if h == depth:
                     out[0, a] = q
-                    out[1, a] = unexplored_after(known, ahead, work[2 + after], weights, rules, pair, h)
+                    if slips > 0.0:
+                        out[1, a] = rests_on_single(
+                            known, ahead, work[2 + after], weights, rules, scratch, pair, h, erm
+                        )
+                    else:
+                        out[1, a] = unexplored_after(known, ahead, work[2 + after], weights, rules, pair, h)
                     if held_out.size > 0:
                         held = pair_erm(known, held_ahead, held_out, rules, scratch, pair, h)
                         out[2, a] = held + cost_offset(model, state, a, h) if held < math.inf else q
@@ -232,9 +281,13 @@ def induct(  # type: ignore[no-untyped-def]
                     tried, drawn = tried + 1, drawn + known.draws[pair]
                     mean += (q - mean) * known.draws[pair] / drawn
                 if q < best:
-                    best, chosen, taken = q, pair, a
+                    best, chosen, taken, risk = q, pair, a, erm
             work[2 + here, state] = 0.0
-            if chosen != 0:
+            if chosen != 0 and slips > 0.0:
+                work[2 + here, state] = rests_on_single(
+                    known, ahead, work[2 + after], weights, rules, scratch, chosen, h, risk
+                )
+            elif chosen != 0:
                 work[2 + here, state] = unexplored_after(known, ahead, work[2 + after], weights, rules, chosen, h)
             elif leaf < math.inf:
                 best = nodes.values[node]

@@ -24,7 +24,7 @@ TIE = 1e-9  # of a value: estimates that close count as equal
 _BOOTSTRAP = (
     "the optimal ERM after the action: its low end from the Bayesian bootstrap of all outcome counts, as if outcomes "
     "were drawn independently, with something for actions that were never tried; its high end from plans made on one "
-    "half of what was seen and valued on the other"
+    "half of what was seen and valued on the other, on average, and the spread of the bootstrap"
 )
 _CUT = (
     "there was no time to solve all that was learned: what follows step {} is worth what the search held it for, a "
@@ -46,11 +46,18 @@ _REACHABLE = (
     "too little was seen to say how sure this is: with probability {:.2g} one could come to an action that was never "
     "tried; go on with more iterations"
 )
+_SINGLES = (
+    "too little was seen to say how sure this is: {:.2g} of the risk rests on outcomes that were seen once, and about "
+    "as much is still to be seen; go on with more iterations, and where it is what hardly ever comes that counts, with "
+    "a beta nearer to 0"
+)
 _POOLED = "actions are compared by what they did in other states, too: one whose own draws look better may be worse"
 _BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
+_ONCE = 0.5  # of the risk, that rests on outcomes seen once, above which those not seen may be what matters
 _UNTRIED = 0.5  # that probability, above which what was never tried may be the best
 _ALLOWED = 0.1  # of the range of the totals, that what was never tried may be better, with that probability
-_LOW, _HIGH = 0.05, 0.95  # quantiles
+_LOW, _HIGH = 0.05, 0.95  # quantiles, and
+_NORMAL_HIGH = 1.645  # that of the standard normal distribution
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
 _AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
@@ -76,6 +83,7 @@ class Answer(NamedTuple):
     held_out: Floats  # (C, A) values of plans made on half of the draws, by the others
     blind: float = 0.0  # how probably one half of the draws leads to a state in which it shows nothing
     untried: float = 0.0  # how probably one could come to an action that was never tried
+    singles: float = 0.0  # of the risk of the best action, what rests on outcomes that were seen once
     shift: Floats | None = None  # (A,) by which what actions did in other states moves what is compared
 
     def intervals(self, extent: float) -> list[Interval]:
@@ -86,7 +94,8 @@ class Answer(NamedTuple):
             sure = np.isfinite(self.values)
             held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
             low[sure] = np.quantile(self.possible[1::2, sure], _LOW, axis=0) - allowance
-            high[sure] = np.quantile(held[:, sure], _HIGH, axis=0)
+            spread = _NORMAL_HIGH * self.possible[::2, sure].std(axis=0)  # halves differ by more than samples do
+            high[sure] = np.minimum(np.quantile(held[:, sure], _HIGH, axis=0), held[:, sure].mean(axis=0) + spread)
         return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self, draws: NDArray[np.int64], worst: float, beta: float, sign: float) -> list[dict[str, Any]]:
@@ -122,6 +131,8 @@ class Answer(NamedTuple):
             notes += (_POOLED,)
         if self.untried > _UNTRIED:
             notes += (_REACHABLE.format(self.untried),)
+        elif self.singles > _ONCE:
+            notes += (_SINGLES.format(self.singles),)
         if self.blind > _BLIND:  # one half of twice as many draws is what there is now
             notes += (_MORE.format(self.blind, (2 if lost <= _BLIND else 4) * iterations),)
         return notes
@@ -190,7 +201,9 @@ class Answering:
             found = self._with_likeness(learned, found)
         if is_cut:
             return found._replace(meaning=_CUT.format(reached.cut))
-        if untried > _UNTRIED:
+        best = _best(found.compared, nodes.taken[at : at + arity])
+        found = found._replace(singles=float(inducted[1, 1, best]) if self._bootstraps else 0.0)
+        if untried > _UNTRIED or found.singles > _ONCE:
             return found
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
         affordable = budget // max(1, looked) if self._bootstraps else 0
@@ -206,7 +219,7 @@ class Answering:
         words = own_words(generator(np.random.SeedSequence([int(work[counts.WALKED]), *map(int, stream)])))
         learned.induct(reached, words, splits, drawn)
         self.outcome_pace = self.outcome_pace.after((time.perf_counter() - begun) / drawn.shape[0] / size)
-        blind = float(drawn[replicates:, 1, _best(found.compared, nodes.taken[at : at + arity])].mean())
+        blind = float(drawn[replicates:, 1, best].mean())
         if blind > _BLIND:
             return found._replace(blind=blind)
         possible, held_out = drawn[:replicates, 0], drawn[replicates:, 2]
