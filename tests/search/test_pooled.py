@@ -108,6 +108,17 @@ def test_states_are_split_where_a_change_gets_more_probable():
     assert shares(found, 15)[16, 1.0] == pytest.approx(0.1, abs=0.02)
 
 
+def test_states_are_split_between_neighbours_among_floats():
+    """Of two neighbours the mean is one of the two: no part may be without states."""
+    near = np.nextafter(1.0, 2.0)
+    for one, other in ((1.0, near), (near, np.nextafter(near, 2.0))):
+        numbers = [(one, s) for s in range(11)] + [(other, s) for s in range(11)]
+        draws = [(s, 0, s + 1, 1.0, 40) for s in range(10)] + [(s + 11, 0, s + 10, 1.0, 40) for s in range(1, 11)]
+        found = outcomes_across_states(seen_of(numbers, draws))
+        assert shares(found, 3)[4, 1.0] > 0.9
+        assert shares(found, 15)[14, 1.0] > 0.9
+
+
 def test_new_values_and_sums_are_told_as_such():
     """Stock and what comes: the next stock is their sum less a demand of 1, what comes next is always 2."""
     states = [(stock, coming) for stock in range(8) for coming in range(4)]

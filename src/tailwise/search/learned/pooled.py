@@ -252,7 +252,9 @@ class _Changes:
                 gain = gain.max(axis=1) - math.log(cuts.size * self.size)
                 if gain.max() > best:
                     best, at = float(gain.max()), cuts[gain.argmax()]
-                    found = k, 0.5 * float(x[at] + x[at + 1])
+                    left, right = float(x[at]), float(x[at + 1])
+                    middle = 0.5 * (left + right)
+                    found = k, middle if middle < right else left  # between neighbours among floats there is nothing
         return found
 
     def _of(self, rows: Bools) -> _Changes:
