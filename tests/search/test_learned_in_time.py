@@ -187,3 +187,31 @@ def test_what_ends_cost_is_not_shared_with_a_copy_that_meets_states_in_another_o
         search.advance(1, 30)
         found.append([row.erm for row in search.plan(iterations=200).rows])
     assert found[0] == found[1]
+
+
+def test_room_is_made_where_there_is_nothing_to_free(monkeypatch):
+    """A walk that is taken back for want of room leaves the root alone: freeing the rest of nothing would never end."""
+
+    class Wide(Simulator):
+        start, horizon = 0, 40
+
+        def actions(self, state):
+            return 9
+
+        def step(self, state, action, rng):
+            return int(rng.integers(1000)), float(action), False
+
+    search, grown = LearnedModelSearch(Wide(), 0.1, seed=0), []
+    grow = type(search)._grow
+
+    def counted(self):
+        grown.append(self)
+        assert len(grown) < 100, "it frees nothing, again and again"
+        return grow(self)
+
+    monkeypatch.setattr(type(search), "_grow", counted)
+    for _ in range(4):
+        search.advance(search.plan(iterations=1).action, 7)
+        search.plan(iterations=1)
+        search.reset()
+    assert search.plan(iterations=1).iterations > 0

@@ -329,7 +329,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             return None
         if short in (counts.SHORT_OF_NODES, counts.SHORT_OF_Q):
             kept = self._kept(exactly=self._is_tree()) if self._is_loose else None
-            if kept is not None and 2 * np.count_nonzero(kept) <= nodes.used[counts.NODES]:
+            if kept is not None and 2 * np.count_nonzero(kept) < nodes.used[counts.NODES]:  # at least one is freed
                 self._keep(kept)
                 return None
             nodes = counts.grown_nodes(nodes, short)
