@@ -23,6 +23,7 @@ class Reference:
             0,
             [[] for _ in range(self.H)],
         )  # of iterations that look past leaf values
+        self.gaps, self.shifts = [[] for _ in range(self.H)], [0.0] * self.H  # costs-to-go less leaf values, by step
         self.leaves, self.errors = {}, {}  # by (h, state), and of q by (h, state, action)
         self.met = set()
         self.costs, self.range = [], 0.0
@@ -86,7 +87,18 @@ class Reference:
         return clipped(self.leaf_of(h, state), spans)
 
     def leaf_of(self, h, state):
-        return None if self.dismissed else self.leaves.get((h, state))
+        return self.leaves[h, state] + self.shifts[h] if (h, state) in self.leaves and not self.dismissed else None
+
+    def set_shifts(self):
+        """Take out of the leaf values of a step what they are too high by, beyond doubt, to what followed."""
+        for h, gaps in enumerate(self.gaps):
+            if len(gaps) >= 16:
+                latest, beta = [(gap, 1) for gap in gaps[-32:]], self.beta * self.g**h
+                value = erm(latest, beta)
+                far = self.range * self.togo(h)
+                far = far if abs(beta) < 1e-9 else math.expm1(beta * far) / beta
+                error = bounds_of_error(latest, beta, far)
+                self.shifts[h] = value if value + error < 0.0 else 0.0
 
     def judge(self):
         """Dismiss leaf values once more than half of those that can be judged lie outside."""
@@ -96,7 +108,7 @@ class Reference:
             if all(q[a] < math.inf and self.errors[h, state, a] < math.inf for a in self.indices(state)):
                 low = min(q[a] - self.errors[h, state, a] for a in self.indices(state))
                 high = min(q[a] + self.errors[h, state, a] for a in self.indices(state))
-                outside.append(not low <= leaf <= high)
+                outside.append(not low <= leaf + self.shifts[h] <= high)
         self.dismissed = (len(outside) >= 8 and sum(outside) > len(outside) / 2) or self.is_far_off()
 
     def is_far_off(self):
@@ -111,7 +123,7 @@ class Reference:
         for a in self.indices(state):
             if self.draws.get(self.record(h, state, a), 0):
                 self.q[h, state][a] = self.action_value(h, state, a)
-        if min(self.q[h, state]) < math.inf:
+        if min(self.q[h, state]) < math.inf or self.leaf_of(h, state) is not None:
             self.v[h, state] = self.node_value(h, state)
 
     def enter(self, h, state):
@@ -218,6 +230,7 @@ class Reference:
                         self.seen[h + 1, target] = []
                         if asked:
                             self.v[h + 1, target] = self.leaves[h + 1, target] = self.roll_out(h + 1, target)
+        self.set_shifts()
         for step, state in sorted(self.q, key=lambda key: -key[0]):
             self.refresh(step, state)
             self.refresh_reach(step, state)
@@ -324,8 +337,8 @@ class Reference:
                     break
                 if (h, target) in self.leaves or self.dismissed:
                     continue
-                tail = self.leaves[h, target] = self.roll_out(h, target)
-                self.v[h, target] = self.node_value(h, target)
+                self.leaves[h, target] = self.roll_out(h, target)
+                tail, self.v[h, target] = self.leaf_of(h, target), self.node_value(h, target)
                 if not past:
                     break
                 tail = 0.0
@@ -342,6 +355,8 @@ class Reference:
             tail = whole + self.g * tail
             if past and evenly and step > 0:
                 self.told[step].append((self.leaves[step, before], tail))
+            if past and not evenly and not scouts and step > 0:
+                self.gaps[step].append(tail - self.leaves[step, before])
             counts = self.records.setdefault(self.record(step, before, a), {})
             self.draws[self.record(step, before, a)] = self.draws.get(self.record(step, before, a), 0) + 1
             if (cost, target) not in counts:

@@ -27,6 +27,7 @@ from tailwise.search.learned.backups import (
     Ahead,
     between,
     cost_offset,
+    leaf_of,
     pair_erm,
     pair_error,
     value_after,
@@ -248,7 +249,7 @@ def induct(  # type: ignore[no-untyped-def]
             best, chosen, taken, risk, low, high = math.inf, 0, 0, math.inf, math.inf, math.inf
             tried, drawn, mean = 0, 0, 0.0
             node = find_node(nodes, h, state) if (rules.leaves or rules.bounded) and h > depth else 0
-            leaf = nodes.leaves[node] if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
+            leaf = leaf_of(nodes, node) if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
             for a in range(num_actions_of(known, rules.horizon, state, h)):
                 pair = pair_of(known, rules.horizon, state, a, h)
                 if pair == 0:

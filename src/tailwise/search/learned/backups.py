@@ -74,7 +74,7 @@ draw_step.register(TableData, _table_draw)
 cost_offset.register(TableData, _table_offset)
 
 BLOCK = 64
-_ERRORS, _FEWEST = 2.5, 16.0  # standard errors that a leaf value may be off; draws from which those are known
+ERRORS, _FEWEST = 2.5, 16.0  # standard errors that a leaf value may be off; draws from which those are known
 
 
 @inlined
@@ -161,6 +161,14 @@ def pair_erm(known, after, counts, rules, scratch, pair, h):  # type: ignore[no-
 
 
 @inlined
+def square_away(away, beta):  # type: ignore[no-untyped-def]
+    """What a draw so far from the ERM adds to its variance (delta method)."""
+    if abs(beta * away) > 1e-13:
+        away = math.expm1(min(beta * away, 300.0)) / beta
+    return away * away
+
+
+@inlined
 def pair_error(known, after, counts, rules, scratch, pair, h, value):  # type: ignore[no-untyped-def]
     """Error of :func:`pair_erm`, of which ``value`` came: standard errors (delta method); inf of too few draws.
 
@@ -173,13 +181,10 @@ def pair_error(known, after, counts, rules, scratch, pair, h, value):  # type: i
             after, rules, scratch, np.int64(known.targets[outcome]), h + 1
         )
         if x < math.inf:
-            away = x - value
-            if abs(beta * away) > 1e-13:
-                away = math.expm1(beta * away) / beta
             total += counts[outcome]
-            squares += counts[outcome] * away * away
+            squares += counts[outcome] * square_away(x - value, beta)
         outcome = known.links[outcome]
-    return _ERRORS * math.sqrt(squares / (total * (total - 1.0))) if total >= _FEWEST else math.inf
+    return ERRORS * math.sqrt(squares / (total * (total - 1.0))) if total >= _FEWEST else math.inf
 
 
 @inlined
@@ -218,12 +223,18 @@ def node_span(nodes, node):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def leaf_of(nodes, node):  # type: ignore[no-untyped-def]
+    """What a leaf value says of a node, less what those of its step are too high by; infinite where none did."""
+    return nodes.leaves[node] + nodes.shifts[nodes.steps[node]]
+
+
+@inlined
 def node_value(nodes, node):  # type: ignore[no-untyped-def]
     """V of a node: the least Q, or what a leaf value said of it, between the bounds of what was seen."""
     at, least = nodes.first_q[node], math.inf
     if nodes.leaves[node] < math.inf and nodes.used[DISMISSED] == 0:
         low, high = node_span(nodes, node)
-        return between(nodes.leaves[node], low, high)
+        return between(leaf_of(nodes, node), low, high)
     for k in range(at, at + nodes.arity[node]):
         least = min(least, nodes.q[k])
     return within_bounds(nodes, node, least)
@@ -248,7 +259,7 @@ def refresh_node(model, known, nodes, rules, scratch, node, h):  # type: ignore[
         if known.visits[first + a] > 0:
             best = min(best, refresh_action(model, known, nodes, rules, scratch, node, a, h))
             looked += known.widths[first + a]
-    if best < math.inf:
+    if best < math.inf or (nodes.leaves[node] < math.inf and nodes.used[DISMISSED] == 0):
         nodes.values[node] = node_value(nodes, node)
     return looked
 

@@ -35,6 +35,7 @@ STAGE, AT_STEP, AT_NODE, SWEPT, JUDGED, REFUTED, IS_OPEN, SLICE = range(18, 26)
 RESTING, EXPANDING, BACKING_UP = range(3)  # stages of a sweep
 SHORT_OF_STATES, SHORT_OF_PAIRS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_Q = 1, 2, 3, 4, 5
 LEAST, GREATEST, RANGE, DEVIATION = range(4)
+GAPS = 32  # costs-to-go less the leaf values that they followed, kept of each step
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
 _FEW = 4  # outcomes that are looked through one by one
@@ -86,6 +87,7 @@ class Nodes(NamedTuple):
     prior: NDArray[np.float64]  # (U,) weight of the action over the mean one, NaN until asked; (0,) without a prior
     slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
     heads: NDArray[np.int32]  # (H + 1,) newest node of each step
+    shifts: NDArray[np.float64]  # (H + 1,) added to all leaf values of a step, which are too high: 0 or less
     used: NDArray[np.int64]  # (6,) DISMISSED: whether leaf values, or bounds, were found wrong more often than not;
     #   EPOCH: how many times it was looked for what the root leads to; DEAD: nodes not found then
 
@@ -106,8 +108,8 @@ class Scratch(NamedTuple):
     #   novelty may have changed, outcomes it may yet look at
     numbers: NDArray[np.float64]  # (4,) least and greatest cost of a step, and by steps to go:
     #   range and standard deviation of the totals
-    compared: NDArray[np.float64]  # (H, 5) leaf values to the costs-to-go that followed: number, least and greatest
-    #   leaf value, least and greatest cost-to-go
+    compared: NDArray[np.float64]  # (H, 38) leaf values to the costs-to-go that followed: of even iterations number,
+    #   least and greatest leaf value, least and greatest cost-to-go; of greedy ones number and the last 32 differences
     sampled: NDArray[np.int64]  # (A,) totals sampled at the root since the last re-root
     moments: NDArray[np.float64]  # (A, 4) their mean, sum of squared deviations, minimum and maximum
     latest: NDArray[np.float64]  # (A, K) the last K of them, K a power of 2
@@ -127,7 +129,7 @@ def new_scratch(horizon: int, num_actions: int, block: int) -> Scratch:
     kept = min(_MOST_SAMPLES, max(_FEWEST_SAMPLES, 1 << (32_768 // num_actions).bit_length() - 1))
     return Scratch(
         np.zeros(1, np.int64), np.zeros((horizon, 5), np.int64), np.zeros(horizon), np.zeros(block), np.zeros(block),
-        np.zeros(SLICE + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros((horizon, 5)),
+        np.zeros(SLICE + 1, np.int64), np.array([math.inf, -math.inf, 0.0, 0.0]), np.zeros((horizon, 6 + GAPS)),
         np.zeros(num_actions, np.int64), np.tile([0.0, 0.0, math.inf, -math.inf], (num_actions, 1)),
         np.zeros((num_actions, kept)),
     )  # fmt: skip
@@ -160,7 +162,7 @@ def new_nodes(
     used = np.array([1, 1, max_nodes, 0, 0, 0])
     return Nodes(
         states, steps, first, pairs, arity, links, marks, visits, values, novelty, lows, highs, leaves, least, most, q,
-        errors, taken, prior, slots, heads, used,
+        errors, taken, prior, slots, heads, np.zeros(horizon + 1), used,
     )  # fmt: skip
 
 
@@ -423,6 +425,7 @@ def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
     for name in _by_action(nodes):
         getattr(other, name)[1 : values.size + 1] = getattr(nodes, name)[values]
     other.first_q[1 : old.size + 1] = 1 + np.cumsum(arity) - arity
+    other.shifts[:] = nodes.shifts
     other.used[:] = old.size + 1, values.size + 1, most, nodes.used[DISMISSED], nodes.used[EPOCH], 0
     enter_nodes(other)
     return other

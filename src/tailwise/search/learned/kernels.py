@@ -43,6 +43,7 @@ from tailwise.search.learned.backups import (
     bound,
     cost_offset,
     draw_outcome,
+    leaf_of,
     node_value,
     refresh_action,
     refresh_node,
@@ -56,6 +57,7 @@ from tailwise.search.learned.counts import (
     CHANGES,
     DEVIATION,
     DISMISSED,
+    GAPS,
     GREATEST,
     ITERATIONS,
     LEAST,
@@ -255,7 +257,7 @@ def descend(model, known, nodes, rules, scratch, depth, tree, way, past, stream)
         if is_leaf:
             if not tree:
                 status = value_leaf(model, nodes, rules, node, target, h, stream)
-                tail, steps = nodes.leaves[node], 0
+                tail, steps = leaf_of(nodes, node), 0
             else:
                 tail, steps, status = roll_out(model, target, h, rules.horizon, rules.discount, stream)
                 nodes.values[node] = tail
@@ -311,6 +313,13 @@ def compare_leaf(seen, leaf, cost_to_go):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def note_gap(seen, gap):  # type: ignore[no-untyped-def]
+    """Note what it cost to go on less a leaf value."""
+    seen[6 + int(seen[5]) % GAPS] = gap
+    seen[5] += 1.0
+
+
+@inlined
 def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way, past):  # type: ignore[no-untyped-def]
     """Count the outcomes of the path and back its values up; return the root's cost-to-go."""
     numbers, cost_to_go, settled = scratch.numbers, tail, True
@@ -327,6 +336,8 @@ def backup(model, known, nodes, rules, scratch, depth, length, tail, tree, way, 
         cost_to_go = cost + rules.discount * cost_to_go
         if past and way in (EVEN, FOLLOW) and k > 0:
             compare_leaf(scratch.compared[h], nodes.leaves[node], cost_to_go)
+        if past and way == GREEDY and k > 0:
+            note_gap(scratch.compared[h], cost_to_go - nodes.leaves[node])
         if learn(known, scratch, nodes.first_pair[node] + a, k) or scratch.path[k, DRAWN] == 0:
             settled = False
         if tree and way == EVEN:

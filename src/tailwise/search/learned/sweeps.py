@@ -15,7 +15,8 @@ import numpy as np
 
 from tailwise._jit import inlined
 from tailwise.bindings.kernel_model import FULL, GO_ON
-from tailwise.search.learned.backups import bound, node_span, refresh_node, value_leaf
+from tailwise.risk.accumulator import merge_values
+from tailwise.search.learned.backups import ERRORS, bound, leaf_of, node_span, refresh_node, square_away, value_leaf
 from tailwise.search.learned.counts import (
     ACTION,
     AT_NODE,
@@ -28,12 +29,14 @@ from tailwise.search.learned.counts import (
     DISMISSED,
     EPOCH,
     EXPANDING,
+    GAPS,
     IS_OPEN,
     ITERATIONS,
     JUDGED,
     LOOKED,
     MAX_NODES,
     NODES,
+    RANGE,
     REFUTED,
     RESTING,
     SHORT,
@@ -51,6 +54,7 @@ from tailwise.search.learned.counts import (
 )  # fmt: skip
 
 _EPISODES = 4  # that went past the leaf values of a step, before it is asked whether they are far off
+_FEWEST_GAPS = 16  # differences between costs-to-go and leaf values, before these are corrected
 _JUDGED = 8  # leaf values that were judged before all of them may be dismissed
 PAUSED = -4  # a status beside the kernel model's
 _SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
@@ -184,6 +188,28 @@ def is_far_off(rules, scratch):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def set_shifts(nodes, rules, scratch):  # type: ignore[no-untyped-def]
+    """Take out of the leaf values of each step what they are too high by, as far as what followed leaves no doubt.
+
+    Whatever is done has the optimal risk at least: where the ERM of costs-to-go less leaf values is below 0, these are
+    too high. That they are too low is not seen so, since what was done may be poor. Where all are too high by as much,
+    actions after which the episode may end look better than they are.
+    """
+    for h in range(rules.horizon):
+        gaps, beta, value = scratch.compared[h, 6:], rules.betas[h], scratch.compared[h, 6]
+        number = min(int(scratch.compared[h, 5]), GAPS)
+        if number < _FEWEST_GAPS:
+            continue
+        squares = square_away(scratch.numbers[RANGE] * rules.horizon_left[h], beta)
+        for k in range(1, number):
+            value = merge_values(value, gaps[k], 1.0 / (k + 1), beta)
+        for k in range(number):
+            squares += square_away(gaps[k] - value, beta)
+        error = ERRORS * math.sqrt(squares / (number - 1) / number)
+        nodes.shifts[h] = value if value + error < 0.0 else 0.0
+
+
+@inlined
 def back_up_all(model, known, nodes, rules, scratch, depth):  # type: ignore[no-untyped-def]
     """Back every node up that the root reaches, from the last step to the root's; return a status."""
     work, wanted, is_open = scratch.work, wanted_draws(scratch), scratch.work[IS_OPEN] != 0
@@ -200,7 +226,7 @@ def back_up_all(model, known, nodes, rules, scratch, depth):  # type: ignore[no-
                 is_leaf = nodes.leaves[node] < math.inf
                 if is_leaf or rules.bounded:
                     low, high = node_span(nodes, node)
-                    most, least = nodes.leaves[node], nodes.leaves[node]
+                    most, least = leaf_of(nodes, node), leaf_of(nodes, node)
                     if not is_leaf:
                         most, least = nodes.most[node], nodes.least[node]
                     if low > -math.inf:
@@ -246,6 +272,8 @@ def sweep_if_due(model, known, nodes, rules, scratch, depth, stream):  # type: i
             or known.used[CHANGES] != work[CHANGES_AT_SWEEP]
             or nodes.novelty[scratch.root[0]] > 0.0
         )
+        if rules.leaves:
+            set_shifts(nodes, rules, scratch)
         work[WANTED_AT_SWEEP], work[CHANGES_AT_SWEEP] = wanted, known.used[CHANGES]
         work[STAGE], work[AT_STEP] = BACKING_UP, rules.horizon - 1
         work[AT_NODE] = nodes.heads[rules.horizon - 1]
