@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+_IN_ONE_THREAD = 8192
 
 
 def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
@@ -18,6 +19,11 @@ def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
     begins = np.cumsum(lengths) - lengths
     owners = np.repeat(np.arange(lengths.size), lengths)
     return begins, owners, starts[owners] + np.arange(owners.size) - begins[owners]
+
+
+def inner(a: Floats, b: Floats) -> float:
+    """Return the sum of products; BLAS shares long ones among threads, and may wait for a core."""
+    return float(np.dot(a, b) if a.size <= _IN_ONE_THREAD else np.sum(a * b))
 
 
 def log_of(weights: Floats) -> Floats:

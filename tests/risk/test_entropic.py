@@ -183,3 +183,11 @@ def test_the_inverse_utility_undoes_the_utility(gap, beta, scale):
     level = beta * scale
     if level * gap > -10.0:  # below, the utility itself has rounded to -1 / beta
         assert inverse_utility(utility(gap, level), level) == pytest.approx(gap, rel=1e-10)
+
+
+def test_long_samples_keep_to_one_thread(monkeypatch):
+    """A product that BLAS splits may wait 50 ms for a core, in the midst of a plan that has as long for all."""
+    costs = np.random.default_rng(0).normal(size=20_000) * 30.0
+    whole = 2.0 * np.log(np.mean(np.exp((costs - costs.max()) / 2.0))) + costs.max()
+    monkeypatch.setattr(np, "dot", lambda *_: pytest.fail("shared among threads"))
+    assert erm(costs, 0.5) == pytest.approx(whole, rel=1e-13)

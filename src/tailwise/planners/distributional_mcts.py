@@ -31,7 +31,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, inner
 from tailwise._progress import PlanProgress, PlanTick, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
@@ -228,7 +228,7 @@ class DistributionalMcts(PolicyMixin):
         """Return what a distribution of the whole total is worth: of a CVaR, for the threshold that is kept."""
         sign = self._episode.sign
         if isinstance(self.objective, CVaR) and isinstance(pursued, Shortfall):
-            mean = float(np.dot(weights, pursued(totals)))
+            mean = inner(weights, pursued(totals))
             return pursued.threshold + sign * mean / (1.0 - self.objective.level)
         return worth(self.objective, totals, weights, sign)
 
@@ -367,8 +367,8 @@ class DistributionalMcts(PolicyMixin):
                 rows.append(ActionRow(*start, *(math.nan,) * 5, UNBOUNDED))
                 continue
             totals, weights = episode.distribution(graph, [np.array([known[k]]), *chosen[1:]])
-            mean = float(np.dot(weights, totals))
-            std = math.sqrt(max(0.0, float(np.dot(weights, (totals - mean) ** 2))))
+            mean = inner(weights, totals)
+            std = math.sqrt(max(0.0, inner(weights, (totals - mean) ** 2)))
             low, high = float(totals[0]), float(totals[-1])
             value, law = self._worth(pursued, totals, weights), ReturnDistribution(totals, weights, self.model.sense)
             rows.append(ActionRow(*start, value, mean, std, low, high, UNBOUNDED, distribution=law))

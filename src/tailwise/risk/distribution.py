@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, inner
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import erm
@@ -117,7 +117,7 @@ class Measures:
         """Standard deviation: with n - 1 for a sample (NaN for a single one), exact for a distribution."""
         totals, weights = self.weighted()
         if weights is not None:
-            return math.sqrt(max(0.0, float(np.dot(weights, (totals - self.mean) ** 2))))
+            return math.sqrt(max(0.0, inner(weights, (totals - self.mean) ** 2)))
         return float(np.std(totals, ddof=1)) if totals.size > 1 else math.nan
 
 

@@ -31,7 +31,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, inner
 from tailwise._validate import numeric, real
 from tailwise.errors import OptionError
 
@@ -148,7 +148,7 @@ def weighted_erm(costs: Floats, beta: float, shares: Floats) -> float:
         guess = mean
     else:
         top = high if beta > 0 else low
-        guess = top + math.log(float(np.dot(shares, np.exp(beta * (costs - top))))) / beta
+        guess = top + math.log(inner(shares, np.exp(beta * (costs - top)))) / beta
     terms = shares * oce_utility(costs - guess, beta)
     correction = math.fsum(terms) if costs.size <= _EXACT_SUM else float(np.sum(terms))
     return guess + inverse_utility(correction, beta)
@@ -229,7 +229,7 @@ def oce_objective(reference: float, samples: ArrayLike, beta: float, weights: Ar
     costs, shares = clean(samples, weights)
     level = real(beta, "beta")
     point = real(reference, "reference")
-    return point + float(np.dot(shares, oce_utility(costs - point, level)))
+    return point + inner(shares, oce_utility(costs - point, level))
 
 
 def clean(samples: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:

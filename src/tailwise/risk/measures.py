@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tailwise._arrays import Floats
+from tailwise._arrays import Floats, inner
 from tailwise._validate import real
 from tailwise.risk.entropic import clean, oce_utility, weighted_erm
 
@@ -143,7 +143,7 @@ def conditional_value_at_risk(samples: ArrayLike, level: float, weights: ArrayLi
     before = np.cumsum(shares[order]) - shares[order]
     part = np.clip(tail - before, 0.0, shares[order])
     used = part > 0
-    return float(np.dot(part[used], costs[order][used]) / part.sum())
+    return float(inner(part[used], costs[order][used]) / part.sum())
 
 
 def entropic_value_at_risk(samples: ArrayLike, level: float, weights: ArrayLike | None = None) -> float:
