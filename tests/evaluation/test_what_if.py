@@ -1,5 +1,7 @@
 """Changed models: what a change does to the table, to values, and where decisions turn."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -184,6 +186,15 @@ def test_the_tornado_has_the_widest_bar_first_and_a_diamond_where_the_decision_t
     wanted = [end.value for one in found.influences for end in (one.low, one.high) if end.label != found.base.label]
     assert wanted
     assert list(turned.x) == wanted
+
+
+def test_what_changes_nothing_changes_by_nothing():
+    """A cost that no plan of the best pays: values that differ in the last digit are said to be equal."""
+    found = what_if(machine(), 0.05, ["cost[good,service]=21", "cost[failed]*=2"])
+    assert found.to_columns()["change"][:1] == [0.0]
+    base = found.scenarios[0]
+    near = dataclasses.replace(base, value=base.value * (1.0 + 1e-15))
+    assert dataclasses.replace(found, scenarios=(base, near)).to_columns()["change"] == [0.0, 0.0]
 
 
 def test_a_horizon_is_set_and_not_varied():

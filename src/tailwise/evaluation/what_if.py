@@ -113,7 +113,10 @@ class WhatIf(_Rows):
             "action": [one.label for one in self.scenarios],
             "turns": [one.label != base.label for one in self.scenarios],
             "value": [one.value for one in self.scenarios],
-            "change": [one.value - base.value for one in self.scenarios],
+            "change": [
+                0.0 if math.isclose(one.value, base.value, rel_tol=1e-12) else one.value - base.value
+                for one in self.scenarios
+            ],
             f"value with {base.label}": [one.kept for one in self.scenarios],
         }
 
