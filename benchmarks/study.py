@@ -186,7 +186,13 @@ def draw_reliability(results: dict[str, dict[str, Any]], path: Path) -> None:
             share, size = right[inside].mean(), inside.sum()
             error = 1.64 * (share * (1.0 - share) / size + 0.7 / size**2) ** 0.5  # as if runs were independent
             axes.errorbar(said[inside].mean(), share, error, marker="o", markersize=5, color="C0", capsize=3)
-            axes.annotate(f"{size}", (said[inside].mean(), share), (5, -12), textcoords="offset points", fontsize=8)
+            axes.annotate(
+                f"{size}",
+                (said[inside].mean(), share),
+                (5, -12 if said[inside].mean() < 0.985 else 4),
+                textcoords="offset points",
+                fontsize=8,
+            )
     axes.set(xlim=(0, 1.12), ylim=(0, 1.06), xlabel="said probability of being best", ylabel="share that is best")
     axes.grid(alpha=0.25)
     path.parent.mkdir(parents=True, exist_ok=True)

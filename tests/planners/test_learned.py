@@ -340,6 +340,17 @@ def test_a_risk_of_what_hardly_ever_comes_is_hardly_ever_said_to_be_known():
     assert stated[0.5] <= 5
 
 
+def test_intervals_of_what_is_certain_hold_it_however_it_is_added_up():
+    moves = np.zeros((2, 4, 4))
+    moves[:, np.arange(4), [1, 2, 3, 3]] = 1.0
+    costs = np.array([[0.1, 0.2], [0.3, 0.1], [0.7, 0.9], [0.0, 0.3]])
+    table = TabularMDP.from_arrays(moves, costs, horizon=7, order="ASS")
+    exact = backward_induction(table, 0.3).action_values(0)[table.start]
+    for row in LearnedModelSearch(table, 0.3, seed=0).plan(iterations=400).rows:
+        assert row.interval.low <= exact[row.action] <= row.interval.high
+        assert row.interval.high - row.interval.low < 1e-8
+
+
 def corridor(length):
     """Back or forward in a corridor, at 1 a step, to an end that costs nothing."""
     moves, places = np.zeros((2, length, length)), np.arange(length)
