@@ -202,3 +202,8 @@ def test_what_is_of_tables_says_so_of_simulators():
         policy_risk(battery, [], 0.1)
     with pytest.raises(ModelError, match="action_frequencies needs a TabularMDP"):
         action_frequencies(battery, np.zeros((1, 1), np.int32))
+
+
+def test_an_exact_distribution_is_a_table():
+    law = ReturnDistribution(np.array([1.0, 2.0]), np.array([0.25, 0.75]))
+    assert law.to_columns() == {"total": [1.0, 2.0], "probability": [0.25, 0.75]}

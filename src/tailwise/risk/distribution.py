@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from tailwise._arrays import Floats, inner
+from tailwise._results import Columns, Tabled
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import erm
@@ -130,8 +131,8 @@ def _tails(costs: Floats, weights: Floats | None, grid: Floats) -> tuple[Floats,
 
 
 @dataclass(frozen=True, eq=False)
-class ReturnDistribution(Measures):
-    """A discrete distribution of the total, in the model's own sense.
+class ReturnDistribution(Tabled, Measures):
+    """A discrete distribution of the total, in the model's own sense; as a table, a row for each total.
 
     Attributes
     ----------
@@ -163,6 +164,10 @@ class ReturnDistribution(Measures):
     def weighted(self) -> tuple[Floats, Floats]:
         """Return totals and their probabilities."""
         return self.costs, self.probabilities
+
+    def to_columns(self) -> Columns:
+        """Return total and probability, column by column."""
+        return {"total": self.costs.tolist(), "probability": self.probabilities.tolist()}
 
     @property
     def atoms(self) -> int:
