@@ -110,7 +110,8 @@ class PlannerKind:
                 f"planner {self.name!r} cannot be made: {type(error).__name__}: {error}; expected a class or "
                 "a function (model, beta, *, seed=None)"
             ) from error
-        if lacking := [name for name in _MEMBERS if not hasattr(planner, name)]:
+        has = [hasattr(type(planner), name) or hasattr(planner, name) for name in _MEMBERS]  # a property is not asked
+        if lacking := [name for name, there in zip(_MEMBERS, has, strict=True) if not there]:
             raise OptionError(
                 f"planner {self.name!r} made {short(planner)}, which has no {', '.join(lacking)}; see tailwise.Planner"
             )
