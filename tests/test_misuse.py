@@ -279,7 +279,22 @@ def test_a_state_that_does_not_equal_itself_is_named(state):
         evaluate(Lost(), lambda state, step: 0, episodes=1)
 
 
+@dataclass(frozen=True, eq=False)
+class Numbered:
+    """Compares its number alone."""
+
+    number: int
+    note: float = math.nan
+
+    def __eq__(self, other):
+        return self.number == other.number
+
+    def __hash__(self):
+        return self.number
+
+
 def test_nan_that_does_not_count_where_states_are_compared_is_none_of_their_business():
+    assert not holds_nan(Numbered(1))
     assert not holds_nan(Place(1.0)) and not holds_nan((Place(2.0), Spot(3.0), "nan", 1))  # noqa: PT018
 
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import random_mdp
 from tailwise import domains, load, make_planner
 from tailwise.errors import ModelError, OptionError, TailwiseError
-from tailwise.evaluation import Study
+from tailwise.evaluation import Study, study
 from tailwise.formats import save
 
 MODULE = """
@@ -117,7 +117,7 @@ def test_a_policy_where_a_planner_is_wanted_is_refused_before_the_work(folder):
         make_planner(domains.make("mdp-4"), 0.1, kind=f"{folder[1]}:Policy")
 
 
-def test_studies_play_anew_what_a_changed_module_or_file_with_options_changes(folder):
+def test_studies_play_anew_what_a_changed_module_or_file_with_options_changes(folder, monkeypatch):
     path, name = folder
     save(random_mdp(1), path / "model.csv")
 
@@ -132,4 +132,7 @@ def test_studies_play_anew_what_a_changed_module_or_file_with_options_changes(fo
     assert [a == b for a, b in zip(before, filed, strict=True)] == [True] * 4 + [False] * 4
     with (path / f"{name}.py").open("a") as file:
         file.write("# changed\n")
+    with pytest.raises(OptionError, match="has changed since it was imported: start Python anew"):
+        keys()
+    monkeypatch.setattr(study, "_IMPORTED", {})  # as in a process that imports it now
     assert [a == b for a, b in zip(filed, keys(), strict=True)] == [False, False, True, False] + [True, False] * 2

@@ -351,6 +351,21 @@ def test_intervals_of_what_is_certain_hold_it_however_it_is_added_up():
         assert row.interval.high - row.interval.low < 1e-8
 
 
+@pytest.mark.parametrize("beta", [0.1, 2.0])
+def test_an_interval_holds_its_own_value(beta):
+    """A table whose costs differ by far, and rows of few draws."""
+    rng = np.random.default_rng(0)
+    states, actions = int(rng.integers(2, 5)), int(rng.integers(2, 4))
+    moves = rng.dirichlet(np.full(states, 0.4), size=(states, actions))
+    costs = rng.normal(size=(states, actions)) * 10.0 ** rng.integers(-2, 3)
+    table = TabularMDP.from_arrays(moves, costs=costs, order="SAS", horizon=int(rng.integers(1, 6)))
+    for seed in range(5):
+        search = LearnedModelSearch(table, beta, seed=seed)
+        for iterations in (20, 100, 1000):
+            for row in search.plan(iterations=iterations).rows:
+                assert row.interval.low <= row.erm <= row.interval.high
+
+
 def corridor(length):
     """Back or forward in a corridor, at 1 a step, to an end that costs nothing."""
     moves, places = np.zeros((2, length, length)), np.arange(length)

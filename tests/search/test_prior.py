@@ -157,6 +157,7 @@ def test_a_wrong_prior_is_overcome(kind):
         (lambda n: [math.inf] + [1.0] * (n - 1), "finite weights"),
         (lambda n: [0.0] * n, "not all 0"),
         (lambda n: ["one"] * n, "expected an action"),
+        (lambda n: ["1"] * n, "expected an action"),
         (lambda n: None, "action None is not allowed"),
         (lambda n: 1 // 0, "raised ZeroDivisionError"),
     ],
@@ -242,3 +243,17 @@ def test_copies_and_fresh_searches_ask_by_themselves(kind):
     target = FromTable(table).step(table.start, search.plan(iterations=1).action, np.random.default_rng(0))[0]
     search.advance(search.plan(iterations=1).action, target)
     assert search.plan(iterations=100).step == 1
+
+
+def test_weights_may_be_a_series():
+    pandas = pytest.importorskip("pandas")
+    table = random_mdp(1)
+    plain, series = (
+        LearnedModelSearch(table, BETA, seed=0, prior_policy=lambda state, h, kind=kind: kind(_rising(table, state)))
+        for kind in (list, pandas.Series)
+    )
+    assert plain.plan(iterations=50).value == series.plan(iterations=50).value
+
+
+def _rising(table, state):
+    return [1.0 + k for k in range(len(table.actions(state)))]

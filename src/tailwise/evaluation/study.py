@@ -361,14 +361,26 @@ def _digest(model: str, kind: str) -> str:
     """Return checksums of what a run reads beside its settings, so that it is played anew when that was changed."""
     spec = parse_spec(model)
     own = [spec.target, kind] if spec.scheme in ("python", "gym") else [kind]
-    files = [_source(name.partition(":")[0]) for name in own if ":" in name]
+    files = [path for name in own if ":" in name if (path := _source(name.partition(":")[0])) is not None]
     files += [Path(name) for name in dict.fromkeys([spec.target, *spec.target.split(",")]) if is_file(name)]
     return " ".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
 
 
-def _source(module: str) -> Path:
-    """Return the file of a module of one's own."""
+_IMPORTED: dict[Path, bytes] = {}  # files of modules, as they were when they were first asked for
+
+
+def _source(module: str) -> Path | None:
+    """Return the file of a module of one's own, if it has one; an error where it is no longer what was imported."""
     try:
-        return Path(own_module(module).__file__ or "")
+        file = getattr(own_module(module), "__file__", None)
     except Exception as error:  # whatever importing another's code raises
         raise OptionError(f"{module!r} cannot be imported: {type(error).__name__}: {error}") from error
+    if file is None:
+        return None
+    path = Path(file)
+    text = path.read_bytes()
+    if _IMPORTED.setdefault(path, text) != text:
+        raise OptionError(
+            f"{path.name} has changed since it was imported: start Python anew, so that what it says is played"
+        )
+    return path

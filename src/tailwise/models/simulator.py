@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import functools
 import inspect
 import re
 from collections.abc import Callable, Hashable, Sequence
@@ -303,14 +304,23 @@ def compared_by_identity(state: Any) -> bool:
     return type(state).__hash__ is by_default and state is not None  # of None there is only one
 
 
+@functools.lru_cache
+def _compared_fields(kind: Any) -> tuple[str, ...]:
+    """The fields by which states of a dataclass are compared, where it compares none in a way of its own."""
+    code = getattr(kind.__eq__, "__code__", None)
+    if not is_dataclass(kind) or code is None or code.co_filename != "<string>":  # generated code
+        return ()
+    return tuple(one.name for one in fields(kind) if one.compare)
+
+
 def holds_nan(state: Any) -> bool:
     """Whether a state, or a part of it that counts where states are compared, is NaN."""
     if isinstance(state, (int, str, bytes)):
         return False
     if isinstance(state, (tuple, frozenset)):
         return any(map(holds_nan, state))
-    compared = [one.name for one in fields(state) if one.compare] if is_dataclass(state) else []
-    if not isinstance(state, type) and any(holds_nan(getattr(state, name)) for name in compared):
+    kind: Any = type(state)
+    if any(holds_nan(getattr(state, name)) for name in _compared_fields(kind)):
         return True
     try:
         return bool(state != state)  # of what is NaN, or compares such numbers

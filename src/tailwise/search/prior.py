@@ -75,6 +75,7 @@ class Prior:
     def _scaled(self, said: Any, handle: int) -> list[float]:
         actions = self._binding.actions(handle)
         number = len(actions)
+        said = np.asarray(said) if hasattr(said, "__array__") and np.ndim(said) > 0 else said  # as a series is
         liked = next((k for k, action in enumerate(actions) if is_same(action, said)), -1)
         if liked < 0 and not isinstance(said, (list, np.ndarray)):
             try:
@@ -84,7 +85,8 @@ class Prior:
         if liked >= 0:
             return [float(number * (k == liked)) for k in range(number)]
         try:
-            weights = np.asarray(said, dtype=np.float64)
+            weights = np.asarray(said)
+            weights = weights.astype(np.float64) if weights.dtype.kind in "biuf" else np.full(1, math.nan)
         except (TypeError, ValueError):
             weights = np.full(1, math.nan)
         if weights.shape != (number,) or not np.all((weights >= 0.0) & (weights < math.inf)) or not weights.any():

@@ -181,40 +181,35 @@ def unexplored_after(known, ahead, unexplored, weights, rules, pair, h):  # type
 
 
 @inlined
-def is_single(known, outcome):  # type: ignore[no-untyped-def]
-    """Whether one draw of its pair alone came to where this outcome leads."""
-    other = np.int64(known.heads[known.pairs[outcome]])
-    if known.counts[outcome] > 1:
-        return False
-    while other != 0:
-        if other != outcome and known.targets[other] == known.targets[outcome]:
-            return False
-        other = np.int64(known.links[other])
-    return True
-
-
-@inlined
-def rests_on_single(known, ahead, single, weights, rules, scratch, pair, h, value):  # type: ignore[no-untyped-def]
+def rests_on_single(known, ahead, single, weights, rules, scratch, pair, h, value, tally):  # type: ignore[no-untyped-def]
     """Share of the risk ``value`` of a pair that rests on outcomes seen once, there or later.
 
     Probabilities are those under which the ERM is an expectation, less what they are worth (its dual form). About so
     much of it is still unseen (Good, 1953). Where costs alone differ, all of them may: there it is of what one draw
-    has beyond an equal share the part that it would be drawn again.
+    has beyond an equal share the part that it would be drawn again. ``tally`` is room to count in: 0 by target.
     """
     outcome, total, share, alone = known.heads[pair], 0.0, 0.0, 0.0
+    while outcome != 0:
+        tally[max(np.int64(-1), np.int64(known.targets[outcome]))] += known.counts[outcome]
+        outcome = known.links[outcome]
+    outcome = known.heads[pair]
     while outcome != 0:
         target, weight = np.int64(known.targets[outcome]), weights[outcome]
         x = known.costs[outcome] + rules.discount * value_after(ahead, rules, scratch, target, h + 1)
         if x < math.inf and weight > 0.0:
             weight *= math.exp(min(_MOST_TILT, rules.betas[h] * (x - value)))
             total += weight
-            if is_single(known, outcome):
+            if tally[max(np.int64(-1), target)] == 1:
                 share += weight
             else:
                 if known.counts[outcome] == 1:
                     alone = max(alone, weight)
                 if target >= 0 and h + 1 < rules.horizon:
                     share += weight * single[target]
+        outcome = known.links[outcome]
+    outcome = known.heads[pair]
+    while outcome != 0:
+        tally[max(np.int64(-1), np.int64(known.targets[outcome]))] = 0
         outcome = known.links[outcome]
     if total == 0.0:
         return 1.0
@@ -223,7 +218,7 @@ def rests_on_single(known, ahead, single, weights, rules, scratch, pair, h, valu
 
 @inlined
 def induct(  # type: ignore[no-untyped-def]
-    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, slips, out
+    model, known, nodes, rules, scratch, depth, reached, weights, held_out, unseen, likeness, slips, tally, out
 ):
     """Backward induction under ``weights``: fill ``out`` (3, A): the root's Q, what it leaves unexplored, held-out Q.
 
@@ -271,7 +266,7 @@ def induct(  # type: ignore[no-untyped-def]
                     out[0, a] = q
                     if slips > 0.0:
                         out[1, a] = rests_on_single(
-                            known, ahead, work[2 + after], weights, rules, scratch, pair, h, erm
+                            known, ahead, work[2 + after], weights, rules, scratch, pair, h, erm, tally
                         )
                     else:
                         out[1, a] = unexplored_after(known, ahead, work[2 + after], weights, rules, pair, h)
@@ -286,7 +281,7 @@ def induct(  # type: ignore[no-untyped-def]
             work[2 + here, state] = 0.0
             if chosen != 0 and slips > 0.0:
                 work[2 + here, state] = rests_on_single(
-                    known, ahead, work[2 + after], weights, rules, scratch, chosen, h, risk
+                    known, ahead, work[2 + after], weights, rules, scratch, chosen, h, risk, tally
                 )
             elif chosen != 0:
                 work[2 + here, state] = unexplored_after(known, ahead, work[2 + after], weights, rules, chosen, h)
@@ -381,6 +376,7 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
     model, known, nodes, rules = borrowed(model), borrowed(known), borrowed(nodes), borrowed(rules)
     scratch, reached, out = borrowed(scratch), borrowed(reached), borrowed(out)
     looked, is_last, earlier = 0, np.empty(0, np.bool_), np.empty(0, np.int64)
+    tally = np.zeros(reached.space.shape[1] + 1 if stream.size == 0 else 0, np.int64)  # the last for those that end
     if stream.size > 0:
         is_last, earlier = outcomes_before_the_end(known, rules.horizon)
     for k in range(1, known.used[OUTCOMES]):
@@ -396,6 +392,6 @@ def answer(model, parts, depth, reached, stream, splits, out):  # type: ignore[n
             if b % 2 == 1:
                 unseen[:] = 0.0
         looked = induct(
-            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, out[b]
+            model, known, nodes, rules, scratch, depth, reached, weights, held, unseen, likeness, slips, tally, out[b]
         )
     return looked

@@ -94,10 +94,11 @@ class Answer(NamedTuple):
             sure = np.isfinite(self.values)
             held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
             rounding = TIE * np.abs(self.values[sure])  # of values that are certain, but were not added up alike
-            low[sure] = np.quantile(self.possible[1::2, sure], _LOW, axis=0) - allowance - rounding
+            least = np.minimum(np.quantile(self.possible[1::2, sure], _LOW, axis=0), self.values[sure])
+            low[sure] = least - allowance - rounding
             spread = _NORMAL_HIGH * self.possible[::2, sure].std(axis=0)  # halves differ by more than samples do
-            most = np.quantile(held[:, sure], _HIGH, axis=0)
-            high[sure] = np.minimum(most, held[:, sure].mean(axis=0) + spread) + rounding
+            most = np.minimum(np.quantile(held[:, sure], _HIGH, axis=0), held[:, sure].mean(axis=0) + spread)
+            high[sure] = np.maximum(most, self.values[sure]) + rounding
         return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self, draws: NDArray[np.int64], worst: float, beta: float, sign: float) -> list[dict[str, Any]]:

@@ -84,8 +84,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._known: counts.TransitionCounts
         self._nodes: counts.Nodes
         self._scratch: counts.Scratch
+        self._start(seed)  # which says what is no model
         self._horizon = int(model.horizon)
-        self._start(seed)
         self._is_fitted = self._fits()
         self._root_at(self._binding.handle(model.start), 0)
 
