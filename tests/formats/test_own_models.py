@@ -136,3 +136,10 @@ def test_studies_play_anew_what_a_changed_module_or_file_with_options_changes(fo
         keys()
     monkeypatch.setattr(study, "_IMPORTED", {})  # as in a process that imports it now
     assert [a == b for a, b in zip(filed, keys(), strict=True)] == [False, False, True, False] + [True, False] * 2
+
+
+def test_a_module_without_a_file_has_nothing_to_change(folder):
+    path, _ = folder
+    (path / "parts_of_nothing").mkdir()
+    runs = Study(models=["python:parts_of_nothing:Coin"], planners=["uct"], objectives={"beta": 1.0}, iterations=9).runs
+    assert len(runs) == 1
