@@ -21,7 +21,7 @@ from tailwise import (
 from tailwise.errors import OptionError
 from tailwise.evaluation import compare
 from tailwise.exact import return_distribution
-from tailwise.exact.relevant import reached_by
+from tailwise.exact.reachability import reached_by
 from tailwise.report import recorded_plan
 from tailwise.report.policies import policy_chart
 

@@ -24,7 +24,7 @@ from tailwise._progress import Progress, after, followed
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact import Policy, solve
-from tailwise.exact.relevant import low_total
+from tailwise.exact.reachability import low_total
 from tailwise.exact.tails import check_level
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table

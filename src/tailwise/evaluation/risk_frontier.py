@@ -34,7 +34,7 @@ from tailwise.exact import (
 )
 from tailwise.exact.fixed_policies import difference
 from tailwise.exact.induction import worst_case
-from tailwise.exact.relevant import relevant_bounds
+from tailwise.exact.reachability import relevant_bounds
 from tailwise.models import TabularMDP
 from tailwise.planners import find_planner, make_planner
 from tailwise.risk import WorstCase

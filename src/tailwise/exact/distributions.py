@@ -25,7 +25,7 @@ from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.fixed_policies import policy_chances, policy_rows
 from tailwise.exact.grid_totals import Choices, GridTotals
-from tailwise.exact.relevant import relevant_bounds
+from tailwise.exact.reachability import relevant_bounds
 from tailwise.models import Alternatives, TabularMDP
 from tailwise.models.tabular import require_table
 from tailwise.risk.distribution import ReturnDistribution

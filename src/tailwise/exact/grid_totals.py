@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats, Ints, ranges
 from tailwise._jit import kernel
 from tailwise.errors import StateError
-from tailwise.exact.relevant import relevant
+from tailwise.exact.reachability import relevant
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
 

@@ -59,7 +59,7 @@ from tailwise._progress import Progress, Tick, followed, untold
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.exact.policy import Policy
-from tailwise.exact.relevant import low_total, relevant_bounds
+from tailwise.exact.reachability import low_total, relevant_bounds
 from tailwise.exact.sweeps import RowRisks, Sweeps, chosen_of, least_of, row_tails, row_worst
 from tailwise.exact.tails import ROUNDING, Limits, gap_of
 from tailwise.models import TabularMDP

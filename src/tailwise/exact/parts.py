@@ -27,7 +27,7 @@ from tailwise.models import TabularMDP
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_PLACE = np.int32
+PLACE = np.int32
 OVER = -1  # in place of a next state: the episode is over
 _MANY = 200_000  # outcomes from which on compiling pays
 _DENSE = 100  # states up to which eigenvalues are found of dense matrices
@@ -66,7 +66,7 @@ class Part:
     @classmethod
     def of(cls, mdp: TabularMDP) -> Part:
         """Return the whole of a table without a horizon."""
-        targets = mdp.next_states.astype(_PLACE)
+        targets = mdp.next_states.astype(PLACE)
         targets[mdp.done] = OVER
         return cls(
             mdp.num_states, mdp.row_states, np.arange(mdp.num_rows), mdp.outcome_offsets, mdp.probabilities,
@@ -144,7 +144,8 @@ class Part:
         if going.all():
             parts = chances, self.targets, self.offsets
         else:
-            parts = chances[going], self.targets[going], np.append(0, np.cumsum(_counts(going, self.offsets)))
+            ends = np.cumsum(np.add.reduceat(going, self.offsets[:-1], dtype=np.int64))
+            parts = chances[going], self.targets[going], np.append(0, ends)
         return means, csr_array(parts, shape=(self.states.size, self.size))
 
     def mean_of(self, rows: Ints, values: Floats) -> tuple[Floats, csr_array]:
@@ -272,91 +273,6 @@ def solved(
         return None
     found = [factors.solve(side) for side in sides]
     return found if all(np.isfinite(answer).all() for answer in found) else None
-
-
-def components(part: Part) -> tuple[int, Ints]:
-    """Return number and label of the strongly connected components of the states under all rows of a part."""
-    from scipy.sparse import csgraph
-
-    count, labels = csgraph.connected_components(graph_of(part), directed=True, connection="strong")
-    return int(count), labels.astype(np.int64)
-
-
-def graph_of(part: Part, *, over: bool = False) -> csr_array:
-    """Return where the rows of a part can lead, as a sparse matrix of ones; ``over``: the end is one state more."""
-    from scipy.sparse import csr_array
-
-    kept, size = part.targets >= 0, part.size + over
-    targets = np.where(kept, part.targets, _PLACE(part.size)) if over else part.targets[kept]
-    kept |= over
-    edges = np.bincount(part.states, _counts(kept, part.offsets), size)
-    firsts = np.append(0, np.cumsum(edges)).astype(np.int32 if targets.size < 2**31 else np.int64)
-    graph = csr_array((np.ones(targets.size), targets, firsts), shape=(size, size))
-    graph.sum_duplicates()  # csgraph's search for components does not end where an edge is there twice
-    return graph
-
-
-def _counts(kept: Bools, offsets: Ints) -> Ints:
-    """Return how many outcomes of each row are kept."""
-    return np.asarray(np.add.reduceat(kept, offsets[:-1], dtype=np.int64))
-
-
-def reaching(part: Part, aims: Bools | None = None) -> Bools:
-    """Return which states can reach one of the aims (the end, if None)."""
-    return _found_from_last(_backward(part, aims))
-
-
-def reached_from(part: Part, origins: Any) -> Bools:
-    """Return the states that can be reached from some others, given by their indices."""
-    return _found_from_last(_with_node(graph_of(part).T, origins).T.tocsr())
-
-
-def distances(part: Part, aims: Bools | None = None) -> Floats:
-    """Return in how many steps at least a state can reach one of the aims (the end, if None); infinite if in none."""
-    from scipy.sparse import csgraph
-
-    found = csgraph.dijkstra(_backward(part, aims), indices=part.size, unweighted=True)
-    return np.asarray(found[:-1], np.float64) - 1.0
-
-
-def _backward(part: Part, aims: Bools | None) -> Any:
-    """Return the reversed graph of a part, in which one more node leads to the aims, or to what may end."""
-    if aims is None:
-        return graph_of(part, over=True).T.tocsr()
-    return _with_node(graph_of(part), np.flatnonzero(aims)).T.tocsr()
-
-
-def _with_node(graph: Any, states: Any) -> Any:
-    """Return a graph with one more node, the last, to which some states lead."""
-    from scipy.sparse import csr_array
-
-    last, graph = graph.shape[0], csr_array(graph)
-    graph.resize(last + 1, last + 1)
-    return graph + csr_array((np.ones(len(states)), (states, np.full(len(states), last))), shape=graph.shape)
-
-
-def _found_from_last(graph: Any) -> Bools:
-    """Return which nodes can be reached from the last, which itself is left out."""
-    from scipy.sparse import csgraph
-
-    last = graph.shape[0] - 1
-    return marked(last + 1, csgraph.breadth_first_order(graph, last, return_predecessors=False))[:-1]
-
-
-def end_components(part: Part) -> Bools:
-    """Return which rows lie in end components: sets of rows that keep an episode among their states for ever."""
-    inside = np.logical_and.reduceat(part.targets >= 0, part.offsets[:-1])
-    while True:
-        held = part.where(inside)
-        if not held.states.size:
-            return inside
-        _, labels = components(held)
-        leaves = labels[np.where(held.targets >= 0, held.targets, 0)] != labels[held.states[held.owners]]
-        out = np.logical_or.reduceat(leaves, held.offsets[:-1])
-        # a state without a row left ends nothing: rows that lead there leave their component, which is another
-        if not out.any():
-            return inside
-        inside[np.flatnonzero(inside)[out]] = False
 
 
 def words_of(mdp: TabularMDP, states: Any) -> str:

@@ -24,17 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, marked
-from tailwise.exact.parts import (
-    OVER,
-    Part,
-    components,
-    distances,
-    end_components,
-    is_positive,
-    log_radius,
-    reaching,
-    solved,
-)
+from tailwise.exact.parts import OVER, Part, is_positive, log_radius, solved
+from tailwise.exact.reachability import components, distances, end_components, reaching
 
 MOST_SWEEPS = 200
 _NEAR = 1e-7  # relative change from which on a solve is enough: the next is off by its square

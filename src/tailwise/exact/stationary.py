@@ -39,7 +39,8 @@ import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise.errors import ModelError, OptionError
-from tailwise.exact.parts import Part, components, reached_from, solved, words_of
+from tailwise.exact.parts import Part, solved, words_of
+from tailwise.exact.reachability import components, reached_from
 from tailwise.models import TabularMDP
 
 _ROUNDS = 500

@@ -38,7 +38,7 @@ import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
-from tailwise.exact.parts import LARGE, OVER, Part, components, distances, reached_from, reaching, words_of
+from tailwise.exact.parts import LARGE, OVER, Part, words_of
 from tailwise.exact.policy_total import (
     LEAST_RADIUS,
     MOST_SWEEPS,
@@ -52,6 +52,7 @@ from tailwise.exact.policy_total import (
     kept_components,
     nearer,
 )
+from tailwise.exact.reachability import components, distances, reached_from, reaching
 from tailwise.exact.stationary import contracted
 from tailwise.models import TabularMDP
 

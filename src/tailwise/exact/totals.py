@@ -23,7 +23,7 @@ from tailwise._arrays import Floats, Ints, ranges
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.grid_totals import WORK, Choices, GridTotals
-from tailwise.exact.relevant import relevant
+from tailwise.exact.reachability import relevant
 from tailwise.models import TabularMDP
 
 MAX_OUTCOMES = 1_000_000

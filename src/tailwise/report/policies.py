@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats
 from tailwise._results import amount, in_unit, number, step_word
 from tailwise.exact import Policy
-from tailwise.exact.relevant import reached_by
+from tailwise.exact.reachability import reached_by
 from tailwise.models import TabularMDP
 from tailwise.report.charts import COLOURS
 from tailwise.report.document import Chart, Paragraph, Table, label, literal
