@@ -9,7 +9,7 @@ from explore.line import Line
 from tailwise import backward_induction, domains, frontier, sensitivity, what_if
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.explore import Session, layout
-from tailwise.explore.worker import Worker
+from tailwise.explore.background import Worker
 from tailwise.models.table_changes import Varied, numbers_of, vary
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
@@ -175,7 +175,7 @@ def test_a_frontier_never_keeps_a_search_waiting(monkeypatch):
         progress(1, None)
         return frontier(model, [0.0])
 
-    monkeypatch.setattr("tailwise.explore.session.frontier", slow)
+    monkeypatch.setattr("tailwise.explore.background.frontier", slow)
     session = Session(domains.make("grid-mdp"), beta=0.03, iterations=50)
     assert begun.wait(20.0)
     session.change(beta=0.04)

@@ -6,7 +6,6 @@ once, and ``version`` goes up whenever there is something new to see.
 
 from __future__ import annotations
 
-import copy
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,24 +14,21 @@ import numpy as np
 
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
-from tailwise.evaluation import Frontier, frontier
+from tailwise.evaluation import Frontier
 from tailwise.evaluation.closed_loop import environment_of
-from tailwise.exact import solve, truncate
-from tailwise.explore.worker import Status, Ticket, Worker
+from tailwise.exact import truncate
+from tailwise.explore.background import Answers, Status, Ticket, TradeOffs, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.contract import Action, State
 from tailwise.models.simulator import action_label, listed_actions, own_method, read_state, short
-from tailwise.models.table_changes import Varied, numbers_of, vary
+from tailwise.models.table_changes import Varied, numbers_of
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
 from tailwise.planners.protocol import Recorder, as_plan, takes
 from tailwise.risk.objectives import ERM
 from tailwise.search import Plan
 from tailwise.search.plan import Trajectory
-
-_FRONTIER = "laying out the frontier"
-_EPISODES = 50  # of each beta on the frontier of a simulator
 
 
 @dataclass(frozen=True)
@@ -72,15 +68,6 @@ class Moment:
     trajectory: Trajectory | None = None
     taken: Any = None
     cost: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """The decision in the first state of a model as it is, and as it would be."""
-
-    varied: Varied
-    base: Plan
-    changed: Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,16 +139,13 @@ class Session:
         self.numbers = numbers_of(model) if self.is_solved else ()
         self._seed = np.random.SeedSequence(integer(seed, "seed", low=0))
         self._lock = threading.RLock()
-        self._worker, self._beside, self._varying = Worker(), Worker(), Worker()
-        self._varied = Varied()
-        self._answers: Answers | None = None
-        self._answered: Any = None  # what they are for
-        self._bases: dict[Any, Plan] = {}  # the last decision of the model as it is, by beta and state
-        self._under_way: Any = None  # what the frontier is being laid out for
+        self._worker = Worker()
+        self._trade_offs = TradeOffs(
+            model, is_table=self.is_table, search=self._worker, lock=self._lock, tell=self._tell
+        )
         self._version, self._episode, self._planner = 0, -1, None
         self._total: float | None = None
         self._recorder = Recorder()
-        self._frontiers: dict[Any, Frontier] = {}
         first = Settings(real(beta, "beta"), integer(iterations, "iterations", low=1), kind, model.start)
         self._check(first)
         self._settings = first
@@ -170,9 +154,11 @@ class Session:
     def view(self) -> View:
         """Return the session as it is now."""
         with self._lock:
+            found, now = self._trade_offs, self._settings
+            laid_out = found.frontier(now.state, now.planner, now.iterations)
             return View(
-                self._version, self._settings, tuple(self._moments), self._place, self._total,
-                self._frontiers.get(self._frontier_key()), self._varied, self._answers, self._status(),
+                self._version, now, tuple(self._moments), self._place, self._total, laid_out, found.varied,
+                found.answers, self._status(),
             )  # fmt: skip
 
     def change(
@@ -215,14 +201,12 @@ class Session:
             If there is no such number, or the factor is not between 0.5 and 2; nothing is changed then.
         """
         with self._lock:
-            now = self._varied
+            now = self._trade_offs.varied
             asked = Varied(now.number if number is None else number.strip(), now.factor if factor is None else factor)
             if asked.number and not self.is_solved:
                 raise OptionError("what if is asked of tables that are solved at once; this model is none")
-            if asked.number:
-                vary(self.model, asked)
-            self._varied = asked
-            self._start_varying()
+            self._trade_offs.take_up(asked)
+            self._trade_offs.vary(self._settings.beta, self._settings.state)
             self._tell()
 
     def search_on(self) -> None:
@@ -232,9 +216,8 @@ class Session:
 
     def cancel(self) -> None:
         """End what is under way; what was found stays."""
-        self._worker.cancel()
-        self._beside.cancel()
-        self._varying.cancel()
+        for worker in (self._worker, *self._trade_offs.workers):
+            worker.cancel()
         self._tell()
 
     def restart(self) -> None:
@@ -271,12 +254,13 @@ class Session:
     def lay_out(self) -> None:
         """Lay out the frontier of a simulator: what each beta would do. On a table that is done unasked."""
         with self._lock:
-            self._start_frontier()
+            now = self._settings
+            self._trade_offs.lay_out(now.state, now.planner, now.iterations)
             self._tell()
 
     def wait(self, seconds: float | None = None) -> bool | None:
         """Wait until nothing is under way; with a limit, return whether that is so."""
-        ended = [worker.wait(seconds) for worker in (self._worker, self._beside, self._varying)]
+        ended = [worker.wait(seconds) for worker in (self._worker, *self._trade_offs.workers)]
         return None if seconds is None else all(ended)
 
     def find_state(self, text: str) -> State:
@@ -310,9 +294,9 @@ class Session:
 
     def _status(self) -> Status:
         """What is under way: the search, or else what goes on beside it."""
-        search, beside = self._worker.status, self._beside.status
+        search, beside, varying = (worker.status for worker in (self._worker, *self._trade_offs.workers))
         shown = search if search.label else beside
-        return replace(shown, error=search.error or beside.error or self._varying.status.error)
+        return replace(shown, error=search.error or beside.error or varying.error)
 
     def _tell(self) -> None:
         self._version += 1
@@ -327,8 +311,8 @@ class Session:
 
         self._worker.start("searching", lambda ticket: self._search(ticket, h, settings, planner))
         if self.is_solved:
-            self._start_frontier()
-            self._start_varying()
+            self._trade_offs.lay_out(settings.state, settings.planner, settings.iterations)
+            self._trade_offs.vary(settings.beta, settings.state)
         self._tell()
 
     def _step(self, ticket: Ticket, h: int, action: Any) -> None:
@@ -391,59 +375,3 @@ class Session:
 
     def _is_current(self, ticket: Ticket, h: int) -> bool:
         return self._worker.holds(ticket) and h < len(self._moments)
-
-    def _start_varying(self) -> None:
-        """Solve the model with the number that is varied, from the first state, beside everything else."""
-        asked, now = self._varied, self._settings
-        key = (asked, now.beta, now.state)
-        if key == self._answered:
-            return
-        self._answered, self._answers = key, None
-
-        def work(ticket: Ticket) -> None:
-            own = (now.beta, now.state)
-            found = answers(self.model.with_options(start=now.state), now.beta, asked, self._bases.get(own))
-            with self._lock:
-                self._bases = {own: found.base}
-                if self._varying.holds(ticket):
-                    self._answers = found
-                    self._tell()
-
-        if asked.number:
-            self._varying.start("what if", work)
-        else:
-            self._varying.cancel()
-
-    def _frontier_key(self) -> Any:
-        now = self._settings
-        return now.state if self.is_table else (now.state, now.planner, now.iterations)
-
-    def _start_frontier(self) -> None:
-        """Lay out the frontier from the first state: of a table beside the search, of a simulator in its place."""
-        key, now = self._frontier_key(), self._settings
-        worker = self._beside if self.is_table else self._worker
-        if key in self._frontiers or (key == self._under_way and worker.status.label == _FRONTIER):
-            return
-        self._under_way = key
-
-        def work(ticket: Ticket) -> None:
-            if self.is_table:
-                found = frontier(self.model.with_options(start=now.state), progress=ticket.tell)
-            else:
-                model = copy.copy(self.model)
-                model.start = now.state
-                size: dict[str, Any] = {"episodes": _EPISODES, "iterations": now.iterations}
-                found = frontier(model, kind=now.planner, progress=ticket.tell, **size)
-            with self._lock:
-                self._frontiers[key] = found
-                self._tell()
-
-        worker.start(_FRONTIER, work)
-
-
-def answers(table: TabularMDP, beta: float, asked: Varied, base: Plan | None = None) -> Answers:
-    """Solve a table as it is, where ``base`` is not known from before, and as it would be."""
-    other, varied = vary(table, asked)
-    if base is None:
-        base = solve(table, ERM(beta)).plan(distributions=False)
-    return Answers(varied, base, solve(other, ERM(beta)).plan(distributions=False))
