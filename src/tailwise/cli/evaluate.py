@@ -61,6 +61,9 @@ def evaluate(
     player = build_planner(problem, objective, planner, bonus=bonus)
     kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
     searches = not hasattr(player, "fixed_policy") and isinstance(player, Planner)
+    unused = "" if searches else given.unused_limits(iterations, seconds)
+    if unused and planner != "auto":
+        raise OptionError(f"{unused} Leave it out")
     if iterations is None and seconds is None and searches:
         iterations = DEFAULT_ITERATIONS
     how: dict[str, Any] = {
@@ -93,6 +96,8 @@ def evaluate(
         say_optimum(optimum, objective)
         if reason:
             say(f"{kind}: {reason}", "dim")
+        if unused:
+            say(unused)
         say(
             f"intervals (BCa bootstrap) are for what {kind} pays in the long run; an outcome of a probability up "
             f"to {summary.unseen:.2g} may be missing from {count}: it would not show here, nor widen them",

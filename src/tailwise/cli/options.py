@@ -271,6 +271,13 @@ def check_work(
                 require_pursuit(found, objective)
 
 
+def unused_limits(iterations: int | None, seconds: float | None) -> str:
+    """Say what an exact answer has no use for; nothing where neither was given."""
+    limits = {"--iterations": iterations, "--seconds": seconds}
+    named = " or ".join(option for option, value in limits.items() if value is not None)
+    return named and f"What is solved exactly has no use for {named}."
+
+
 def check_memory(max_memory: int | None) -> None:
     """Raise where a search may take too little, which a model that is solved at once does not ask for."""
     from tailwise._validate import integer

@@ -91,8 +91,8 @@ def plan(
     problem = model.load()
     search: Any = build_planner(problem, objective, planner, bonus=bonus, seed=seed, max_memory=max_memory)
     search.reset(find_state(problem, state), step)
-    limited = [option for option, value in (("--iterations", iterations), ("--seconds", seconds)) if value is not None]
-    if not limited:
+    unused = given.unused_limits(iterations, seconds)
+    if not unused:
         iterations = DEFAULT_ITERATIONS
     is_exact = hasattr(search, "fixed_policy")  # it tells of one step, whatever the limits
     with followed_plan(True, 1 if is_exact else iterations, None if is_exact else seconds) as watch:
@@ -123,8 +123,8 @@ def plan(
         return given.end(result)
     if isinstance(result, Plan):
         show_plan(problem, result, planner)
-        if is_exact and limited:
-            say(f"What is solved exactly has no use for {' or '.join(limited)}.")
+        if is_exact and unused:
+            say(unused)
         advice = bonus_advice(search, result)
         if advice:
             say(advice, "yellow")
