@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from tailwise import ErmMcts, GymnasiumSimulator, TabularMDP, backward_induction
+from tailwise.errors import ModelError
 
 gymnasium = pytest.importorskip("gymnasium")
-from gymnasium.wrappers import MaxAndSkipObservation, TimeAwareObservation, TimeLimit, TransformReward  # noqa: E402
+from gymnasium.wrappers import (  # noqa: E402
+    MaxAndSkipObservation,
+    NormalizeObservation,
+    NormalizeReward,
+    TimeAwareObservation,
+    TimeLimit,
+    TransformReward,
+)
 
 
 class Walk(gymnasium.Env):
@@ -117,3 +125,17 @@ def test_a_table_has_the_nearest_limit_too():
     # by plain backward induction in test_gymnasium_table: 0.7442 in 100 steps, 0.8235 in 200
     assert backward_induction(table, 0.0).value == pytest.approx(0.7442, abs=5e-5)
     assert TabularMDP.from_gymnasium(TimeLimit(gymnasium.make("FrozenLake-v1").unwrapped, 60)).horizon == 60
+
+
+@pytest.mark.parametrize("wrapper", [NormalizeReward, NormalizeObservation])
+def test_scales_that_run_with_the_history_are_refused_until_they_stand(wrapper):
+    """What a step shows would depend on what was simulated before it."""
+    env = wrapper(TimeLimit(Walk(), 5))
+    for read in (GymnasiumSimulator, TabularMDP.from_gymnasium):
+        with pytest.raises(ModelError, match=rf"{wrapper.__name__} scales .* running history .*= False on the"):
+            read(env)
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(1)
+    env.update_running_mean = False
+    assert ErmMcts(GymnasiumSimulator(env), 0.1, seed=0).plan(iterations=50).iterations == 50

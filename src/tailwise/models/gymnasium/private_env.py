@@ -219,6 +219,18 @@ def wrappers(env: Any) -> Iterator[Any]:
     yield env
 
 
+def require_fixed_scales(env: Any) -> None:
+    """Raise where a wrapper scales what a step shows by what all steps before showed, other episodes' too."""
+    for each in wrappers(env):
+        if getattr(each, "update_running_mean", False):
+            name, what = type(each).__name__, "observation" if "Obs" in type(each).__name__ else "reward"
+            raise ModelError(
+                f"{name} scales each {what} by a running history of all steps before it, those of other episodes too: "
+                f"a step's {what} would depend on what was simulated earlier. Plan on the environment without it, "
+                f"or, if it has seen enough, let its scale stand: set update_running_mean = False on the {name}"
+            )
+
+
 def strip(env: Any) -> Env:
     """Remove the outer wrappers that only count steps or check the caller."""
     return next(each for each in wrappers(env) if each is env.unwrapped or type(each).__name__ not in _HARMLESS)

@@ -25,6 +25,7 @@ from tailwise.models.gymnasium.private_env import (
     decisions_left,
     make_environment,
     number,
+    require_fixed_scales,
     strip,
 )
 from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save, verify_snapshot
@@ -148,6 +149,7 @@ class GymnasiumSimulator(Simulator):
         if (save is None) != (restore is None):
             raise ModelError("give both save and restore, or neither")
         env = make_environment(env_or_id, **options)
+        require_fixed_scales(env)
         spec_id = getattr(getattr(env, "spec", None), "id", None)
         self.name = f"gym:{spec_id or type(env.unwrapped).__name__}"
         if horizon is not None:

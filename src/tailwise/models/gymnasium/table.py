@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from tailwise.errors import ModelError
 from tailwise.models.gymnasium.copying import Copier
-from tailwise.models.gymnasium.private_env import lift_limits, make_environment, strip, time_limits, wrappers
+from tailwise.models.gymnasium.private_env import (
+    lift_limits,
+    make_environment,
+    require_fixed_scales,
+    strip,
+    time_limits,
+    wrappers,
+)
 
 _TRIED_PAIRS, _DRAWS = 200, 10
 
@@ -36,6 +43,7 @@ class Table(NamedTuple):
 def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None = None) -> Table:
     """Read ``P`` of an environment; see ``TabularMDP.from_gymnasium``."""
     env = make_environment(env_or_id)
+    require_fixed_scales(env)
     inner = env.unwrapped
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
     source = getattr(inner, "P", None)
