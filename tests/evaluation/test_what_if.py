@@ -1,6 +1,7 @@
 """Changed models: what a change does to the table, to values, and where decisions turn."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -51,8 +52,13 @@ def test_names_may_have_commas_and_what_can_be_read_twice_is_refused():
         assert changed(table, change).losses.tolist() == [0.0, 0.0, 50.0, 300.0]
     assert changed(table, "p[good,run,failed, at last]=.2").probabilities.tolist() == [0.8, 0.2, 1.0, 1.0]
     assert changed(table, "end[failed, at last]=7").terminal_losses.tolist() == [0.0, 7.0]
-    with pytest.raises(OptionError, match=r"can be read as good; run; .* or good, run; "):
-        changed(named("good", "good, run"), "cost[good, run]=3")
+    table = named("good", "good, run")
+    with pytest.raises(
+        OptionError, match=r"in two ways; say .* for good; run; \*, or .* for good, run; \*; "
+    ) as raised:
+        changed(table, "cost[good, run]=3")
+    spelt = re.findall(r"(cost\S+) for", str(raised.value))
+    assert [changed(table, one).losses.tolist() for one in spelt] == [[3.0, 3.0, 20.0, 300.0], [0.0, 0.0, 20.0, 3.0]]
 
 
 def test_a_probability_that_falls_to_zero_is_no_outcome_any_more():

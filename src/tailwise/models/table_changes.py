@@ -154,8 +154,13 @@ def _places(table: TabularMDP, where: str, change: str) -> tuple[NDArray[np.bool
         names += ["*"] * (3 - len(names))
     fitting = [names for names in ways if state.has(names[0]) and action.has(names[1]) and state.has(names[2])]
     if len(fitting) > 1:
-        said = " or ".join("; ".join(names) for names in fitting[:2])
-        raise OptionError(f"{change!r} can be read as {said}: say the numbers of states and actions instead")
+        before, after = change.partition("[")[0], change.rpartition("]")[2]
+        spelt = [
+            f"{before}[{','.join(side.number(name) for side, name in zip((state, action, state), names, strict=True))}]"
+            f"{after} for {'; '.join(names)}"
+            for names in fitting[:2]
+        ]
+        raise OptionError(f"{change!r} can be read in two ways; say {', or '.join(spelt)}")
     if not fitting and len(parts) > 3:
         raise OptionError(f"{change!r}: no state or action has a name of these {len(parts)} parts; {_FORM}")
     names = (fitting or ways)[0]
@@ -171,6 +176,11 @@ class _Side(NamedTuple):
 
     def has(self, name: str) -> bool:
         return name in _ANY or name in self.labels or (name.isdecimal() and int(name) < self.size)
+
+    def number(self, name: str) -> str:
+        """Return what is meant without a name; a label that looks like a number hides that number."""
+        place = str(self.labels.index(name)) if name in self.labels else name
+        return name if place in self.labels else place
 
     def mask(self, name: str, change: str) -> NDArray[np.bool_]:
         if not self.has(name):
