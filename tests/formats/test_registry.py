@@ -93,7 +93,7 @@ def test_what_cannot_be_a_name_or_an_extension(name, extension):
 
 
 def test_formats_of_installed_packages_are_found(tmp_path, monkeypatch):
-    """By an entry point that names the module; what a user registered before the first load wins."""
+    """By an entry point that names the module; what a user registered before wins, and hides no other."""
     (tmp_path / "bets_of_others.py").write_text(COIN)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -105,12 +105,12 @@ def test_formats_of_installed_packages_are_found(tmp_path, monkeypatch):
     for module in [name for name in sys.modules if name.startswith("tailwise.formats.kinds")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(registry, "_FORMATS", {})
-    register_format("npz", lambda path: random_mdp(1), extensions=(".npz",))
-    assert {"bets", "csv", "prism"} <= {item.name for item in list_formats()}
+    for name in ("npz", "tra", "csv"):
+        register_format(name, lambda path: random_mdp(1), extensions=(f".{name}",))
+    assert {"bets", "umb", "prism"} <= {item.name for item in list_formats()}
     assert load(save_by_hand(tmp_path)).equals(random_mdp(1))
-    assert (
-        next(item for item in list_formats() if item.name == "csv").summary == "Transition list, one line per outcome."
-    )
+    found = next(item for item in list_formats() if item.name == "excel")
+    assert found.summary == "Transition list, first sheet of an Excel workbook (openpyxl)."
 
 
 def save_by_hand(tmp_path):

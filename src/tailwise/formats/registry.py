@@ -17,6 +17,7 @@ import importlib
 import importlib.metadata
 import inspect
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,7 +184,7 @@ def claimed(found: Format, path: Path) -> Format:
 
 
 def _all() -> dict[str, Format]:
-    if "tra" not in _FORMATS:  # whose module is imported nowhere else
+    if "tailwise.formats.kinds.explicit" not in sys.modules:  # which is imported nowhere else
         given = dict(_FORMATS)  # what users registered before wins
         import_modules("tailwise.formats.kinds")
         importlib.import_module("tailwise.logs.files")  # as a package of others would be
