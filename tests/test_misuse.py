@@ -321,3 +321,10 @@ def test_decisions_that_would_fill_the_memory_are_not_kept(monkeypatch):
     other = evaluate(GRID, player, episodes=2, iterations=2, seed=0)
     assert other.decisions is not None
     np.testing.assert_array_equal(kept.costs, other.costs)
+
+
+def test_what_is_quoted_is_told_without_where_it_lies_in_memory():
+    for wrong in (lambda state, step: 0, Coin().step, object()):
+        with pytest.raises(OptionError, match=r"option prior_policy=<.*>: name") as raised:
+            make_planner(GRID, 0.1, kind="exact", prior_policy=wrong)
+        assert " at 0x" not in str(raised.value)

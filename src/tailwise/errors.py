@@ -22,12 +22,18 @@ A message says what was given, where, what was expected, and the way out.
 from __future__ import annotations
 
 import importlib
+import re
 from types import ModuleType
 from typing import Any
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 
 
 class TailwiseError(Exception):
     """Base class of all errors that tailwise raises on purpose."""
+
+    def __init__(self, *said: Any) -> None:  # an object that is quoted is told by its name, not by where it lies
+        super().__init__(*(_ADDRESS.sub("", one) if isinstance(one, str) else one for one in said))
 
 
 class ModelError(TailwiseError, ValueError):
