@@ -1,5 +1,6 @@
 """Models of one's own by name, ``python:MODULE:NAME``: what they may be, where they are found, what is refused."""
 
+import itertools
 import sys
 
 import pytest
@@ -136,6 +137,31 @@ def test_studies_play_anew_what_a_changed_module_or_file_with_options_changes(fo
         keys()
     monkeypatch.setattr(study, "_IMPORTED", {})  # as in a process that imports it now
     assert [a == b for a, b in zip(filed, keys(), strict=True)] == [False, False, True, False] + [True, False] * 2
+
+
+def test_studies_play_anew_what_a_module_beside_ones_own_changes(folder, monkeypatch):
+    """However it is imported; and one that nothing imports does not matter."""
+    path, name = folder
+    (path / f"{name}_parts").mkdir()
+    files = [f"{name}_prices.py", f"{name}_parts/__init__.py", f"{name}_parts/deep.py", "unused.py"]
+    for file in files:
+        (path / file).write_text("PRICE = 1.0\n")
+    (path / files[1]).write_text("from . import deep\n")
+    with (path / f"{name}.py").open("a") as file:
+        file.write(f"import {name}_parts\n\ndef late():\n    from {name}_prices import PRICE\n")
+
+    def key():
+        monkeypatch.setattr(study, "_IMPORTED", {})  # as in a process that imports it now
+        found = Study(models=[f"python:{name}:Coin"], planners=["uct"], objectives={"beta": 1.0}, iterations=9)
+        return found.runs[0].key
+
+    seen = [key()]
+    for file in files:
+        (path / file).write_text((path / file).read_text() + "# changed\n")
+        seen.append(key())
+    assert [a == b for a, b in itertools.pairwise(seen)] == [False, False, False, True]
+    sys.modules.pop(f"{name}_parts", None)
+    sys.modules.pop(f"{name}_parts.deep", None)
 
 
 def test_a_module_without_a_file_has_nothing_to_change(folder):

@@ -6,6 +6,7 @@ done again. Planners of one model and objective meet the same luck seed by seed,
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import hashlib
 import json
@@ -361,7 +362,7 @@ def _digest(model: str, kind: str) -> str:
     """Return checksums of what a run reads beside its settings, so that it is played anew when that was changed."""
     spec = parse_spec(model)
     own = [spec.target, kind] if spec.scheme in ("python", "gym") else [kind]
-    files = [path for name in own if ":" in name if (path := _source(name.partition(":")[0])) is not None]
+    files = [path for name in own if ":" in name for path in _sources(name.partition(":")[0])]
     files += [Path(name) for name in dict.fromkeys([spec.target, *spec.target.split(",")]) if is_file(name)]
     return " ".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
 
@@ -369,18 +370,44 @@ def _digest(model: str, kind: str) -> str:
 _IMPORTED: dict[Path, bytes] = {}  # files of modules, as they were when they were first asked for
 
 
-def _source(module: str) -> Path | None:
-    """Return the file of a module of one's own, if it has one; an error where it is no longer what was imported."""
+def _sources(module: str) -> list[Path]:
+    """Return the file of a module of one's own, and those that it imports from beside it, unless one changed."""
     try:
         file = getattr(own_module(module), "__file__", None)
     except Exception as error:  # whatever importing another's code raises
         raise OptionError(f"{module!r} cannot be imported: {type(error).__name__}: {error}") from error
     if file is None:
-        return None
-    path = Path(file)
-    text = path.read_bytes()
-    if _IMPORTED.setdefault(path, text) != text:
-        raise OptionError(
-            f"{path.name} has changed since it was imported: start Python anew, so that what it says is played"
-        )
-    return path
+        return []
+    first = Path(file)
+    depth = module.count(".") + (first.stem == "__init__")
+    found, root = [first], first.parents[depth]
+    own = root / module.partition(".")[0] if root.name == "site-packages" else root  # what is beside that is others'
+    for path in found:  # which grows
+        text = path.read_bytes()
+        if _IMPORTED.setdefault(path, text) != text:
+            raise OptionError(
+                f"{path.name} has changed since it was imported: start Python anew, so that what it says is played"
+            )
+        more = dict.fromkeys(one for one in _imports(text, path, root) if own in one.parents)
+        found += [one for one in more if one not in found]
+    return [first, *sorted(found[1:])]
+
+
+def _imports(text: bytes, path: Path, root: Path) -> Iterator[Path]:
+    """Yield the files under a folder that a module names in its imports."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError):  # of a compiled module
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            places = [(root, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = path.parents[node.level - 1] if node.level else root
+            places = [(base, f"{node.module or ''}.{alias.name}".strip(".")) for alias in node.names]
+        else:
+            continue
+        for base, name in places:
+            for part in name.split("."):
+                base /= part
+                yield from (one for one in (base.with_suffix(".py"), base / "__init__.py") if one.is_file())
