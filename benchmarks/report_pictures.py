@@ -17,7 +17,7 @@ from tailwise import ErmMcts, backward_induction, domains, evaluate, frontier, l
 from tailwise.evaluation import Sensitivity, compare
 from tailwise.models import tabulate
 from tailwise.report import Document, comparison_report, frontier_report, recorded_plan, what_if_report
-from tailwise.report.policies import policy_chart
+from tailwise.report.policy_charts import policy_chart
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -26,7 +26,7 @@ from tailwise.models import tabulate
 from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.decision import sentences
 from tailwise.report.outlook import law_after
-from tailwise.report.policies import MOST_PARTS, search_tree
+from tailwise.report.policy_charts import MOST_PARTS, search_tree
 
 pytestmark = pytest.mark.compiled  # interpreted, a search of this length takes half a minute
 pytest.importorskip("plotly", reason="plotly is not installed: no report")

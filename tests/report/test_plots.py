@@ -23,7 +23,7 @@ from tailwise.evaluation import compare
 from tailwise.exact import return_distribution
 from tailwise.exact.reachability import reached_by
 from tailwise.report import recorded_plan
-from tailwise.report.policies import policy_chart
+from tailwise.report.policy_charts import policy_chart
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # uint64, interpreted
 pytest.importorskip("plotly", reason="plotly is not installed: no plots")

@@ -10,7 +10,7 @@ import numpy as np
 from tailwise._jit import DISABLE_JIT
 from tailwise.bindings.kernel_model import BudgetSpentError, ModelInterface, position_of
 from tailwise.bindings.options import SimulationOptions, Widening
-from tailwise.bindings.table import TableInterface
+from tailwise.bindings.table import AccruedInterface, TableInterface
 from tailwise.errors import ModelError
 from tailwise.models import AccruedView, CompiledSimulator, TabularMDP
 
@@ -48,8 +48,6 @@ def _bind_table(model: TabularMDP, rng: np.random.Generator, options: Simulation
 def _bind_accrued(model: AccruedView, rng: np.random.Generator, options: SimulationOptions) -> ModelInterface:
     if not model.is_table:
         return _bind_python(model, rng, options)
-    from tailwise.bindings.table import AccruedInterface
-
     return AccruedInterface(model)
 
 

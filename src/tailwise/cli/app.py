@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tailwise import __version__
+from tailwise.errors import TailwiseError
 
 
 def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -44,8 +45,6 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
 
         def run(**given: Any) -> None:
             whole = {k: hints[k](**{name: given.pop(name) for name in names}) for k, names in sets.items()}
-            from tailwise.errors import TailwiseError
-
             try:
                 function(**given, **whole)
             except TailwiseError as error:
@@ -112,7 +111,6 @@ class _Command(TyperCommand):
 
 def _file_of(text: str) -> Path | None:
     """Return the file that is read for an argument, if it is one: a name of a domain is none."""
-    from tailwise.errors import TailwiseError
     from tailwise.formats.registry import is_file, parse_spec
 
     try:

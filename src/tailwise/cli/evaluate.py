@@ -13,6 +13,7 @@ import typer
 
 from tailwise._progress import after, followed
 from tailwise._results import MISSING, amounts, number, span, table_suffix, write_table
+from tailwise._validate import integer
 from tailwise.cli import options as given
 from tailwise.cli.output import check_table, print_json, save_table, say, show_table, sparkline
 from tailwise.errors import OptionError
@@ -40,7 +41,6 @@ def evaluate(
 ) -> None:
     """Play episodes, re-planning at every step, and measure the risk of their totals."""
     from tailwise.cli.models import build_planner
-    from tailwise.errors import OptionError
     from tailwise.evaluation import evaluate
     from tailwise.evaluation.returns import episode_columns
     from tailwise.planners import Planner
@@ -268,8 +268,6 @@ def _refuse_twice(option: str, wanted: Sequence[object]) -> None:
 
 
 def _sizes(text: str) -> list[int]:
-    from tailwise._validate import integer
-
     sizes = given.numbers(text, "--iterations", "whole numbers separated by commas", given.whole)
     return [integer(size, "iterations", low=1) for size in sizes]
 
@@ -330,7 +328,6 @@ def run(
     output: given.Output,
 ) -> None:
     """Play a study, or go on with one that was interrupted, and compare its planners in pairs."""
-    from tailwise.errors import OptionError
     from tailwise.evaluation.study import load_study
 
     output.check()

@@ -10,8 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from tailwise._progress import activity
 from tailwise._results import amounts
 from tailwise.cli import options as given
 from tailwise.cli.output import check_model_file, console, print_json, say, say_notes, show_table
@@ -45,8 +49,6 @@ def with_horizon(model: TabularMDP | Simulator, given: Model, beta: float | None
     It is long enough for ``beta`` (for any risk measure if that is None), with an error of at most a millionth of the
     range of its totals.
     """
-    import numpy as np
-
     from tailwise.exact import truncate
     from tailwise.models import TabularMDP
 
@@ -90,7 +92,6 @@ def find_state(model: Any, text: str | None) -> State:
 
 def info(*, model: given.Model, state: given.State = None, json: given.Json = False) -> None:
     """Show states, actions, outcomes, ranges and warnings of a model."""
-    from tailwise._progress import activity
     from tailwise.formats import summarize
 
     with activity(f"reading {model.model}"):
@@ -102,9 +103,6 @@ def info(*, model: given.Model, state: given.State = None, json: given.Json = Fa
 
 
 def _show(summary: Any) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     sense = summary.sense
     no_terminal = "none" if summary.kind == "table" else _UNKNOWN
     lines = [

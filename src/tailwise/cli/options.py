@@ -17,6 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
+from tailwise._progress import activity
+from tailwise._results import set_printoptions
+from tailwise._validate import integer, real, thread_count
+from tailwise.errors import OptionError
+
 if TYPE_CHECKING:
     from tailwise.models import Simulator, TabularMDP
     from tailwise.report import Document
@@ -45,8 +50,6 @@ Number = TypeVar("Number", int, float)
 
 def numbers(text: str, option: str, expected: str, read: Callable[[str], Number]) -> list[Number]:
     """Return the numbers of an option that takes several with commas."""
-    from tailwise.errors import OptionError
-
     try:
         return [read(part) for part in text.split(",")]
     except (ValueError, OverflowError):
@@ -138,7 +141,6 @@ class Model:
 
     def load(self, *, start: str | None = None) -> TabularMDP | Simulator:
         """Read it."""
-        from tailwise._progress import activity
         from tailwise.formats import load
         from tailwise.models.contract import OWN, check_discount, check_horizon
 
@@ -183,7 +185,6 @@ class Aim:
 
     def objective(self) -> Objective:
         """Return it, or raise the error of none or two."""
-        from tailwise.errors import OptionError
         from tailwise.risk.criteria import objective_of
 
         try:
@@ -209,7 +210,6 @@ class Output:
 
     def check(self) -> None:
         """Raise, before the work, what would keep a report from being written after it; set the words."""
-        from tailwise._results import set_printoptions
         from tailwise.cli.output import check_report
 
         set_printoptions(unit=self.unit, step_name=self.step_name)
@@ -225,8 +225,6 @@ class Output:
         """Write a report, which may take a while, where one is wanted."""
         if self.report is None:
             return
-        from tailwise._progress import activity
-
         with activity("writing the report"):
             made = document()
         made.save(self.report)
@@ -250,7 +248,6 @@ def check_work(
     **counts: int | None,
 ) -> None:
     """Raise the error of a wrong option before a large model is loaded and played; ``counts`` are at least 1."""
-    from tailwise._validate import integer, real, thread_count
     from tailwise.planners import find_planner
     from tailwise.planners.make import require_pursuit
     from tailwise.search.anytime import plan_limits
@@ -280,8 +277,6 @@ def unused_limits(iterations: int | None, seconds: float | None) -> str:
 
 def check_memory(max_memory: int | None) -> None:
     """Raise where a search may take too little, which a model that is solved at once does not ask for."""
-    from tailwise._validate import integer
-
     if max_memory is not None:
         integer(max_memory, "--max-memory", low=4096)
 
@@ -309,7 +304,6 @@ class Judging:
 
     def check(self) -> None:
         """Raise the error of a wrong value before a large model is loaded and played."""
-        from tailwise._validate import integer, real
         from tailwise.evaluation.intervals import MOST_RESAMPLES
 
         real(self.confidence, "confidence", low=0.0, high=1.0, ends="()")
@@ -334,8 +328,6 @@ class Cluster:
 
     def check(self) -> None:
         """Raise if workers are given without a cluster."""
-        from tailwise.errors import OptionError
-
         if self.ray is None and self.workers is not None:
             raise OptionError("--workers are those of a cluster: give --ray, as --ray local; for threads: --threads")
 

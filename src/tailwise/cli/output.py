@@ -20,7 +20,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tailwise._results import MISSING, in_unit, number, plain, step_word
+from tailwise._results import MISSING, in_unit, number, plain, step_word, table_suffix, write_table
+from tailwise._validate import page_path
+from tailwise.errors import FormatError, OptionError, require
 
 BARS = " ▁▂▃▄▅▆▇█"
 _MOST_SAID = 10**7  # outcomes times decisions of a table whose feared models and promises are said unasked
@@ -148,8 +150,6 @@ def show_plan(problem: Any, plan: Any, planner: str = "exact") -> None:
 
 def _promised(problem: Any, plan: Any) -> tuple[str, ...]:
     """Return what a plan promises on a table that was learned from a log and is small enough to say it at once."""
-    from tailwise.errors import OptionError
-
     if (
         not hasattr(problem, "promise")
         or problem.horizon is None
@@ -195,8 +195,6 @@ def _spare(columns: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 def check_file(path: Path | None, option: str) -> None:
     """Raise, before the work, if a file that is wanted after it cannot be."""
-    from tailwise.errors import OptionError
-
     if path is None:
         return
     if path.is_dir() or not path.parent.is_dir():
@@ -207,9 +205,6 @@ def check_file(path: Path | None, option: str) -> None:
 
 def check_report(path: Path | None) -> None:
     """Raise, before the work, what would keep a report from being written after it."""
-    from tailwise._validate import page_path
-    from tailwise.errors import require
-
     if path is None:
         return
     require("plotly.offline", "report", "drawing the charts of a report")
@@ -219,7 +214,6 @@ def check_report(path: Path | None) -> None:
 
 def check_model_file(out: Path, *, force: bool) -> None:
     """Raise, before the work, what would keep a model from being written after it."""
-    from tailwise.errors import FormatError
     from tailwise.formats.loading import writer_of
 
     if out.exists() and not force:
@@ -230,9 +224,6 @@ def check_model_file(out: Path, *, force: bool) -> None:
 
 def check_table(path: Path | None, option: str) -> None:
     """Raise, before the work, what would keep a table from being written after it."""
-    from tailwise._results import table_suffix
-    from tailwise.errors import OptionError
-
     if path is None:
         return
     check_file(path, option)
@@ -246,6 +237,4 @@ def save_table(columns: Callable[[], Any], path: Path | None, name: str) -> None
     """Write a table where one is wanted."""
     if path is None:
         return
-    from tailwise._results import write_table
-
     print(f"{name}: {write_table(columns(), path)}", file=sys.stderr)

@@ -11,6 +11,7 @@ import typer
 
 from tailwise._progress import activity, after, followed
 from tailwise._results import number
+from tailwise._validate import choice
 from tailwise.cli import options as given
 from tailwise.cli.app import command
 from tailwise.cli.output import check_report, print_json, say, show_table
@@ -241,7 +242,6 @@ def figures_command(
     json: given.Json = False,
 ) -> None:
     """Draw the checks of the theorems: convergence, tails, the two estimators, the effect of beta."""
-    from tailwise._validate import choice
     from tailwise.reproduction.figures import save_bandit_figures
 
     choice(kind, "format", ("png", "svg"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailwise._progress import followed_plan
+from tailwise._progress import activity, followed_plan
 from tailwise._results import number, plain
 from tailwise.cli import options as given
 from tailwise.cli.output import (
@@ -21,6 +21,7 @@ from tailwise.cli.output import (
     show_plan,
     show_table,
 )
+from tailwise.errors import OptionError
 
 if TYPE_CHECKING:
     from tailwise.risk.objectives import Objective
@@ -67,7 +68,6 @@ def plan(
 ) -> None:
     """Find the action to take now, with the risk of each."""
     from tailwise.cli.models import build_planner, find_state
-    from tailwise.errors import OptionError
     from tailwise.planners.make import checkpointed
     from tailwise.planners.protocol import plan_in_threads
     from tailwise.planners.until import from_text
@@ -201,9 +201,7 @@ def solve(
     output: given.Output,
 ) -> None:  # fmt: skip
     """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other objectives."""
-    from tailwise._progress import activity
     from tailwise.cli.models import begun_in, find_state, load_solvable
-    from tailwise.errors import OptionError
     from tailwise.evaluation import sampled_planning
     from tailwise.exact import solve as solved
     from tailwise.models.simulator import is_partly_observed

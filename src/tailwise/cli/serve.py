@@ -11,6 +11,7 @@ from typing import Annotated, Any, BinaryIO, TextIO
 import typer
 
 from tailwise._results import JsonObject, nesting, plain
+from tailwise._validate import integer, real
 from tailwise.cli import options as given
 from tailwise.cli.output import say
 from tailwise.errors import OptionError, TailwiseError
@@ -103,7 +104,6 @@ class Served:
 
 def _past(method: Callable[..., Any], name: str, paid: Any) -> dict[str, float]:
     """Return what was paid, for a planner to which that matters."""
-    from tailwise._validate import real
     from tailwise.planners.protocol import takes
 
     past = {} if paid is None else {name: real(paid, name)}
@@ -184,7 +184,6 @@ def explore(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
 ) -> None:
     """Explore decisions on a local page: what each beta does, and an episode step by step. Ctrl-C ends it."""
-    from tailwise._validate import integer, real
     from tailwise.cli.models import with_horizon
     from tailwise.explore import explore
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tailwise._validate import real
 from tailwise.cli import options as given
 from tailwise.cli.output import print_json, say, say_notes, show_table
+from tailwise.errors import FormatError, OptionError
 
 _BETAS = "'auto' or numbers with commas, such as 0,0.1,1"
 
@@ -37,7 +40,6 @@ def frontier(
     output: given.Output,
 ) -> None:
     """Lay out the plans from risk-neutral to worst case: where each is best, and what its tail costs."""
-    from tailwise._validate import real
     from tailwise.cli.models import with_horizon
     from tailwise.evaluation import frontier as lay_out
     from tailwise.evaluation.risk_frontier import checked_betas
@@ -95,7 +97,6 @@ def beta(
 ) -> None:
     """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
     from tailwise.cli.models import begun_in, load_solvable
-    from tailwise.errors import OptionError
     from tailwise.evaluation import choose_beta
     from tailwise.evaluation.beta_choice import check_statement
     from tailwise.models import tabulate
@@ -124,8 +125,6 @@ def beta(
 
 def _triple(text: str) -> tuple[float, float, float]:
     """Return the three numbers of ``--indifference``."""
-    from tailwise.errors import OptionError
-
     expected = "SURE,CHANCE,AMOUNT, such as 30,0.1,100"
     found = given.numbers(text, "--indifference", expected, float)
     if len(found) != 3:
@@ -162,9 +161,7 @@ def whatif(
     output: given.Output,
 ) -> None:
     """Change numbers of a model, and see what it does to the decision. Each table is solved exactly."""
-    from tailwise._validate import real
     from tailwise.cli.models import load_solvable
-    from tailwise.errors import OptionError
     from tailwise.evaluation import sensitivity, what_if
     from tailwise.models import tabulate
 
@@ -198,10 +195,6 @@ def _from_file(path: Path | None) -> dict[str, list[str]]:
     """Return the changes of each scenario of a CSV file."""
     if path is None:
         return {}
-    import csv
-
-    from tailwise.errors import FormatError
-
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
+    from tailwise.exact.adversary import FearedModel, FearedOutcome, feared_model
     from tailwise.exact.alternatives import FixedPlan
     from tailwise.exact.belief_policy import Belief, BeliefPolicy
     from tailwise.exact.distributions import return_distribution
     from tailwise.exact.endless import BetaLimit, limit_beta
-    from tailwise.exact.feared import FearedModel, FearedOutcome, feared_model
     from tailwise.exact.fixed_policies import action_frequencies, policy_risk
     from tailwise.exact.induction import backward_induction
     from tailwise.exact.intervals import PolicyInterval, policy_intervals

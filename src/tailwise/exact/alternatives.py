@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats, Ints, log_of
 from tailwise._results import number
 from tailwise.errors import OptionError
+from tailwise.exact.adversary import FearedModel
 from tailwise.exact.distributions import return_distribution
-from tailwise.exact.feared import FearedModel
 from tailwise.exact.induction import backward_induction
 from tailwise.exact.policy import Policy
 from tailwise.exact.sweeps import Sweeps, chosen_of, least_of

@@ -33,6 +33,7 @@ from tailwise.exact.belief_levels import solved_levels
 from tailwise.exact.distributions import collected, distribution_of, merged
 from tailwise.exact.policy import Policy, exact_row
 from tailwise.exact.tails import Limits
+from tailwise.models.partly_observed import hidden_actions
 from tailwise.models.pomdp_table import PomdpTable, belief_of
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.distribution import ReturnDistribution
@@ -222,8 +223,6 @@ class BeliefPolicy(Policy):
 
     @cached_property
     def _model_actions(self) -> Sequence[Any]:
-        from tailwise.models.partly_observed import hidden_actions
-
         return hidden_actions(self.model)
 
     def _named(self, position: int, state: Any = None) -> Any:

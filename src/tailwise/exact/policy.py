@@ -16,8 +16,8 @@ from tailwise._arrays import Floats
 from tailwise._results import Columns, Shown, Tabled, amount, amounts, number, plain
 from tailwise._validate import real
 from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.exact.adversary import FearedModel, feared_model
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
-from tailwise.exact.feared import FearedModel, feared_model
 from tailwise.exact.fixed_policies import action_id, policy_columns
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.parts import Part

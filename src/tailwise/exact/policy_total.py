@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import diags_array, eye_array
 
 from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise.exact.parts import OVER, Part, is_positive, log_radius, solved
@@ -93,8 +94,6 @@ def _scaled(
 
     With ``W = x exp(beta v)`` and the residual r of v: ``(exp(-beta r) - Q) (x - 1) = 1 - exp(-beta r)``.
     """
-    from scipy.sparse import diags_array
-
     risks, tilted = chosen.tilted(values, beta)
     scale, side = np.ones(chosen.size), np.zeros(chosen.size)
     residual = -beta * (risks - values[chosen.states])
@@ -110,8 +109,6 @@ def nearer(part: Part, rows: Ints, start: Floats, beta: float) -> Floats | None:
 
     Enough to improve the policy; proof of nothing.
     """
-    from scipy.sparse import diags_array
-
     deciding = part.deciding
     values = start.copy()
     values[deciding] = np.where(np.isfinite(values[deciding]), values[deciding], 0.0)
@@ -130,8 +127,6 @@ def nearer(part: Part, rows: Ints, start: Floats, beta: float) -> Floats | None:
 
 def _mean(chosen: Part, values: Floats, decides: Bools, steps: Floats | None = None) -> Evaluated:
     """Return the mean total and the mean number of steps of a policy that surely ends."""
-    from scipy.sparse import eye_array
-
     values, ones = np.where(decides & ~np.isfinite(values), 0.0, values), np.ones(chosen.size)
     matrix = eye_array(chosen.size) - chosen.tilted(values, 0.0)[1]
     for _ in range(8):
@@ -170,8 +165,6 @@ def kept_components(chosen: Part, inside: Bools) -> list[Ints]:
 
 def is_level(chosen: Part, states: Ints, beta: float) -> bool:
     """Whether the total of a policy that stays among these states neither grows nor falls."""
-    from scipy.sparse import eye_array
-
     inside = marked(chosen.size, states)
     held = chosen.where(inside[chosen.states])
     scale = float(np.abs(held.costs).max())
@@ -194,8 +187,6 @@ def component_radii(chosen: Part, values: Floats, beta: float, told: float | Non
 
     ``told`` is as for :func:`log_radius`.
     """
-    from scipy.sparse import diags_array
-
     values = np.where(np.isfinite(values), values, 0.0)
     risks, tilted = chosen.tilted(values, beta)
     scale = np.zeros(chosen.size)

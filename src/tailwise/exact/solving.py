@@ -24,6 +24,7 @@ from typing import Any
 from tailwise._progress import Progress
 from tailwise._validate import Ends, integer, real, thread_count
 from tailwise.errors import ModelError, OptionError
+from tailwise.exact.adversary import ball_rows, radii_of
 from tailwise.exact.induction import backward_induction, induced, nested_cvar, solve_evar, worst_case
 from tailwise.exact.policy import Places, Policy
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
@@ -215,8 +216,6 @@ def _budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
 
 def _robust(mdp: TabularMDP, objective: RobustKL | RobustL1, limits: Limits) -> Policy:
     """Return the policy of least worst mean over the balls. O(H * outcomes * log outcomes)."""
-    from tailwise.exact.feared import ball_rows, radii_of
-
     rows = partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
     values, policy = induced(mdp, rows, limits.progress)
     return Policy(objective, mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows)

@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, eye_array
 
 from tailwise._arrays import Bools, Floats, Ints, marked
 from tailwise.errors import ModelError, OptionError
@@ -51,8 +52,6 @@ _ROUGH, _EXACT = 1e-2, 1e-9  # how well linear equations are solved
 
 def contracted(part: Part, beta: float, discount: float) -> tuple[Floats, Floats, Floats, Ints]:
     """Return the fixed point, bounds on it, and the best row (``ids``) of each state whose value is finite."""
-    from scipy.sparse import eye_array
-
     deciding = part.deciding
     values = np.full(part.size, np.inf)
     values[deciding] = 0.0
@@ -216,8 +215,6 @@ def _close(part: Part, bias: Floats) -> float:
 
 def _newton(part: Part, chosen: Part, bias: Floats, beta: float, alive: Bools, start: int) -> Floats | None:
     """Return the bias after a step of Newton's method on ``g + h = T h`` with h = 0 at the start."""
-    from scipy.sparse import csr_array, diags_array, eye_array
-
     risks, tilted = chosen.tilted(bias, beta)
     residual = np.zeros(part.size)
     residual[chosen.states] = risks - bias[chosen.states]

@@ -15,8 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
+from tailwise.formats.kinds.arrays import read_members, read_npz
 from tailwise.formats.options import names
 from tailwise.formats.registry import register_format
+from tailwise.logs.episodes import Episodes
+from tailwise.logs.priors import Prior
 from tailwise.logs.table import ARRAYS, LEARNED, STEPS
 
 if TYPE_CHECKING:
@@ -131,10 +134,7 @@ def is_learned(path: Path) -> bool:
 
 def read_learned(target: str) -> LearnedTable:
     """Table that was learned from a log, with its counts."""
-    from tailwise.formats.kinds.arrays import read_members, read_npz
-    from tailwise.logs.episodes import Episodes
     from tailwise.logs.learning import learned_again
-    from tailwise.logs.priors import Prior
 
     path = Path(target)
     table = read_npz(path)

@@ -20,9 +20,9 @@ from tailwise._validate import integer, real
 from tailwise.errors import ModelError, OptionError
 from tailwise.logs.counts import Counts, find, normalized, spread_of
 from tailwise.logs.episodes import Episodes
+from tailwise.logs.posterior import Posterior
 from tailwise.logs.priors import PooledPrior, Prior, TablePrior, WorstCasePrior, as_prior, chosen_by_likelihood
 from tailwise.logs.promises import promise
-from tailwise.logs.redrawn import Posterior
 from tailwise.logs.table import START, Evidence, LearnedTable
 from tailwise.models import TabularMDP
 

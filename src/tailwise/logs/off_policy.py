@@ -22,7 +22,7 @@ from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
 from tailwise.logs.episodes import Episodes
-from tailwise.logs.redrawn import fixed_values, interval_of
+from tailwise.logs.posterior import fixed_values, interval_of
 from tailwise.logs.table import LearnedTable
 from tailwise.risk import ERM, Expectation, Objective
 from tailwise.risk.measures import Interval

@@ -16,7 +16,7 @@ from tailwise.errors import ModelError, OptionError, TailwiseError
 from tailwise.logs.counts import PairCount
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.off_policy import OffPolicy, off_policy
-from tailwise.logs.redrawn import Posterior, interval_of, objective_of
+from tailwise.logs.posterior import Posterior, interval_of, objective_of
 from tailwise.logs.table import LearnedTable
 from tailwise.risk import Expectation, Objective
 from tailwise.risk.measures import Interval

@@ -24,7 +24,7 @@ from tailwise.report.outlook import (
     sampled_erms,
     solved,
 )
-from tailwise.report.policies import policy_chart, policy_table, scenario_tree, search_tree
+from tailwise.report.policy_charts import policy_chart, policy_table, scenario_tree, search_tree
 from tailwise.report.totals import MOST_SHOWN, totals_blocks
 from tailwise.report.words import made_with, settings_rows
 from tailwise.search.plan import Plan

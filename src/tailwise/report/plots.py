@@ -14,7 +14,7 @@ from tailwise.exact import Policy
 from tailwise.report import charts
 from tailwise.report.document import Chart
 from tailwise.report.outlook import outlook, root_table, solved
-from tailwise.report.policies import MOST_PARTS, policy_chart, scenario_tree, search_tree
+from tailwise.report.policy_charts import MOST_PARTS, policy_chart, scenario_tree, search_tree
 from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import NodeView
 from tailwise.search.plan import Plan

@@ -28,7 +28,7 @@ from tailwise.search.plan_words import StopReason as StopReason
 from tailwise.search.plan_words import Trajectory as Trajectory
 
 if TYPE_CHECKING:
-    from tailwise.exact.feared import FearedModel
+    from tailwise.exact.adversary import FearedModel
     from tailwise.search.views import NodeView
 
 _SAMPLES = 1024  # equally likely totals that stand for a distribution

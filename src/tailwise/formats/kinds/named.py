@@ -20,8 +20,9 @@ import numpy as np
 from tailwise._lazy import own_module
 from tailwise._validate import integer, numeric
 from tailwise.errors import ModelError, OptionError, TailwiseError
-from tailwise.formats.registry import register_format, value_of
+from tailwise.formats.registry import COMMON, register_format, value_of
 from tailwise.models import TabularMDP
+from tailwise.models.simulator import is_partly_observed, short, validate_simulator
 
 if TYPE_CHECKING:
     from tailwise.models import Alternatives, GymnasiumSimulator, Simulator
@@ -31,7 +32,6 @@ def read_domain(target: str, **options: Any) -> TabularMDP | Simulator:
     """Built-in problem, by name; see ``tailwise domains``."""
     from tailwise import domains
     from tailwise.formats.loading import with_common
-    from tailwise.formats.registry import COMMON
 
     own = next((d.options for d in domains.list_domains() if d.name == target), ())
     names = {option.partition("=")[0] for option in own}
@@ -77,9 +77,7 @@ register_format("gym", read_gym, is_file=False)
 def read_python(target: str, **options: Any) -> TabularMDP | Simulator:
     """Model of your own in Python, as MODULE:NAME: what makes it, or the model itself."""
     from tailwise.formats.loading import with_common
-    from tailwise.formats.registry import COMMON
     from tailwise.models import GymnasiumSimulator
-    from tailwise.models.simulator import is_partly_observed, short, validate_simulator
 
     module, _, name = target.partition(":")
     if not (module and name):

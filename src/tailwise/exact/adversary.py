@@ -35,6 +35,7 @@ from tailwise._arrays import Floats
 from tailwise._jit import kernel
 from tailwise._results import number, step_word
 from tailwise.errors import OptionError
+from tailwise.exact.fixed_policies import policy_rows
 from tailwise.exact.sweeps import outcome_totals
 from tailwise.models import TabularMDP
 from tailwise.models.contract import needs_horizon
@@ -213,9 +214,6 @@ def feared_model(policy: Any) -> FearedModel:
     >>> round(feared.expected - feared.divergence / 0.5, 9) == round(policy.value, 9)
     True
     """
-    from tailwise.exact.feared import radii_of, worst_chances
-    from tailwise.exact.fixed_policies import policy_rows
-
     policy = getattr(policy, "policy", policy) if hasattr(policy, "rows") else policy
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, (ERM, EVaR, Expectation, Robust)) or policy.values is None:

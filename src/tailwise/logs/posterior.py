@@ -13,6 +13,7 @@ from tailwise._arrays import Floats, Ints, ranges, runs
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
+from tailwise.exact.sweeps import row_ends, row_tails
 from tailwise.logs.counts import normalized
 from tailwise.logs.table import LearnedTable
 from tailwise.models import TabularMDP
@@ -159,8 +160,6 @@ def _follow(rows, outcomes, beta, discount, values):  # type: ignore[no-untyped-
 
 def _stepwise(mdp: TabularMDP, rows: Ints, objective: Objective, chance: Floats) -> float:
     """Return the worst case or the nested CVaR of a fixed policy."""
-    from tailwise.exact.sweeps import row_ends, row_tails
-
     table = replace(mdp, probabilities=chance)
     values = mdp.terminal_losses.copy()
     for h in range(mdp.horizon - 1, -1, -1):
