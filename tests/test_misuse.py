@@ -34,7 +34,7 @@ from tailwise.bandits import Bandit, Ucb1, make_bandit, simulate
 from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
-from tailwise.models.simulator import holds_nan
+from tailwise.models.contract import holds_nan
 from tailwise.risk import ReturnDistribution
 from tailwise.theory import fit_exponent
 

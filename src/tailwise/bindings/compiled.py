@@ -27,7 +27,8 @@ from tailwise.bindings.intern import InternStore, WordStates, float_word, new_st
 from tailwise.bindings.options import SimulationOptions
 from tailwise.errors import ModelError, SimulatorError
 from tailwise.models.compiled import CompiledSimulator
-from tailwise.models.simulator import cost_fault, listed_actions, model_name, outcome_fault, short
+from tailwise.models.contract import cost_fault, listed_actions, outcome_fault, short
+from tailwise.models.simulator import model_name
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -36,10 +36,9 @@ from tailwise.bindings.options import SimulationOptions
 from tailwise.bindings.python import PENDING, PythonInterface
 from tailwise.bindings.table import draw_outcome
 from tailwise.errors import SimulatorError
-from tailwise.models.contract import LARGEST_COST
+from tailwise.models.contract import LARGEST_COST, cost_fault, done_fault, state_fault
 from tailwise.models.partly_observed import hidden_actions
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.simulator import cost_fault, done_fault, state_fault
 
 NEW = -2
 _FAR = 600.0

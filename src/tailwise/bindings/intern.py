@@ -25,7 +25,8 @@ from tailwise._jit import DISABLE_JIT, Kernel, inlined, kernel
 from tailwise._values import CannotPackError, pack, unpack
 from tailwise.bindings.kernel_model import BudgetSpentError, ModelInterface
 from tailwise.errors import SimulatorError
-from tailwise.models.simulator import model_name, short
+from tailwise.models.contract import short
+from tailwise.models.simulator import model_name
 
 FULL_STORE = -1
 _EMPTY = -1

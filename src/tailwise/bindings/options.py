@@ -28,7 +28,7 @@ from tailwise._jit import inlined
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import InternStore, grown, intern, intern_rows, new_store
 from tailwise.errors import OptionError, SimulatorError
-from tailwise.models.simulator import outcome_fault, short
+from tailwise.models.contract import outcome_fault, short
 
 _RECORDS = 1024
 _PER_RECORD = ("visits", "held", "room", "first")

@@ -30,22 +30,18 @@ from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, BudgetSpen
 from tailwise.bindings.options import SimulationOptions, weighed_step, weighs
 from tailwise.bindings.watchdog import EndlessCall, Watch
 from tailwise.errors import SimulatorError, StateError
-from tailwise.models.contract import LARGEST_COST
-from tailwise.models.simulator import (
-    Simulator,
-    action_label,
+from tailwise.models.contract import (
+    LARGEST_COST,
     compared_by_identity,
     cost_fault,
     done_fault,
     holds_nan,
     listed_actions,
-    model_name,
     outcome_fault,
-    own_method,
     short,
     state_fault,
-    validate_simulator,
 )
+from tailwise.models.simulator import Simulator, action_label, model_name, own_method, validate_simulator
 
 _UNBOUNDED = -math.inf, math.inf
 _BOOL = np.bool_

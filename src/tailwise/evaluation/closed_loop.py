@@ -23,17 +23,9 @@ from tailwise.exact.fixed_policies import action_id, as_policy
 from tailwise.exact.policy import Policy
 from tailwise.models import TabularMDP
 from tailwise.models.check import fingerprint
-from tailwise.models.contract import Model
+from tailwise.models.contract import Model, choices_of, cost_fault, outcome_fault, short
 from tailwise.models.partly_observed import drawn
-from tailwise.models.simulator import (
-    choices_of,
-    cost_fault,
-    is_partly_observed,
-    model_name,
-    outcome_fault,
-    own_method,
-    short,
-)
+from tailwise.models.simulator import is_partly_observed, model_name, own_method
 from tailwise.planners.protocol import Planner, takes
 from tailwise.search.anytime import plan_limits
 from tailwise.search.policy_mixin import DEFAULT_ITERATIONS

@@ -24,7 +24,8 @@ from tailwise.exact.parts import Part
 from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import action_label, choices_of, short, state_fault, state_label
+from tailwise.models.contract import choices_of, short, state_fault
+from tailwise.models.simulator import action_label, state_label
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval

@@ -20,8 +20,8 @@ from tailwise.exact import truncate
 from tailwise.explore.background import Answers, Status, Ticket, TradeOffs, Worker
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
-from tailwise.models.contract import Action, State
-from tailwise.models.simulator import action_label, listed_actions, own_method, read_state, short
+from tailwise.models.contract import Action, State, listed_actions, short
+from tailwise.models.simulator import action_label, own_method, read_state
 from tailwise.models.table_changes import Varied, numbers_of
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind

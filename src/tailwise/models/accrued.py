@@ -27,18 +27,8 @@ import numpy as np
 from tailwise._validate import choice, real
 from tailwise.errors import OptionError, SimulatorError, StateError
 from tailwise.models.check import check_model, require_model
-from tailwise.models.contract import LARGEST_COST, Action, Sense, State
-from tailwise.models.simulator import (
-    Simulator,
-    action_label,
-    cost_fault,
-    done_fault,
-    model_name,
-    own_method,
-    short,
-    state_label,
-    validate_simulator,
-)
+from tailwise.models.contract import LARGEST_COST, Action, Sense, State, cost_fault, done_fault, short
+from tailwise.models.simulator import Simulator, action_label, model_name, own_method, state_label, validate_simulator
 from tailwise.models.table import Report
 from tailwise.models.tabular import TabularMDP
 from tailwise.risk.entropic import inverse_utility, utility

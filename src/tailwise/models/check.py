@@ -23,21 +23,25 @@ from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import integer
 from tailwise.errors import ModelError
 from tailwise.models.compiled import check_many
-from tailwise.models.contract import MAX_ACTIONS, SUM_TOLERANCE, Action
+from tailwise.models.contract import (
+    MAX_ACTIONS,
+    SUM_TOLERANCE,
+    Action,
+    choices_of,
+    cost_fault,
+    listed_actions,
+    outcome_fault,
+    short,
+    state_fault,
+)
 from tailwise.models.partly_observed import check_hidden
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import (
-    choices_of,
     contract_faults,
-    cost_fault,
     is_partly_observed,
-    listed_actions,
     model_name,
-    outcome_fault,
     own_method,
     refuse_hidden,
-    short,
-    state_fault,
     validate_simulator,
 )
 from tailwise.models.table import Report, Violation

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tailwise._random import generator
 from tailwise.errors import ModelError, StateError
-from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, Sense
-from tailwise.models.simulator import Simulator, model_name, short, validate_simulator
+from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, Sense, short
+from tailwise.models.simulator import Simulator, model_name, validate_simulator
 
 State = int | float | tuple[int | float, ...]
 

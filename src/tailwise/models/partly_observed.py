@@ -15,8 +15,8 @@ import numpy as np
 
 from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError
-from tailwise.models.contract import Sense, scalar_faults
-from tailwise.models.simulator import listed_actions, model_name, outcome_fault, short, state_fault
+from tailwise.models.contract import Sense, listed_actions, outcome_fault, scalar_faults, short, state_fault
+from tailwise.models.simulator import model_name
 from tailwise.models.table import Report, Violation
 
 _REQUIRED = {

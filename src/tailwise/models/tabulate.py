@@ -11,19 +11,10 @@ import numpy as np
 from tailwise._progress import Progress, Tick, followed, untold
 from tailwise._validate import integer
 from tailwise.errors import ModelError
-from tailwise.models.contract import SUM_TOLERANCE, State
+from tailwise.models.contract import SUM_TOLERANCE, State, cost_fault, listed_actions, outcome_fault, short
 from tailwise.models.partly_observed import hidden_actions, require_hidden
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.simulator import (
-    cost_fault,
-    listed_actions,
-    model_name,
-    outcome_fault,
-    own_method,
-    short,
-    state_label,
-    validate_simulator,
-)
+from tailwise.models.simulator import model_name, own_method, state_label, validate_simulator
 from tailwise.models.tabular import TabularMDP
 
 

@@ -37,7 +37,7 @@ from tailwise._random import Seed, generator, own_words, seed_text
 from tailwise._validate import integer, real
 from tailwise.bindings.intern import intern_rows, new_store, recalled_store, store_memory
 from tailwise.errors import OptionError
-from tailwise.models.simulator import short
+from tailwise.models.contract import short
 from tailwise.planners import bounded_kernels as kernels
 from tailwise.planners.bounded_report import estimate, play_episodes
 from tailwise.planners.outcome_model import (

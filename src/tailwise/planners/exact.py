@@ -18,7 +18,8 @@ from tailwise.exact import Policy, solve
 from tailwise.exact.policy import find_index
 from tailwise.exact.solving import tabulated
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import action_label, choices_of, state_label
+from tailwise.models.contract import choices_of
+from tailwise.models.simulator import action_label, state_label
 from tailwise.risk import ERM, Expectation, Objective, as_objective
 from tailwise.search.anytime import Turn, plan_limits
 from tailwise.search.plan import Plan

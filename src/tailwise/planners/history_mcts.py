@@ -34,9 +34,10 @@ from tailwise._validate import integer, real
 from tailwise.bindings.hidden import bind_hidden
 from tailwise.bindings.kernel_model import FULL
 from tailwise.errors import OptionError, StateError
+from tailwise.models.contract import short
 from tailwise.models.partly_observed import drawn
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.simulator import action_label, model_name, short
+from tailwise.models.simulator import action_label, model_name
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM, erm
 from tailwise.risk.measures import Interval

@@ -28,9 +28,10 @@ from tailwise.errors import ModelError, StateError
 from tailwise.exact.alpha_vectors import Branch, Level, branches_of, grouped_erm
 from tailwise.exact.belief_levels import levels_in_parts
 from tailwise.exact.belief_policy import Belief, BeliefPolicy
+from tailwise.models.contract import short
 from tailwise.models.partly_observed import drawn
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.simulator import action_label, model_name, short
+from tailwise.models.simulator import action_label, model_name
 from tailwise.planners.hidden import HiddenPlanner
 from tailwise.risk import ERM
 from tailwise.risk.measures import Interval

@@ -22,15 +22,8 @@ from tailwise.bindings.kernel_model import ModelInterface
 from tailwise.bindings.table import TableInterface
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import (
-    action_label,
-    model_name,
-    own_method,
-    short,
-    state_fault,
-    state_label,
-    validate_simulator,
-)
+from tailwise.models.contract import short, state_fault
+from tailwise.models.simulator import action_label, model_name, own_method, state_label, validate_simulator
 from tailwise.models.tabulate import ask, ask_terminal_cost
 
 Range: TypeAlias = tuple[float, float]

@@ -20,7 +20,8 @@ import numpy as np
 from tailwise._progress import PlanProgress
 from tailwise._random import Seed
 from tailwise.errors import OptionError
-from tailwise.models.simulator import action_label, choices_of
+from tailwise.models.contract import choices_of
+from tailwise.models.simulator import action_label
 from tailwise.search import ActionRow, StopReason
 from tailwise.search.action_rows import UNBOUNDED
 from tailwise.search.anytime import one_thread

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tailwise._lazy import nearest, own_module
 from tailwise.errors import OptionError, TailwiseError, UnknownNameError
-from tailwise.models.simulator import is_partly_observed, lists_outcomes, short
+from tailwise.models.contract import short
+from tailwise.models.simulator import is_partly_observed, lists_outcomes
 from tailwise.models.tabulate import lists_hidden
 from tailwise.risk.objectives import ERM, OBJECTIVES, CVaR, EVaR, Exceedance, Expectation, ExpectedUtility, Objective
 

@@ -43,7 +43,8 @@ from tailwise.bindings.kernel_model import roll_out
 from tailwise.bonuses import LogBonus
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models.accrued import EXP_LIMIT, AccruedView, ExponentialUtility, known_cost, total_bounds
-from tailwise.models.simulator import choices_of, cost_fault, model_name, short
+from tailwise.models.contract import choices_of, cost_fault, short
+from tailwise.models.simulator import model_name
 from tailwise.risk import erm
 from tailwise.risk.objectives import ExpectedUtility
 from tailwise.search import Plan, SearchKeywords, SearchOptions, StopReason, TreeSearch, options_of

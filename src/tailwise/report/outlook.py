@@ -18,7 +18,8 @@ from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
 from tailwise.exact import Policy, backward_induction, return_distribution
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import action_label, choices_of, own_method
+from tailwise.models.contract import choices_of
+from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
 from tailwise.risk.distribution import Measures, ReturnDistribution
 from tailwise.search import Plan

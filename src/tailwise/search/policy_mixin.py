@@ -9,7 +9,7 @@ from typing import Any, Self
 from tailwise._random import Seed
 from tailwise._validate import integer
 from tailwise.errors import OptionError, StateError
-from tailwise.models.simulator import state_fault
+from tailwise.models.contract import state_fault
 
 DEFAULT_ITERATIONS = 1000
 

@@ -25,7 +25,8 @@ from tailwise.bindings.callback_model import call_words
 from tailwise.bindings.kernel_model import draw_index
 from tailwise.bonuses import bonus_of, growth_of, observe, register_bonus
 from tailwise.errors import SimulatorError, StateError
-from tailwise.models.simulator import model_name, short
+from tailwise.models.contract import short
+from tailwise.models.simulator import model_name
 from tailwise.search.arena import COUNT
 
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)

@@ -22,7 +22,8 @@ from tailwise._validate import integer, numeric
 from tailwise.errors import ModelError, OptionError, TailwiseError
 from tailwise.formats.registry import COMMON, register_format, value_of
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import is_partly_observed, short, validate_simulator
+from tailwise.models.contract import short
+from tailwise.models.simulator import is_partly_observed, validate_simulator
 
 if TYPE_CHECKING:
     from tailwise.models import Alternatives, GymnasiumSimulator, Simulator

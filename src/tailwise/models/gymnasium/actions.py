@@ -12,7 +12,7 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, OptionError
-from tailwise.models.simulator import short
+from tailwise.models.contract import short
 
 _MOST = 10_000
 

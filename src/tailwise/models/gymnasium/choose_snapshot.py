@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tailwise.errors import ModelError
+from tailwise.models.contract import short
 from tailwise.models.gymnasium.actions import FiniteActions
 from tailwise.models.gymnasium.copying import GENERATORS, SCALARS, Copier, freeze
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
@@ -44,7 +45,6 @@ from tailwise.models.gymnasium.snapshots import (
     restore,
     verify_snapshot,
 )
-from tailwise.models.simulator import short
 
 _CHANGED = "what was changed after it was made"
 _NOT_COMPARED = {"env", "_np_random", "_np_random_seed", "np_random", "_cached_spec", "spec", "_max_episode_steps"}

@@ -39,10 +39,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import freeze
 from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, seeded
 from tailwise.models.gymnasium.snapshots import SnapshotMethod, Transition, difference, restore, walk
-from tailwise.models.simulator import short
 
 ALPHA = 1e-4
 _DEPTHS = (0, 0, 0, 2, 5)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError, require
-from tailwise.models.contract import Action, Sense, check_discount, check_horizon
+from tailwise.models.contract import Action, Sense, check_discount, check_horizon, short
 from tailwise.models.gymnasium.actions import Discretized, FiniteActions
 from tailwise.models.gymnasium.choose_snapshot import SpotCheck, choose_snapshot, find_change
 from tailwise.models.gymnasium.copying import duplicate, freeze
@@ -30,7 +30,7 @@ from tailwise.models.gymnasium.private_env import (
 )
 from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save, verify_snapshot
 from tailwise.models.gymnasium.table import KNOWN_LABELS
-from tailwise.models.simulator import Simulator, short
+from tailwise.models.simulator import Simulator
 from tailwise.models.table import Violation
 
 _log = logging.getLogger(__name__)

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, global_states, is_data
 from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, lift_limits, seeded
-from tailwise.models.simulator import short
 
 _SKIPPED = {"_np_random", "_np_random_seed", "np_random", "action_space", "observation_space", "spec", "metadata"}
 _PROBE_EPISODES, _PROBE_STEPS = 6, 60
