@@ -6,8 +6,9 @@ from tailwise._lazy import lazy
 
 if TYPE_CHECKING:
     from tailwise.exact.adversary import FearedModel, FearedOutcome, feared_model
+    from tailwise.exact.alpha_vectors import Belief
     from tailwise.exact.alternatives import FixedPlan
-    from tailwise.exact.belief_policy import Belief, BeliefPolicy
+    from tailwise.exact.belief_policy import BeliefPolicy
     from tailwise.exact.distributions import return_distribution
     from tailwise.exact.endless import BetaLimit, limit_beta
     from tailwise.exact.fixed_policies import action_frequencies, policy_risk

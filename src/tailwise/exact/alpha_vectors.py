@@ -1,4 +1,4 @@
-r"""Exact planning where the state is not seen: alpha vectors over the tilted belief (Baeuerle & Rieder 2017).
+r"""What is known where the state is not seen, the tilted belief, and alpha vectors over it (Baeuerle & Rieder 2017).
 
 What is known of the state after a history is summed up, for the ERM, by the belief *tilted* by what was paid unseen::
 
@@ -17,18 +17,17 @@ lost at tiny ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from tailwise._arrays import Floats, Ints, log_of
-from tailwise._progress import Tick, untold
-from tailwise.errors import StateError
+from tailwise.errors import OptionError, StateError
 from tailwise.models.pomdp_table import PomdpTable
 
 NEAR = 0.5  # up to |beta| * range of this, the mean is the reference of an ERM
+_SHOWN = 4  # states of a belief, as a text
 _DIGITS = 12  # of log weights, in which two beliefs are one
 _TIE = 1e-12  # relative to the mean size of what was compared
 
@@ -163,29 +162,84 @@ def tilted(branch: Branch, log_weights: Floats, beta: float) -> list[Floats]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
-    """Conditional plans from one step on: K of them.
+@dataclass(frozen=True, eq=False, repr=False)
+class Belief:
+    """What is known of the hidden state at a step.
 
     Attributes
     ----------
-    values : ndarray of float64, shape (K, S)
-        ERM of the cost-to-go from each state, in the step's own unit.
-    actions : ndarray of int64, shape (K,)
-        What each does first.
-    children : ndarray of int64, shape (K, Z)
-        With which plan of the next level it goes on after each signal of its action.
-    keys : dict, optional
-        Where there is a plan for each tilted belief that can be reached, its index by the belief.
-    options : ndarray of float64, shape (K, A), optional
-        There also the value of each action.
+    log_tilted : ndarray of float64, shape (S,)
+        Logarithms of the tilted belief, which decides: it sums to 1.
+    probabilities : ndarray of float64, shape (S,)
+        The belief in the usual sense: the probability of each state.
+    step : int
+        Step h at which it holds.
+    names : tuple of str
+        Names of the states, for display.
     """
 
-    values: Floats
-    actions: Ints
-    children: Ints
-    keys: dict[bytes, int] | None = None
-    options: Floats | None = None
+    log_tilted: Floats
+    probabilities: Floats
+    step: int = 0
+    names: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def tilted(self) -> Floats:
+        """The belief, tilted by what was paid unseen: float64, shape (S,); it sums to 1."""
+        return np.exp(self.log_tilted)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as plain values, ready for ``json.dumps``."""
+        found = {"step": self.step, "probabilities": self.probabilities.tolist(), "tilted": self.tilted.tolist()}
+        return found | ({"states": list(self.names)} if self.names else {})
+
+    def __repr__(self) -> str:
+        order = np.argsort(-self.probabilities, kind="stable")[:_SHOWN]
+        likely = [k for k in order.tolist() if self.probabilities[k] > 0.0]
+        said = ", ".join(f"{self.names[k] if self.names else k}: {self.probabilities[k]:.3g}" for k in likely)
+        more = int((self.probabilities > 0.0).sum()) - len(likely)
+        return f"belief ({said}{f' and {more} more' if more else ''})"
+
+
+def signal_of(model: PomdpTable, branch: Branch, action: int, seen: int, cost: float | None) -> int:
+    """Return which of the things that may be seen after an action was seen."""
+    if not model.cost_seen:
+        keys = [k for k, (o, _) in enumerate(branch.seen) if o == seen]
+    else:
+        if cost is None:
+            raise OptionError(
+                f"{model.name}: what a step costs is seen; give it: update(belief, action, observation, cost)"
+            )
+        loss = float(model.signed(float(cost)))
+        unit = min((abs(paid) for _, paid in branch.seen if paid), default=0.0)
+        off = {k: abs(paid - loss) for k, (o, paid) in enumerate(branch.seen) if o == seen and paid is not None}
+        keys = [k for k in sorted(off, key=off.__getitem__) if off[k] <= 1e-9 * max(unit, abs(loss))]
+    if not keys:
+        raise impossible(model, action, seen, f" at {model.sense} {cost}" if model.cost_seen else "")
+    return keys[0]
+
+
+def belief_after(
+    model: PomdpTable, branch: Branch, known: Belief, action: int, beta: float, seen: int, cost: float | None
+) -> Belief:
+    """Return what is known after an action and what was observed; ``beta`` is the risk level of the step."""
+    signal = signal_of(model, branch, action, seen, cost)
+    after = tilted(branch, known.log_tilted[None, :], beta)[signal][0]
+    plain = np.exp(tilted(branch, log_of(known.probabilities)[None, :], 0.0)[signal][0])
+    if not np.isfinite(after).any() or not plain.sum() > 0.0:
+        raise impossible(model, action, seen)
+    return Belief(normalised(after), plain / plain.sum(), known.step + 1, model.table.state_labels)
+
+
+def belief_unseen(model: PomdpTable, branch: Branch, known: Belief, action: int, beta: float) -> Belief:
+    """Return the same where nobody knows what was observed."""
+    if not branch.seen:
+        raise StateError(f"every episode ends with {model.action_name(action)}; nothing is observed after")
+    after, plain = (
+        normalised(np.logaddexp.reduce(tilted(branch, logs[None, :], risk))[0])
+        for logs, risk in ((known.log_tilted, beta), (log_of(known.probabilities), 0.0))
+    )
+    return Belief(after, np.exp(plain), known.step + 1, model.table.state_labels)
 
 
 def key_of(log_weights: Floats) -> bytes:
@@ -202,67 +256,6 @@ def backed_up(branch: Branch, after: Floats, children: Ints, beta: float, discou
     return grouped_erm(values, branch.chances, branch.starts, beta)
 
 
-def reachable_levels(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, most: int, tick: Tick = untold
-) -> list[Level] | None:
-    """Return the best plan for each tilted belief that the start reaches; None where there are more than ``most``."""
-    horizon, discount = model.horizon, model.discount
-    beliefs, indices = [normalised(log_start[None, :])], [{key_of(normalised(log_start)): 0}]
-    moves: list[list[Ints]] = []
-    total = 1
-    for h in range(horizon - 1):
-        found: list[Floats] = []
-        index: dict[bytes, int] = {}
-        ways = []
-        for branch in branches:
-            way = np.zeros((beliefs[h].shape[0], max(1, len(branch.seen))), np.int64)
-            for signal, after in enumerate(tilted(branch, beliefs[h], beta * discount**h)):
-                possible = np.flatnonzero(np.isfinite(after).any(axis=1))
-                after = normalised(after[possible])
-                for n, row in zip(possible.tolist(), after, strict=True):
-                    key = key_of(row)
-                    place = index.get(key)
-                    if place is None:
-                        place = index[key] = len(found)
-                        found.append(row)
-                    way[n, signal] = place
-                tick(total + len(found))
-                if total + len(found) > most:
-                    return None
-            ways.append(way)
-        moves.append(ways)
-        beliefs.append(np.array(found).reshape(-1, model.num_states))
-        indices.append(index)
-        total += len(found)
-        if not found:
-            break
-    levels: list[Level] = []
-    after = model.table.terminal_losses[None, :]
-    for h in range(len(beliefs) - 1, -1, -1):
-        if not beliefs[h].shape[0]:  # every episode has ended
-            after = np.zeros((1, model.num_states))
-            continue
-        count = beliefs[h].shape[0]
-        last = h == len(beliefs) - 1
-        ways = [np.zeros((count, max(1, len(b.seen))), np.int64) for b in branches] if last else moves[h]
-        rows = [
-            backed_up(branch, after, way, beta * discount**h, discount)
-            for branch, way in zip(branches, ways, strict=True)
-        ]
-        options = np.stack([belief_erm(row, beliefs[h], beta * discount**h) for row in rows], axis=1)
-        sizes = np.stack([mean_size(row, beliefs[h]) for row in rows], axis=1)
-        actions = best_actions(options, sizes[np.arange(count), options.argmin(axis=1)])
-        width = max(way.shape[1] for way in ways)
-        children = np.zeros((count, width), np.int64)
-        values = np.empty((count, model.num_states))
-        for a, (row, way) in enumerate(zip(rows, ways, strict=True)):
-            mine = actions == a
-            values[mine], children[mine, : way.shape[1]] = row[mine], way[mine]
-        levels.insert(0, Level(values, actions, children, indices[h], options))
-        after = values
-    return levels
-
-
 def mean_size(values: Floats, log_weights: Floats) -> Floats:
     """Return the mean size of values of states under tilted beliefs: what sums of them are known to."""
     return np.asarray((np.exp(log_weights) * np.abs(values)).sum(axis=-1))
@@ -275,6 +268,7 @@ def best_actions(options: Floats, sizes: Floats | float) -> Ints:
     return np.asarray(np.argmax(options <= limit[:, None], axis=1))
 
 
-def impossible(model: PomdpTable, action: int, seen: str) -> StateError:
+def impossible(model: PomdpTable, action: int, seen: int, at: str = "") -> StateError:
     """Return the error of what cannot be observed."""
-    return StateError(f"{seen} cannot be observed after {model.action_name(action)}: its probability is 0")
+    name, after = model.observation_labels[seen], model.action_name(action)
+    return StateError(f"{name}{at} cannot be observed after {after}: its probability is 0")

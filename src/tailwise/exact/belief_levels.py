@@ -17,6 +17,7 @@ once plans are known, by the best action and by others.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,12 +28,13 @@ from tailwise.errors import ModelError
 from tailwise.exact.alpha_vectors import (
     NEAR,
     Branch,
-    Level,
     backed_up,
     belief_erm,
+    best_actions,
     grouped_erm,
+    key_of,
+    mean_size,
     normalised,
-    reachable_levels,
     tilted,
 )
 from tailwise.models.pomdp_table import PomdpTable
@@ -43,6 +45,31 @@ _DOMINATED = 1e-14  # relative to the size of the safest plan: rounding
 _PROVEN = 1e-13  # the same, of mixtures
 _CELLS, _LEAST = 10.0, -30.0  # two beliefs are one here where the logarithms of all their weights, by tenths, are
 _EVEN = 0.2  # chance of actions that are not the best
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Conditional plans from one step on: K of them.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (K, S)
+        ERM of the cost-to-go from each state, in the step's own unit.
+    actions : ndarray of int64, shape (K,)
+        What each does first.
+    children : ndarray of int64, shape (K, Z)
+        With which plan of the next level it goes on after each signal of its action.
+    keys : dict, optional
+        Where there is a plan for each tilted belief that can be reached, its index by the belief.
+    options : ndarray of float64, shape (K, A), optional
+        There also the value of each action.
+    """
+
+    values: Floats
+    actions: Ints
+    children: Ints
+    keys: dict[bytes, int] | None = None
+    options: Floats | None = None
 
 
 def solved_levels(
@@ -62,6 +89,67 @@ def solved_levels(
             "there are too many conditional plans; raise max_states, shorten the horizon, or search with "
             "make_planner(model, beta)"
         )
+    return levels
+
+
+def reachable_levels(
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, most: int, tick: Tick = untold
+) -> list[Level] | None:
+    """Return the best plan for each tilted belief that the start reaches; None where there are more than ``most``."""
+    horizon, discount = model.horizon, model.discount
+    beliefs, indices = [normalised(log_start[None, :])], [{key_of(normalised(log_start)): 0}]
+    moves: list[list[Ints]] = []
+    total = 1
+    for h in range(horizon - 1):
+        found: list[Floats] = []
+        index: dict[bytes, int] = {}
+        ways = []
+        for branch in branches:
+            way = np.zeros((beliefs[h].shape[0], max(1, len(branch.seen))), np.int64)
+            for signal, after in enumerate(tilted(branch, beliefs[h], beta * discount**h)):
+                possible = np.flatnonzero(np.isfinite(after).any(axis=1))
+                after = normalised(after[possible])
+                for n, row in zip(possible.tolist(), after, strict=True):
+                    key = key_of(row)
+                    place = index.get(key)
+                    if place is None:
+                        place = index[key] = len(found)
+                        found.append(row)
+                    way[n, signal] = place
+                tick(total + len(found))
+                if total + len(found) > most:
+                    return None
+            ways.append(way)
+        moves.append(ways)
+        beliefs.append(np.array(found).reshape(-1, model.num_states))
+        indices.append(index)
+        total += len(found)
+        if not found:
+            break
+    levels: list[Level] = []
+    after = model.table.terminal_losses[None, :]
+    for h in range(len(beliefs) - 1, -1, -1):
+        if not beliefs[h].shape[0]:  # every episode has ended
+            after = np.zeros((1, model.num_states))
+            continue
+        count = beliefs[h].shape[0]
+        last = h == len(beliefs) - 1
+        ways = [np.zeros((count, max(1, len(b.seen))), np.int64) for b in branches] if last else moves[h]
+        rows = [
+            backed_up(branch, after, way, beta * discount**h, discount)
+            for branch, way in zip(branches, ways, strict=True)
+        ]
+        options = np.stack([belief_erm(row, beliefs[h], beta * discount**h) for row in rows], axis=1)
+        sizes = np.stack([mean_size(row, beliefs[h]) for row in rows], axis=1)
+        actions = best_actions(options, sizes[np.arange(count), options.argmin(axis=1)])
+        width = max(way.shape[1] for way in ways)
+        children = np.zeros((count, width), np.int64)
+        values = np.empty((count, model.num_states))
+        for a, (row, way) in enumerate(zip(rows, ways, strict=True)):
+            mine = actions == a
+            values[mine], children[mine, : way.shape[1]] = row[mine], way[mine]
+        levels.insert(0, Level(values, actions, children, indices[h], options))
+        after = values
     return levels
 
 

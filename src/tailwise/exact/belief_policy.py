@@ -18,18 +18,19 @@ from tailwise._results import amounts, number
 from tailwise._validate import integer, real
 from tailwise.errors import OptionError, StateError
 from tailwise.exact.alpha_vectors import (
+    Belief,
     Branch,
-    Level,
     backed_up,
+    belief_after,
     belief_erm,
+    belief_unseen,
     best_actions,
     branches_of,
-    impossible,
     key_of,
     normalised,
     tilted,
 )
-from tailwise.exact.belief_levels import solved_levels
+from tailwise.exact.belief_levels import Level, solved_levels
 from tailwise.exact.distributions import collected, distribution_of, merged
 from tailwise.exact.policy import Policy, exact_row
 from tailwise.exact.tails import Limits
@@ -41,46 +42,6 @@ from tailwise.search.plan import Origin, Plan, StopReason
 
 MOST_PLANS = 100_000  # tilted beliefs, or conditional plans to look at
 _MOST_ATOMS = 200_000
-_SHOWN = 4
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Belief:
-    """What is known of the hidden state at a step.
-
-    Attributes
-    ----------
-    log_tilted : ndarray of float64, shape (S,)
-        Logarithms of the tilted belief, which decides: it sums to 1.
-    probabilities : ndarray of float64, shape (S,)
-        The belief in the usual sense: the probability of each state.
-    step : int
-        Step h at which it holds.
-    names : tuple of str
-        Names of the states, for display.
-    """
-
-    log_tilted: Floats
-    probabilities: Floats
-    step: int = 0
-    names: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def tilted(self) -> Floats:
-        """The belief, tilted by what was paid unseen: float64, shape (S,); it sums to 1."""
-        return np.exp(self.log_tilted)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return it as plain values, ready for ``json.dumps``."""
-        found = {"step": self.step, "probabilities": self.probabilities.tolist(), "tilted": self.tilted.tolist()}
-        return found | ({"states": list(self.names)} if self.names else {})
-
-    def __repr__(self) -> str:
-        order = np.argsort(-self.probabilities, kind="stable")[:_SHOWN]
-        likely = [k for k in order.tolist() if self.probabilities[k] > 0.0]
-        said = ", ".join(f"{self.names[k] if self.names else k}: {self.probabilities[k]:.3g}" for k in likely)
-        more = int((self.probabilities > 0.0).sum()) - len(likely)
-        return f"belief ({said}{f' and {more} more' if more else ''})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,17 +112,8 @@ class BeliefPolicy(Policy):
         known = self._known(belief, step)
         if known.step >= self.pomdp.horizon:
             raise StateError(f"step {known.step} is the horizon: nothing is observed any more")
-        place = self._action_id(action)
-        seen = self.pomdp.find_observation(observation)
-        branch = self.branches[place]
-        signal = self._signal(branch, place, seen, cost)
-        after = tilted(branch, known.log_tilted[None, :], self.beta * self.pomdp.discount**known.step)[signal][0]
-        if not np.isfinite(after).any():
-            raise impossible(self.pomdp, place, self.pomdp.observation_labels[seen])
-        plain = np.exp(tilted(branch, log_of(known.probabilities)[None, :], 0.0)[signal][0])
-        if not plain.sum() > 0.0:
-            raise impossible(self.pomdp, place, self.pomdp.observation_labels[seen])
-        return Belief(normalised(after), plain / plain.sum(), known.step + 1, self.pomdp.table.state_labels)
+        place, seen = self._action_id(action), self.pomdp.find_observation(observation)
+        return belief_after(self.pomdp, self.branches[place], known, place, self._level(known), seen, cost)
 
     def unseen(self, belief: Belief | ArrayLike, action: Any, *, step: int | None = None) -> Belief:
         """Return what is known after an action of which nobody knows what was observed after it.
@@ -182,33 +134,11 @@ class BeliefPolicy(Policy):
         """
         known = self._known(belief, step)
         place = self._action_id(action)
-        branch, level = self.branches[place], self.beta * self.pomdp.discount**known.step
-        if not branch.seen:
-            raise StateError(f"every episode ends with {self.pomdp.action_name(place)}; nothing is observed after")
-        after, plain = (
-            normalised(np.logaddexp.reduce(tilted(branch, logs[None, :], risk))[0])
-            for logs, risk in ((known.log_tilted, level), (log_of(known.probabilities), 0.0))
-        )
-        return Belief(after, np.exp(plain), known.step + 1, self.pomdp.table.state_labels)
+        return belief_unseen(self.pomdp, self.branches[place], known, place, self._level(known))
 
-    def _signal(self, branch: Branch, action: int, seen: int, cost: float | None) -> int:
-        if not self.pomdp.cost_seen:
-            keys = [k for k, (o, _) in enumerate(branch.seen) if o == seen]
-        else:
-            if cost is None:
-                raise OptionError(
-                    f"{self.pomdp.name}: what a step costs is seen; give it: update(belief, action, observation, cost)"
-                )
-            loss = float(self.pomdp.signed(float(cost)))
-            unit = min((abs(paid) for _, paid in branch.seen if paid), default=0.0)
-            off = {k: abs(paid - loss) for k, (o, paid) in enumerate(branch.seen) if o == seen and paid is not None}
-            keys = [k for k in sorted(off, key=off.__getitem__) if off[k] <= 1e-9 * max(unit, abs(loss))]
-        if not keys:
-            what = self.pomdp.observation_labels[seen] + (
-                f" at {self.pomdp.sense} {cost}" if self.pomdp.cost_seen else ""
-            )
-            raise impossible(self.pomdp, action, what)
-        return keys[0]
+    def _level(self, known: Belief) -> float:
+        """Return the risk level of a belief's step."""
+        return self.beta * float(self.pomdp.discount) ** known.step
 
     @property
     def _spoken(self) -> Any:
@@ -294,7 +224,7 @@ class BeliefPolicy(Policy):
             if place is not None:
                 return level.options[place], int(level.actions[place])
         if level is not None and level.keys is None:
-            values = belief_erm(level.values, known.log_tilted, self.beta * self.pomdp.discount**known.step)
+            values = belief_erm(level.values, known.log_tilted, self._level(known))
             options = np.array([self._option(known, a) for a in range(self.pomdp.num_actions)])
             return options, int(best_actions(options[None, :], abs(float(values.min())))[0])
         other = self._rooted_at(known)
@@ -305,7 +235,7 @@ class BeliefPolicy(Policy):
 
     def _option(self, known: Belief, action: int) -> float:
         """Return the value of one action at a belief, where the next level has every plan that is best somewhere."""
-        beta, branch = self.beta * self.pomdp.discount**known.step, self.branches[action]
+        beta, branch = self._level(known), self.branches[action]
         later = (
             self.levels[known.step + 1].values
             if known.step + 1 < len(self.levels)
@@ -324,7 +254,7 @@ class BeliefPolicy(Policy):
         key = (known.step, key_of(known.log_tilted))
         if key not in self._others:
             model = self.pomdp.with_options(horizon=self.pomdp.horizon - known.step, start=known.probabilities)
-            beta = self.beta * self.pomdp.discount**known.step
+            beta = self._level(known)
             self._others[key] = _solved(model, ERM(beta), known.log_tilted, self.most, None)
         return self._others[key]
 
@@ -440,7 +370,7 @@ class BeliefPolicy(Policy):
             for a, (value, law) in enumerate(zip(options, laws, strict=True))
         )
         tied = options <= max(options[best], options.min() + 1e-12 * abs(options.min()))
-        root_beta = self.beta * float(self.pomdp.discount) ** known.step
+        root_beta = self._level(known)
         count = sum(level.actions.size for level in self.levels)
         return Plan(
             action=rows[best].action, label=rows[best].label, value=rows[best].erm, rows=rows, state=known,

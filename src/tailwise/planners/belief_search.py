@@ -26,6 +26,7 @@ from tailwise._random import Seed, generator, seed_text
 from tailwise._validate import integer, real
 from tailwise.exact.alpha_vectors import (
     NEAR,
+    Belief,
     Branch,
     backed_up,
     belief_erm,
@@ -36,7 +37,7 @@ from tailwise.exact.alpha_vectors import (
     normalised,
 )
 from tailwise.exact.belief_levels import point_based_levels
-from tailwise.exact.belief_policy import Belief, BeliefPolicy
+from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners.hidden import HiddenPlanner

@@ -25,9 +25,9 @@ from tailwise._arrays import log_of
 from tailwise._random import Seed, StratifiedStream
 from tailwise._validate import integer
 from tailwise.errors import ModelError, StateError
-from tailwise.exact.alpha_vectors import Branch, Level, branches_of, grouped_erm
-from tailwise.exact.belief_levels import levels_in_parts
-from tailwise.exact.belief_policy import Belief, BeliefPolicy
+from tailwise.exact.alpha_vectors import Belief, Branch, branches_of, grouped_erm
+from tailwise.exact.belief_levels import Level, levels_in_parts
+from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.models.contract import short
 from tailwise.models.partly_observed import drawn
 from tailwise.models.pomdp_table import PomdpTable
