@@ -13,6 +13,7 @@ it was written, and nothing is ever unpickled. The checksum guards against accid
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import logging
@@ -90,12 +91,8 @@ def put_in_place(draft: Path, target: Path) -> None:
 def clear_drafts(path: Path) -> None:
     """Remove what runs that were killed while they wrote ``path`` have left; no other may be writing it."""
     target = Path(os.path.realpath(path))
-    for draft in target.parent.glob(f".{_literal(target.name)}.*{PART}"):
+    for draft in target.parent.glob(f".{glob.escape(target.name)}.*{PART}"):
         draft.unlink(missing_ok=True)
-
-
-def _literal(name: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def record_parts(kind: str, version: int, record: Record) -> list[bytes | memoryview]:

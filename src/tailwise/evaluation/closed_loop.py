@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,33 +75,8 @@ def episode_uniforms(key: NDArray[np.uint64], episode: int, horizon: int) -> NDA
     return out
 
 
-class Environment(Protocol):
-    """One model, many episodes; costs are in the model's own sense."""
-
-    is_table: ClassVar[bool]
-
-    def __init__(self, model: Any, root: np.random.SeedSequence) -> None: ...
-
-    @staticmethod
-    def allowed(model: Any, action: Any, state: Any, h: int) -> object:
-        """Return an action (of a table its id), or raise ``StateError`` where it is not allowed."""
-        ...
-
-    def begin(self, episode: int) -> Hashable:
-        """Start an episode; return its first state."""
-        ...
-
-    def step(self, state: Any, action: Any, h: int) -> tuple[Hashable, float, bool]:
-        """Return (next state, cost, done)."""
-        ...
-
-    def end_cost(self, state: Any) -> float:
-        """Return what reaching step H in ``state`` costs."""
-        ...
-
-
 class TableEnvironment:
-    """A table on common random numbers (see :mod:`tailwise.evaluation.closed_loop`)."""
+    """A table, many episodes, on common random numbers; as in the others costs are in the model's own sense."""
 
     is_table: ClassVar[bool] = True
 
@@ -116,7 +91,7 @@ class TableEnvironment:
         self._uniforms = episode_uniforms(self._key, episode, self.mdp.horizon or _FIRST_DRAWS)
         return self.mdp.start
 
-    def step(self, state: int, action: int, h: int) -> tuple[int, float, bool]:
+    def step(self, state: Any, action: Any, h: int) -> tuple[int, float, bool]:
         """Return (next state, cost, done) by inverting the row's distribution at the step's draw."""
         mdp = self.mdp
         if h >= self._uniforms.size:  # without a horizon: more of the same stream
@@ -126,7 +101,7 @@ class TableEnvironment:
         cost = float(mdp.signed(mdp.losses_at(h, k, row)))
         return int(mdp.next_states[k]), cost, bool(mdp.done[k])
 
-    def end_cost(self, state: int) -> float:
+    def end_cost(self, state: Any) -> float:
         """Return what reaching step H in ``state`` costs."""
         return self.mdp.terminal_cost(state)
 
@@ -218,7 +193,7 @@ class HiddenEnvironment(SimulatorEnvironment):
         return action
 
 
-def environment_of(model: Any) -> type[Environment]:
+def environment_of(model: Any) -> type[TableEnvironment | SimulatorEnvironment]:
     """Return the kind of environment of a model, to be made with it and a seed."""
     if is_partly_observed(model):
         return HiddenEnvironment

@@ -176,7 +176,7 @@ def solve_average(mdp: TabularMDP, beta: float) -> tuple[float, float, Floats, I
         low, high = float(rates.min()), float(rates.max())
         if high - low < 0.5 * width:
             best, width, sweeps = (bias, low, high), high - low, 0
-        elif width <= _close(part, best[0]) or done > _MOST_SWEEPS:
+        elif width <= 4.0 * part.rounding(best[0]) or done > _MOST_SWEEPS:
             break
         else:
             bias, sweeps = best[0], max(_FIRST_SWEEPS, 2 * sweeps)
@@ -207,10 +207,6 @@ def _reached(mdp: TabularMDP) -> Part:
             "or let what ends begin anew"
         )
     return part
-
-
-def _close(part: Part, bias: Floats) -> float:
-    return 4.0 * part.rounding(bias)
 
 
 def _newton(part: Part, chosen: Part, bias: Floats, beta: float, alive: Bools, start: int) -> Floats | None:

@@ -224,7 +224,8 @@ def literal(text: Any) -> str:
 
 def _html(block: Block, folder: Path | None) -> str:
     if isinstance(block, Heading):
-        return f'<h{block.level} id="{_anchor(block.text)}">{_inline(block.text)}</h{block.level}>'
+        anchor = re.sub(r"[^a-z0-9]+", "-", block.text.lower()).strip("-")
+        return f'<h{block.level} id="{anchor}">{_inline(block.text)}</h{block.level}>'
     if isinstance(block, Paragraph):
         return f"<p>{_inline(block.text)}</p>"
     if isinstance(block, Bullets):
@@ -241,10 +242,6 @@ def _html(block: Block, folder: Path | None) -> str:
 def _embedded(path: Path) -> str:
     kind = "svg+xml" if path.suffix == ".svg" else path.suffix[1:]
     return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
-
-
-def _anchor(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def _markdown_table(block: Table) -> str:

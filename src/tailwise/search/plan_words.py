@@ -341,7 +341,9 @@ class SaysItself(Shown, Tabled, Numbers):
             "high": [row.interval.high for row in rows],
             **{name: [getattr(row, name) for row in rows] for name in _NUMBERS},
         }
-        return {name: column for name, column in found.items() if not all(map(_is_empty, column))}
+        return {
+            name: column for name, column in found.items() if any(cell is not None and cell == cell for cell in column)
+        }
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -431,7 +433,3 @@ class SaysItself(Shown, Tabled, Numbers):
         lines += [self.work, *self.how_sure[:1], *(f"note: {note}" for note in self.notes[:4])]
         lines += self.dominance[: max(0, _MOST_LINES - len(lines))]
         return "\n".join(lines)
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or value != value  # NaN

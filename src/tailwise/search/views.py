@@ -88,11 +88,7 @@ class ActionView:
     @property
     def children(self) -> tuple[NodeView, ...]:
         """Nodes of the next states seen, the most visited first. States at the horizon are not in the tree."""
-        reader, tree = self.node._reader, self.node._reader.tree
-        path = (*self.node.path, (self.action, None))
-        found = [
-            NodeView(reader, unit, self.node.step + 1, path) for unit in tree.children(self.node._unit, self.position)
-        ]
+        found = self.most_visited(2**31)[0]
         return tuple(sorted(found, key=lambda child: (-child.visits, child.state_name)))
 
     def most_visited(self, most: int) -> tuple[tuple[NodeView, ...], int, int]:
