@@ -7,6 +7,7 @@ anew as the tree grows. Here that happens each time the iterations have grown by
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,10 +68,11 @@ class SpreadSearch(ErmMcts):
         super().__init__(model, beta, seed=seed, bonus=SpreadBonus(), recommend="value")
         self._done = 0
 
-    def plan(self, iterations: int, **rest: Any) -> Any:  # type: ignore[override]
+    def plan(self, iterations: int | None = None, seconds: float = math.inf, **rest: Any) -> Any:  # type: ignore[override]
         """Search in pieces, with the scale set anew between them."""
-        wanted, plan, steps = self._done + iterations, None, 0
-        while self._done < wanted:
+        wanted, ends = self._done + (iterations or 2**62), time.perf_counter() + seconds
+        plan, steps = None, 0
+        while self._done < wanted and (plan is None or time.perf_counter() < ends):
             piece = min(max(10, self._done // 10), wanted - self._done)
             plan = super().plan(iterations=piece)
             self._done, steps = self._done + piece, steps + plan.simulator_steps

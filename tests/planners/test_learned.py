@@ -760,6 +760,16 @@ def test_a_fit_that_takes_too_long_is_left_out_of_short_calls(monkeypatch):
     assert fits
 
 
+def test_a_single_iteration_at_a_new_root_says_what_an_action_costs_though_the_fit_is_left_out():
+    for before in (600, 601):  # every other iteration serves the fit alone
+        search = LearnedModelSearch(Tank(), 0.0, seed=1)
+        search._answering.fit_pace = Pace(100.0)
+        plan = search.plan(iterations=before, seconds=60.0)
+        assert search._is_tree()
+        search.advance(plan.action, (1, 0.123))  # where it has not been
+        assert math.isfinite(search.plan(iterations=1, seconds=60.0).value)
+
+
 def test_features_may_be_given_and_must_be_a_function():
     blind = LearnedModelSearch(Tank(), 0.0, seed=1, features=lambda state: (0.0,)).plan(iterations=300)
     assert not blind.states_recur

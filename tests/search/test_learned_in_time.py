@@ -135,6 +135,16 @@ def test_an_answer_that_is_cut_takes_what_the_search_holds_states_for(beta):
     assert not search.plan(iterations=1).interval_meaning.startswith("there was no time")
 
 
+def test_an_answer_is_not_cut_where_nothing_would_be_left():
+    search = LearnedModelSearch(random_mdp(4, states=6, actions=3, horizon=6, discount=0.9), 0.5, seed=0)
+    whole = search.plan(iterations=400)
+    search._nodes.values[:] = math.inf
+    search._answering.look_pace = Pace(1e9)
+    search._answering.begin(60.0, math.inf)
+    found = search._answering.find(search._learned(), search._stream, None)
+    assert found.values.min() == pytest.approx(whole.value, rel=1e-12)
+
+
 class Wandering(Simulator):
     """Sixteen steps over sixty places, each with two actions."""
 

@@ -110,3 +110,26 @@ def test_the_report_is_part_of_the_time(monkeypatch):
         plan = search.plan(seconds=0.1)
         assert 0.085 <= now[0] - begun <= 0.1
         assert plan.iterations >= 65
+
+
+def test_of_a_short_call_little_is_left_unused(monkeypatch):
+    now, calls = [0.0], []
+    monkeypatch.setattr(anytime, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def run(chunk):
+        calls.append(chunk)
+        now[0] += 1e-6 * chunk
+
+    for seconds in (0.003, 0.01, 0.05):
+        calls.clear()
+        begun = now[0]
+        anytime.run_anytime(
+            run,
+            lambda: sum(calls),
+            iterations=None,
+            seconds=seconds,
+            progress=lambda *_: None,
+        )
+        assert sum(calls) >= 0.99 * seconds / 1e-6
+        assert now[0] - begun <= 1.001 * seconds
+        assert len(calls) < 40  # of which each takes some time of its own

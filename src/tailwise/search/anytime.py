@@ -25,6 +25,7 @@ from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason
 
 CHUNK_SECONDS = 0.05
+_OF_LEFT = 1 / 3  # of what is left of the time, for the next chunk: it may turn out slower than the last one
 _log = logging.getLogger(__name__)
 
 
@@ -88,9 +89,8 @@ def run_anytime(
                 return stopped
             lasted = time.perf_counter() - begun - used
             growth = 4.0 if until is None else 1.6  # who asks wants to see how it came about
-            chunk = int(min(max(1, chunk * min(growth, CHUNK_SECONDS / max(lasted, 1e-9))), 2**30))
-            if (left := allowed - used - lasted) < 2 * CHUNK_SECONDS:
-                chunk = max(1, min(chunk, int(chunk * max(0.0, left) / (2 * CHUNK_SECONDS))))
+            long = min(CHUNK_SECONDS, max(0.0, allowed - used - lasted) * _OF_LEFT)
+            chunk = int(min(max(1, chunk * min(growth, long / max(lasted, 1e-9))), 2**30))
     except KeyboardInterrupt:
         if done() == 0:
             raise

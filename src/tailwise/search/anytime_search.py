@@ -33,6 +33,7 @@ Found = TypeVar("Found", bound=Plan)
 
 _UNLIMITED = 2**62
 _SLACK = 1.3  # of the time that a report took before, kept for the next
+_ALIKE = 2.0  # calls so many times as long are of another length: their reports do more
 _SPARE = 0.04  # of the time of a call: growing trees are copied now and then
 
 
@@ -58,7 +59,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
     _others: list[Any]  # trees that grow beside this one, from plan(threads=)
     _seed_text = ""  # the seed, in words
     _iterations_at = 0  # where the counters have the iterations
-    _report_pace = Pace(memory=0.995)
+    _report_pace, _longest = Pace(memory=0.98), math.inf  # of reports in calls up to about so many seconds
+    _report_share = 0.0  # of the time of a call, for its report, where none in a call of its length is known
     _allowed = math.inf  # seconds of the call
     _stop_at, _report_by = math.inf, math.inf  # when its iterations are to end, and when its report is to be there
     _ends_by_itself = False  # whether a call without a limit has an end
@@ -242,14 +244,22 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             if self.reason:  # who chose should hear of it
                 notes += tuple(note for note in getattr(self.model, "notes", ()) if note.startswith(AS_IF_SEEN))
             found: dict[str, Any] = {"planner": self.kind if self.reason else "", "reason": why}
-            self._report_pace = self._report_pace.after(time.perf_counter() - ended)
+            self._note_report(seconds, time.perf_counter() - ended)
             return dataclasses.replace(plan, notes=plan.notes + notes, origin=self.plan_origin(), **found)
 
     def _left(self, seconds: float, begun: float) -> float:
         """Return the time that is left for iterations: a plan is reported within ``seconds`` too."""
         used = time.perf_counter() - begun
-        kept = min(_SLACK * self._report_pace.seconds, seconds / 2.0)
+        is_known = seconds <= _ALIKE * self._longest and self._report_pace.seconds > 0.0
+        kept = min(_SLACK * self._report_pace.seconds, seconds / 2.0) if is_known else self._report_share * seconds
         return max((1.0 - _SPARE) * seconds - used - kept, 1e-9)
+
+    def _note_report(self, seconds: float | None, took: float) -> None:
+        if seconds is None and self._longest < math.inf:
+            return  # in its own time a report may take longer
+        if seconds is not None and not seconds <= _ALIKE * self._longest < math.inf:
+            self._report_pace, self._longest = dataclasses.replace(self._report_pace, seconds=0.0), seconds
+        self._report_pace = self._report_pace.after(took)
 
     def done_since(self, before: NDArray[np.int64]) -> int:
         """Return the iterations done since the counters were ``before``."""

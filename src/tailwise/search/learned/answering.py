@@ -194,6 +194,9 @@ class Answering:
             untried = float(answer.untried(known, learned.rules.horizon, learned.step, reached))
         inducted = np.full((2, 3, arity), math.inf)
         looked = int(learned.induct(reached, np.empty(0, np.uint64), 0, inducted))
+        if is_cut and not np.isfinite(inducted[0, 0]).any():  # where it was cut the search holds states for nothing yet
+            reached, is_cut = self.reached(learned), False
+            looked = int(learned.induct(reached, np.empty(0, np.uint64), 0, inducted))
         if looked > _FEW_OUTCOMES:
             self.look_pace = self.look_pace.after((time.perf_counter() - begun) / looked)
         found = Answer(inducted[0, 0], inducted[0, 1], inducted[1, 0], TOO_EARLY, *nothing, untried=untried)

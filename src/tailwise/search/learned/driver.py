@@ -35,7 +35,7 @@ from tailwise.search.prior import Asked, NoPrior
 _UNLIMITED = 2**62
 _SLICE = 50_000  # outcomes that sweeps may look at in one go, some milliseconds
 _FIRST_CHUNK = 8
-_SMALL, _SLOWEST = 2**20, 1e-8  # bytes from which the time of growing is noted; the most that is believed, per byte
+_SMALL, _QUICK, _SLOWEST = 2**20, 1e-9, 1e-8  # bytes from which the time of growing is noted; guess and most, per byte
 _AS_TREE = "its states come back too seldom, so that new ones are played to the end, as in a tree"
 _AS_FIT = "its states come back too seldom, so that the cost-to-go is fitted to features of the states"
 _MOST_FITS = 200  # of the steps of an episode times the actions of a state
@@ -70,7 +70,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     options: LearnedOptions
     bootstraps = True  # whether plans say how sure they are
-    _byte_pace = Pace(1e-9, most=_SLOWEST)  # of each byte that grew
+    _report_share = 0.25
+    _byte_pace = Pace(_QUICK, most=_SLOWEST)  # of each byte that grew
     _ends: list[float]  # what the end costs, by handle, as far as the model was asked
     _is_loose = False  # whether there may be nodes that the root does not reach
     _began = 0  # iterations before the call
@@ -315,7 +316,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             size = int(self._binding.num_bytes)
         else:
             size = counts.num_bytes(self._nodes if work[counts.SHORT] >= counts.SHORT_OF_NODES else self._known)
-        return bool(time.perf_counter() + self._byte_pace.seconds * size > self._stop_at)
+        pace = self._byte_pace.seconds if size > _SMALL else _QUICK
+        return bool(time.perf_counter() + pace * size > self._stop_at)
 
     def _grow(self) -> StopReason | None:
         """Double what ran out of room, unless that is more than ``max_memory``."""

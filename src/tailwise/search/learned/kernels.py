@@ -176,7 +176,8 @@ def way_of(nodes, rules, scratch, tree, past):  # type: ignore[no-untyped-def]
     """
     iteration = scratch.work[PAST] if past else scratch.work[ITERATIONS]
     if tree:
-        return EVEN if rules.fits and iteration % 2 == 1 and iteration < _FITTED else GREEDY
+        teaches = rules.fits and iteration % 2 == 1 and iteration < _FITTED
+        return EVEN if teaches and nodes.values[scratch.root[0]] < math.inf else GREEDY
     if rules.follows and iteration % _FOLLOWS == 1:
         return FOLLOW
     if iteration % 2 == 1:
