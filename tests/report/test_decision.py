@@ -25,7 +25,6 @@ from tailwise.errors import OptionError, RunError
 from tailwise.models import tabulate
 from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.decision import sentences
-from tailwise.report.outlook import law_after
 from tailwise.report.policy_charts import MOST_PARTS, search_tree
 
 pytestmark = pytest.mark.compiled  # interpreted, a search of this length takes half a minute
@@ -81,7 +80,7 @@ def test_the_laws_of_a_table_are_exact():
     mdp = domains.make("grid-mdp")
     solution = backward_induction(mdp, 0.1)
     for action in mdp.actions(mdp.start):
-        law = law_after(mdp, solution, int(action))
+        law = solution.distribution(int(action))
         assert law.erm(0.1) == pytest.approx(solution.action_values(0)[mdp.start, action], rel=1e-9)
 
 
@@ -130,7 +129,7 @@ def general():
 def test_too_many_totals_are_put_together(general):
     solution = backward_induction(general, 0.3)
     for action in general.actions(general.start):
-        law, risk = law_after(general, solution, int(action)), solution.action_values(0)[general.start, action]
+        law, risk = solution.distribution(int(action)), solution.action_values(0)[general.start, action]
         assert 0.0 < law.tolerance < 0.1
         assert risk - 1e-9 <= law.erm(0.3) <= risk + 0.3 * 13 * (law.tolerance / 13) ** 2 / 8  # the grid's bound
     text = words(decision_report(ExactPlanner(general, 0.3, seed=0).plan(iterations=60)))

@@ -182,11 +182,6 @@ class BeliefPolicy(Policy):
             raise StateError(f"a belief must hold probabilities that sum to 1, not {belief!r}")
         return self._belief(given / given.sum(), 0 if step is None else step)
 
-    @property
-    def action(self) -> Any:
-        """First action."""
-        return self.act()
-
     def act(self, state: Any = None, step: int | None = None, accrued: float = 0.0) -> Any:
         """Return the optimal action for what is known.
 
@@ -364,7 +359,7 @@ class BeliefPolicy(Policy):
         known = self._known(state, step)
         options, best = self._values_at(known)
         own = known.step == 0 and key_of(known.log_tilted) == key_of(self.start.log_tilted)
-        laws = [self._law_of(a) if distributions and own else None for a in range(options.size)]
+        laws = [self._law_after(self._named(a)) if distributions and own else None for a in range(options.size)]
         rows = tuple(
             exact_row(self._named(a), self.pomdp.action_name(a), float(self.pomdp.signed(value)), law)
             for a, (value, law) in enumerate(zip(options, laws, strict=True))
@@ -385,12 +380,6 @@ class BeliefPolicy(Policy):
             notes=(_seen_note(self.pomdp),),
             origin=Origin(self._spoken, {"objective": self.objective.words}, "none is needed"),
         )  # fmt: skip
-
-    def _law_of(self, action: int) -> ReturnDistribution | None:
-        try:
-            return self.distribution(self._named(action))
-        except OptionError:
-            return None
 
     def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``."""

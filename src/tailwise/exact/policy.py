@@ -428,7 +428,7 @@ class Policy(Shown, Tabled):
             _law=None,
         )  # fmt: skip
 
-    def _law_after(self, action: int) -> ReturnDistribution | None:
+    def _law_after(self, action: Any) -> ReturnDistribution | None:
         try:
             return self.distribution(action)
         except (OptionError, StateError, ModelError):  # left out; or a state without an action lies ahead

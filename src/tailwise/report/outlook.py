@@ -16,17 +16,16 @@ import numpy as np
 from tailwise._arrays import Floats
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
-from tailwise.exact import Policy, backward_induction, return_distribution
+from tailwise.exact import Policy, backward_induction
 from tailwise.models import TabularMDP
 from tailwise.models.contract import choices_of
 from tailwise.models.simulator import action_label, own_method
 from tailwise.models.tabulate import tabulate_states
-from tailwise.risk.distribution import Measures, ReturnDistribution
+from tailwise.risk.distribution import Measures
 from tailwise.search import Plan
 
 MOST_WORK = 3_000_000  # outcomes times steps of a table that a report solves
 _MOST_STATES = 2_000  # of a simulator that a report turns into a table
-_MOST_ATOMS = 20_000
 EXACT = (
     "Exact: the action now, and then the policy that is optimal for the same objective, by a forward pass over all "
     "totals."
@@ -103,7 +102,7 @@ def outlook(plan: Plan, table: TabularMDP | None, solution: Policy | None) -> Ou
         return Outlook(known, EXACT, True)
     if table is not None and solution is not None:
         try:
-            laws = tuple(law_after(table, solution, int(action)) for action in table.actions(table.start))
+            laws = tuple(solution.distribution(int(action)) for action in table.actions(table.start))
         except (OptionError, StateError):  # too many totals, or a state without an action ahead
             pass
         else:
@@ -120,13 +119,6 @@ def known_totals(plan: Plan) -> list[Measures | None]:
 
 def _sample(totals: Floats, plan: Plan) -> Returns | None:
     return Returns(totals, plan.sense) if totals.size > 1 and np.isfinite(totals).all() else None
-
-
-def law_after(table: TabularMDP, solution: Policy, action: int) -> ReturnDistribution:
-    """Return the law of the total, exact to its tolerance: ``action`` (an id) first, then the solution's policy."""
-    policy = solution.policy.copy()
-    policy[0, table.start] = action
-    return return_distribution(table, policy, tolerance=None, max_atoms=_MOST_ATOMS)
 
 
 def solved(table: TabularMDP | None, plan: Plan) -> Policy | None:
