@@ -21,7 +21,7 @@ from tailwise import (
 )
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
 from tailwise.exact import limit_beta
-from tailwise.exact.total import solve_total
+from tailwise.exact.undiscounted import solve_total
 
 
 def until_repaired(chance=0.3, *, sense="cost", discount=1.0):

@@ -1,7 +1,7 @@
 """Solving without a horizon: which criterion is solved how, and what its policy is.
 
 =====================================================  =============================================================
-``Expectation()``, ``ERM(beta)``, discount 1            the total (:mod:`tailwise.exact.total`), stationary
+``Expectation()``, ``ERM(beta)``, discount 1            the total (:mod:`tailwise.exact.undiscounted`), stationary
 ``EVaR(level)``, discount 1                             the total's ERM, at the best beta of those that are certified
 ``WorstCase()``                                         sweeps of the largest outcome, stationary
 ``Expectation()``, ``Recursive(...)``, discount < 1     policy iteration (:mod:`tailwise.exact.stationary`), stationary
@@ -22,10 +22,10 @@ from tailwise.errors import InfiniteValueError, ModelError, OptionError
 from tailwise.exact.induction import BetaSearch
 from tailwise.exact.parts import Part, words_of
 from tailwise.exact.policy import Policy
-from tailwise.exact.policy_total import Merged
 from tailwise.exact.stationary import contracted, solve_average, solve_fading
 from tailwise.exact.tails import Limits
-from tailwise.exact.total import Total, solve_total, undecided
+from tailwise.exact.undiscounted import Total, solve_total, undecided
+from tailwise.exact.undiscounted_policy import Merged
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive, WorstCase

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, marked, ranges
-from tailwise.exact.parts import PLACE, Part
+from tailwise.exact.parts import OVER, PLACE, Part
 from tailwise.exact.sweeps import least_of, row_ends
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import total_bounds
@@ -167,3 +167,21 @@ def end_components(part: Part) -> Bools:
         if not out.any():
             return inside
         inside[np.flatnonzero(inside)[out]] = False
+
+
+def kept_by_all(part: Part) -> tuple[Part, Ints]:
+    """Return what every row keeps among some states, as a part in which all else is over, and those states."""
+    _, labels = components(part)
+    inside = part.decides.copy()
+    while True:
+        held = part.held_in(np.where(inside, labels, -1 - np.arange(part.size)))
+        held = replace(held, targets=np.where(inside[held.states[held.owners]], held.targets, OVER))
+        leaves = ~held.rows_into(np.ones(part.size, np.bool_))
+        out = np.unique(held.states[leaves & inside[held.states]])
+        if out.size:
+            inside[out] = False
+            continue
+        count, finer = components(held)
+        if count == np.unique(np.where(inside, labels, -1 - np.arange(part.size))).size:
+            return held.where(inside[held.states]), np.flatnonzero(inside)
+        labels = finer

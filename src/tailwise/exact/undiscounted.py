@@ -18,7 +18,7 @@ the end, and, where neither is finite, by killing: the episode is over after eac
 makes every policy finite for small theta; theta grows as far as the best policy allows, up to 1 or to the inverse of
 the least radius, which is then proven to be above 1; each strongly connected component has a theta of its own. What is
 infinite is removed, with all rows that lead there. A total that stays in loops that add up to nothing on the whole has
-no limit: they are refused, but where :mod:`tailwise.exact.policy_total` can prove that leaving them is best.
+no limit: they are refused, but where :mod:`tailwise.exact.undiscounted_policy` can prove that leaving them is best.
 
 *Policy iteration.* Values are scaled by their last guess, so that nothing overflows, and each policy is evaluated by
 one sparse solve; a second right-hand side of ones, whose solution must be positive, proves that the radius is below 1.
@@ -31,15 +31,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import ModelError
-from tailwise.exact.parts import LARGE, OVER, Part, words_of
-from tailwise.exact.policy_total import (
+from tailwise.exact.parts import LARGE, Part, words_of
+from tailwise.exact.reachability import components, distances, kept_by_all, reached_from, reaching
+from tailwise.exact.stationary import contracted
+from tailwise.exact.undiscounted_policy import (
     LEAST_RADIUS,
     MOST_SWEEPS,
     Evaluated,
@@ -52,8 +54,6 @@ from tailwise.exact.policy_total import (
     kept_components,
     nearer,
 )
-from tailwise.exact.reachability import components, distances, reached_from, reaching
-from tailwise.exact.stationary import contracted
 from tailwise.models import TabularMDP
 
 _ROUNDS = 1000
@@ -423,7 +423,7 @@ def _grown_by_all(part: Part, beta: float) -> list[Ints]:
     With h such that ``ln of the least sum of p exp(beta c) exp(h(s')) >= h(s)`` over what stays inside, for all states
     of a set, no policy has a radius below 1 there.
     """
-    held, deciding = _kept_by_all(part)
+    held, deciding = kept_by_all(part)
     if not deciding.size:
         return []
     count, labels = components(held)
@@ -443,24 +443,6 @@ def _grown_by_all(part: Part, beta: float) -> list[Ints]:
             return [deciding[labels == k] for k in np.flatnonzero(grown)]
         logs[deciding] = np.logaddexp(logs[deciding], after) - math.log(2.0)  # half of it stays: no period
     return []
-
-
-def _kept_by_all(part: Part) -> tuple[Part, Ints]:
-    """Return what every row keeps among some states, as a part in which all else is over, and those states."""
-    _, labels = components(part)
-    inside = part.decides.copy()
-    while True:
-        held = part.held_in(np.where(inside, labels, -1 - np.arange(part.size)))
-        held = replace(held, targets=np.where(inside[held.states[held.owners]], held.targets, OVER))
-        leaves = ~held.rows_into(np.ones(part.size, np.bool_))
-        out = np.unique(held.states[leaves & inside[held.states]])
-        if out.size:
-            inside[out] = False
-            continue
-        count, finer = components(held)
-        if count == np.unique(np.where(inside, labels, -1 - np.arange(part.size))).size:
-            return held.where(inside[held.states]), np.flatnonzero(inside)
-        labels = finer
 
 
 def _local_size(part: Part, rows: Ints) -> Floats:

@@ -1,6 +1,6 @@
 r"""The total of one stationary policy without a horizon: by linear solves, with brackets, and where it is infinite.
 
-:mod:`tailwise.exact.total` looks for the best policy, and says what the methods are.
+:mod:`tailwise.exact.undiscounted` looks for the best policy, and says what the methods are.
 
 Loops can add up to nothing. *Nothing is paid:* end components whose rows cost nothing are one state, in which an
 episode may end at a total of 0.
