@@ -5,7 +5,6 @@ First what all commands need: from what was given to a model, a state of it, and
 
 from __future__ import annotations
 
-import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,20 +56,6 @@ def with_horizon(model: TabularMDP | Simulator, given: Model, beta: float | None
         range_ = float(np.ptp(np.append(model.losses, 0.0))) / (1.0 - model.discount)
         return truncate(replace(model, notes=said), 1e-6 * range_ or 1.0, beta=beta, progress=True)
     return model
-
-
-def begun_in(model: Any, state: str | None) -> TabularMDP | Simulator:
-    """Return a model that begins in the state of ``--state``, or as it is."""
-    begun: Any = model
-    if state is not None:
-        start = find_state(model, state)
-        if hasattr(model, "with_options"):
-            begun = model.with_options(start=start)
-        else:
-            begun = copy.copy(model)
-            begun.start = start
-    found: TabularMDP | Simulator = begun
-    return found
 
 
 def build_planner(

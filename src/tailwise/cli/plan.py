@@ -201,10 +201,10 @@ def solve(
     output: given.Output,
 ) -> None:  # fmt: skip
     """Solve a table, or a simulator with outcomes, exactly: for ERM (the paper's ERM-BI) or other objectives."""
-    from tailwise.cli.models import begun_in, find_state, load_solvable
+    from tailwise.cli.models import find_state, load_solvable
     from tailwise.evaluation import sampled_planning
     from tailwise.exact import solve as solved
-    from tailwise.models.simulator import is_partly_observed
+    from tailwise.models.simulator import begun_in, is_partly_observed
     from tailwise.planners import ExactPlanner
     from tailwise.risk.criteria import Average, of_criterion
     from tailwise.risk.objectives import ERM, EVaR, Expectation
@@ -256,7 +256,8 @@ def solve(
         planner.reset(find_state(problem, state), step)
         plan = planner.decision(progress=True)
     else:  # of the whole total, from the first decision on
-        policy = solved(begun_in(problem, state), objective, threads=threads, progress=True)
+        begun = problem if state is None else begun_in(problem, find_state(problem, state))
+        policy = solved(begun, objective, threads=threads, progress=True)
         with activity("laying out the totals"):
             plan, gap = policy.plan(), policy.gap
             if not isinstance(objective, Average):

@@ -96,10 +96,11 @@ def beta(
     json: given.Json = False,
 ) -> None:
     """Choose beta from what you can say about risk; with a model, see what it does to the decision."""
-    from tailwise.cli.models import begun_in, load_solvable
+    from tailwise.cli.models import find_state, load_solvable
     from tailwise.evaluation import choose_beta
     from tailwise.evaluation.beta_choice import check_statement
     from tailwise.models import tabulate
+    from tailwise.models.simulator import begun_in
 
     said: dict[str, Any] = {
         "level": level, "budget": budget, "probability": probability, "disaster": disaster,
@@ -111,7 +112,9 @@ def beta(
         raise OptionError("--state, --horizon, --discount and --log are of a MODEL, and none is given")
     if model is not None:
         whole = given.Model(model, log=log, horizon=horizon, discount=discount)
-        mdp = tabulate(begun_in(load_solvable(whole), state), progress=True)
+        loaded = load_solvable(whole)
+        begun = loaded if state is None else begun_in(loaded, find_state(loaded, state))
+        mdp = tabulate(begun, progress=True)
     choice = choose_beta(mdp, **said, progress=True)
     if json:
         print_json(choice)

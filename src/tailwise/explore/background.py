@@ -5,7 +5,6 @@ And what is worked out there beside the episode of a page: what other betas, and
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tailwise.errors import TailwiseError
 from tailwise.evaluation import Frontier, frontier
 from tailwise.exact import solve
 from tailwise.models import TabularMDP
+from tailwise.models.simulator import begun_in
 from tailwise.models.table_changes import Varied, vary
 from tailwise.risk.objectives import ERM
 from tailwise.search import Plan
@@ -171,7 +171,7 @@ class TradeOffs:
         self._answered, self.answers = (asked, own), None
 
         def work(ticket: Ticket) -> None:
-            found = answers(self._model.with_options(start=state), beta, asked, self._bases.get(own))
+            found = answers(begun_in(self._model, state), beta, asked, self._bases.get(own))
             with self._lock:
                 self._bases = {own: found.base}
                 if self._varying.holds(ticket):
@@ -198,13 +198,8 @@ class TradeOffs:
         self._under_way = key
 
         def work(ticket: Ticket) -> None:
-            if self._is_table:
-                found = frontier(self._model.with_options(start=state), progress=ticket.tell)
-            else:
-                model = copy.copy(self._model)
-                model.start = state
-                size: dict[str, Any] = {"episodes": _EPISODES, "iterations": iterations}
-                found = frontier(model, kind=planner, progress=ticket.tell, **size)
+            size: dict[str, Any] = {"episodes": _EPISODES, "iterations": iterations, "kind": planner}
+            found = frontier(begun_in(self._model, state), progress=ticket.tell, **({} if self._is_table else size))
             with self._lock:
                 self._frontiers[key] = found
                 self._tell()

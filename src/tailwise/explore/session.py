@@ -21,7 +21,7 @@ from tailwise.explore.background import Answers, Status, Ticket, TradeOffs, Work
 from tailwise.models import TabularMDP
 from tailwise.models.check import require_model
 from tailwise.models.contract import Action, State, listed_actions, short
-from tailwise.models.simulator import action_label, own_method, read_state
+from tailwise.models.simulator import action_label, read_state, state_label
 from tailwise.models.table_changes import Varied, numbers_of
 from tailwise.planners import ExactPlanner, list_planners, make_planner
 from tailwise.planners.make import choose_kind
@@ -275,12 +275,11 @@ class Session:
 
     def action_text(self, action: Any, state: Any) -> str:
         """Return an action's name."""
-        return str(self.model.action_name(action)) if self.is_table else action_label(self.model, action, state)
+        return action_label(self.model, action, state)
 
     def state_text(self, state: Any) -> str:
         """Return a state's name."""
-        name = own_method(self.model, "state_name")
-        return short(state, 60) if name is None else str(name(state))
+        return state_label(self.model, state)
 
     def _check(self, settings: Settings) -> None:
         """Raise the error of a wrong setting, before anything is changed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import difflib
 import inspect
 import re
@@ -191,6 +192,15 @@ def read_state(model: Any, text: str) -> State:
     except (ValueError, SyntaxError):
         raise StateError(f"state {short(text)} is not a Python literal such as 3 or (0, 1.5)") from None
     return state
+
+
+def begun_in(model: Any, state: Any) -> Any:
+    """Return a copy of a model that begins in another state."""
+    if hasattr(model, "with_options"):
+        return model.with_options(start=state)
+    begun = copy.copy(model)
+    begun.start = state
+    return begun
 
 
 def contract_faults(model: Any) -> list[str]:

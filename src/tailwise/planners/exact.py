@@ -19,7 +19,7 @@ from tailwise.exact.policy import find_index
 from tailwise.exact.solving import tabulated
 from tailwise.models import TabularMDP
 from tailwise.models.contract import choices_of
-from tailwise.models.simulator import action_label, state_label
+from tailwise.models.simulator import action_label, begun_in, state_label
 from tailwise.risk import ERM, Expectation, Objective, as_objective
 from tailwise.search.anytime import Turn, plan_limits
 from tailwise.search.plan import Plan
@@ -148,8 +148,7 @@ class ExactPlanner(PolicyMixin):
             except StateError:
                 if self._is_table:
                     raise
-                other = copy.copy(self.model)  # begun where its start leads later, or never
-                other.start = state
+                other = begun_in(self.model, state)  # where its start leads later, or never
                 at = _Lazy(other, self.objective, self._limits)
                 index = at.index(state, h)
             if not at.table.actions(index).size:
