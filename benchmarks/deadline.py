@@ -59,6 +59,7 @@ MODELS = {
     "walk, Python": Walk,
     "stock, compiled": lambda: CompiledSimulator(stock, start=(20, 20), horizon=40, actions=9),
     "drift, compiled": lambda: CompiledSimulator(drift, start=(1.0, 0.0), horizon=60, actions=3),
+    "sailing 20x20": lambda: domains.make("sailing", size=20),
     "CartPole, Gymnasium": lambda: GymnasiumSimulator("CartPole-v1", horizon=40),
     "tiger": lambda: domains.make("tiger", horizon=20),
     "rock-sample": lambda: domains.make("rock-sample"),

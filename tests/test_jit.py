@@ -23,6 +23,22 @@ def test_a_kernel_without_a_cache_folder_still_compiles(tmp_path):
     assert _jit.kernel(scope["double"])(4) == 8
 
 
+def test_a_kernel_is_prepared_for_arguments_without_a_call():
+    @_jit.kernel
+    def spoil(array, factor):
+        array[0] *= factor
+
+    array = np.ones(3)
+    _jit.prepare(spoil, array, 2.0)
+    assert array[0] == 1.0
+    if not _jit.DISABLE_JIT:
+        assert len(spoil.signatures) == 1
+    spoil(array, 3.0)
+    assert array[0] == 3.0
+    if not _jit.DISABLE_JIT:
+        assert len(spoil.signatures) == 1
+
+
 def test_borrowed_arrays_are_the_callers():
     @_jit.kernel
     def fill(array):

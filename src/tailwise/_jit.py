@@ -67,6 +67,14 @@ def inlined(function: Kernel) -> Kernel:
     return function if DISABLE_JIT else _Deferred(function, {"forceinline": True})
 
 
+def prepare(function: Any, *arguments: Any) -> None:
+    """Compile a kernel for such arguments, or load it, without a call."""
+    if not DISABLE_JIT:
+        from numba import typeof
+
+        function.compile(tuple(map(typeof, arguments)))
+
+
 @functools.cache
 def interpreted(function: Kernel) -> Kernel:
     """Return a kernel uncompiled, with the kernels that it calls: the same numbers, with nothing to load or compile."""

@@ -8,11 +8,13 @@ import pytest
 from small_tables import random_table
 from tailwise import CVaR, CvarMcts, Planner, TabularMDP, domains, evaluate, make_planner, solve
 from tailwise.errors import OptionError
-from tailwise.exact import return_distribution
+from tailwise.exact import grid_totals, return_distribution
+from tailwise.exact.grid_totals import GridTotals
 from tailwise.models import Simulator
 from tailwise.models.tabulate import tabulate_states
 from tailwise.risk import conditional_value_at_risk
 from tailwise.search.learned import LearnedOptions, LearnedSearch
+from tailwise.search.learned import table as learned_tables
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
 
@@ -51,7 +53,10 @@ def test_what_was_learned_becomes_the_table_itself(sense):
     found, exact = (solve(one, CVaR(0.5), tolerance=0.0) for one in (learned.mdp, mdp))
     spread = float(np.ptp(exact.graph.all_totals()))
     assert abs(found.value - exact.value) < 0.05 * spread
-    for (step, handle), index in learned.index.items():  # each row's outcomes have the costs of the model's
+    assert not learned.is_cut
+    where = [(h, k) for h in range(mdp.horizon) for k in range(mdp.num_states) if learned.find(k, h) >= 0]
+    for step, handle in where:  # each row's outcomes have the costs of the model's
+        index = learned.find(handle, step)
         for action in learned.mdp.actions(index).tolist():
             for _, _, cost, done in learned.mdp.outcomes(index, action, 0):
                 known = {o.cost for o in mdp.outcomes(handle, action, step)}
@@ -62,6 +67,48 @@ def test_what_was_learned_becomes_the_table_itself(sense):
                     }
                 assert min(abs(cost - one) for one in known) < 1e-12
                 assert done or step + 1 < mdp.horizon
+
+
+@pytest.mark.parametrize("beta", [-0.4, 0.0, 0.4])
+@pytest.mark.parametrize(("sense", "discount"), [("cost", 0.9), ("reward", 1.0)])
+def test_a_learned_table_that_is_cut_is_worth_as_much_to_who_leads_the_search(sense, discount, beta, monkeypatch):
+    """States after the cut have the ERM under all that was learned: to the ERM at that beta nothing is missing."""
+    monkeypatch.setattr(learned_tables, "_LOOKS", 1e9)
+    mdp = random_table(3, states=5, horizon=6, sense=sense, ends=True, discount=discount)
+    search = LearnedSearch(mdp, LearnedOptions(beta=beta), seed=0)
+    search.plan(iterations=800)
+    whole, depths = search.table(), set()
+    for outcomes in range(1, whole.counts.size, 5):
+        table = search.table(outcomes)
+        depths.add(table.mdp.horizon)
+        assert table.is_cut
+        assert table.mdp.horizon == 2 or table.counts.size <= outcomes + mdp.num_states
+        assert solve(table.mdp, beta).value == pytest.approx(solve(whole.mdp, beta).value, rel=1e-9)
+    assert depths == {2, 3, 4, 5, 6}  # the last step stands for those left out
+    assert not search.table(whole.counts.size).is_cut
+
+
+def test_steps_that_there_is_no_time_to_look_at_cost_what_a_draw_did_on_average(monkeypatch):
+    mdp = TabularMDP.from_outcomes([0, 0], [0, 1], [0, 0], [1.0, 1.0], [2.0, 2.0], horizon=9, discount=0.5)
+    search = LearnedSearch(mdp, LearnedOptions(beta=0.3), seed=0)
+    search.plan(iterations=20)
+    for looks in (0.0, 2.0, 1e9):
+        monkeypatch.setattr(learned_tables, "_LOOKS", looks)
+        assert solve(search.table(2).mdp, 0.3).value == pytest.approx(4.0 * (1.0 - 0.5**9))
+
+
+def test_states_that_are_of_one_step_each_move_on_a_grid_as_others_do():
+    mdp = random_table(3, ends=True)
+    search = LearnedSearch(mdp, LearnedOptions(beta=0.1), seed=0)
+    search.plan(iterations=500)
+    for table, is_shared in ((search.table().mdp, True), (mdp, False)):
+        graph = GridTotals.spaced(table, 0.013, every_action=True)
+        assert (graph._moves[0] is graph._moves[-1]) == is_shared
+        for h, (moves, layer) in enumerate(zip(graph._moves, graph.layers, strict=False)):
+            whole, part = grid_totals._moved(table, h, 0.013)
+            of_layer = np.isin(table.row_states[table.outcome_rows], layer.states)
+            assert np.array_equal(moves[0][of_layer], whole[of_layer])
+            assert np.array_equal(moves[1][of_layer], part[of_layer])
 
 
 @pytest.mark.compiled

@@ -23,6 +23,7 @@ from tailwise import (
 from tailwise.errors import OptionError, SimulatorError
 from tailwise.models import Simulator
 from tailwise.risk import Objective, erm
+from tailwise.search.anytime import Pace
 
 pytestmark = pytest.mark.compiled  # interpreted, how sure a plan is takes many seconds
 
@@ -202,10 +203,17 @@ def test_short_calls_solve_as_roughly_as_their_time_asks_and_others_do_not():
     search = DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0)
     assert search._pace.share == 1.0
     pace = search._pace
-    pace.note(1.0, seconds=0.3)  # ten times a third of it
+    pace.hurry(60.0)
+    pace.note(1.0, seconds=0.3, outcomes=500)  # ten times a third of it
     assert (pace.share, pace.report) == (pytest.approx(0.1), 1.0)
-    pace.note(1e-6, seconds=0.3)
+    assert pace.outcomes(0.3) == pytest.approx(50)  # as many as that third allows
+    assert pace.outcomes(None) == math.inf
+    pace.note(1e-6, seconds=0.3, outcomes=500)
     assert (pace.share, pace.report) == (pytest.approx(0.11), pytest.approx(0.9))
+    pace.hurry(60.0)
+    assert (pace.share, pace.report) == (pytest.approx(0.11), pytest.approx(0.9))
+    pace.hurry(0.6)  # a hundredth of the last call's time: so much of the work, at once
+    assert (pace.share, pace.report) == (pytest.approx(0.0011), pytest.approx(0.009))
     assert search.plan(seconds=0.05).label
     assert search._pace is not pace  # later decisions have their own
     whole, hasty = (DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0) for _ in range(2))
@@ -213,6 +221,28 @@ def test_short_calls_solve_as_roughly_as_their_time_asks_and_others_do_not():
     assert hasty._paces[False, 0].share < 1.0
     whole.plan(iterations=40)
     assert {pace.share for pace in whole._paces.values()} == {1.0}
+
+
+def test_where_not_all_that_was_learned_can_be_solved_in_time_a_plan_is_cut_and_says_so():
+    mdp = random_table(4, whole=True, discount=1.0)
+    search = DistributionalMcts(mdp, CVaR(0.8), seed=0)
+    whole = search.plan(iterations=800)
+    search._pace.outcome = Pace(1e9)
+    cut = search.plan(iterations=1, seconds=60.0)
+    assert any(note.startswith("there was no time") and "step 1 " in note for note in cut.notes)
+    assert abs(cut.value - whole.value) < 0.2 * float(np.ptp(whole.chosen.distribution.weighted()[0]))
+    state = int(mdp.next_states[mdp.outcome_offsets[mdp.row(0, cut.action)]])
+    assert cut.act(state, 1) in mdp.actions(state)  # where nothing was solved, too
+    search._pace.outcome = Pace(1e-12)
+    assert search.plan(iterations=1, seconds=60.0).notes == whole.notes == ()
+    search._pace.outcome = Pace(1e9)
+    assert search.plan(iterations=1).notes == ()  # nobody waits
+
+
+def test_what_only_samples_is_not_asked_what_plans_are_worth():
+    search = DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0)
+    search.search._answer = pytest.fail
+    assert search.plan(iterations=400).iterations == 400
 
 
 def test_a_short_call_leaves_out_replicates_that_it_has_no_time_for_and_ends_their_episodes():
@@ -223,8 +253,8 @@ def test_a_short_call_leaves_out_replicates_that_it_has_no_time_for_and_ends_the
     search._pace.solve = 60.0
     assert search.plan(seconds=0.05).label
     assert played == []
-    assert search._follow_replicates(100, -math.inf, lambda done: None) == (0, 0)
+    assert search._follow_replicates(100, -math.inf, lambda done: None, math.inf) == (0, 0)
     search._pace.solve = 0.0
-    assert search._follow_replicates(16, math.inf, lambda done: None)[0] == 16
+    assert search._follow_replicates(16, math.inf, lambda done: None, math.inf)[0] == 16
     late = [search.search.play(lambda *where: 0, 16, -math.inf), search.search.play(lambda *where: 0, 16, math.inf)]
     assert [episodes for episodes, _ in late] == [1, 16]

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, marked, ranges
 from tailwise._jit import kernel
 from tailwise.errors import StateError
 from tailwise.exact.reachability import relevant
@@ -116,18 +116,18 @@ class GridTotals:
                 least.append(low + shift)
                 most.append(high + shift + 1)
                 break
-            _, pairs, rows = ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
-            _, owners, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
-            shift = _moved(mdp, h, spacing)[0][outcomes]
-            low, high = low[pairs[owners]] + shift, high[pairs[owners]] + shift + 1
+            owners, rows, outcomes = _from_states(mdp, states)
+            shift = _moved(mdp, h, spacing, outcomes, rows)[0]
+            low, high = low[owners] + shift, high[owners] + shift + 1
             done = mdp.done[outcomes]
             least.append(low[done])
             most.append(high[done])
-            states, inverse = np.unique(mdp.next_states[outcomes][~done].astype(np.int64), return_inverse=True)
-            reached = np.full(states.size, 2**62), np.full(states.size, -(2**62))
-            np.minimum.at(reached[0], inverse, low[~done])
-            np.maximum.at(reached[1], inverse, high[~done])
-            low, high = reached
+            targets = mdp.next_states[outcomes][~done]
+            reached = np.full(mdp.num_states, 2**62), np.full(mdp.num_states, -(2**62))
+            np.minimum.at(reached[0], targets, low[~done])
+            np.maximum.at(reached[1], targets, high[~done])
+            states = np.flatnonzero(marked(mdp.num_states, targets))
+            low, high = reached[0][states], reached[1][states]
         ends = int(np.concatenate(least).min()), int(np.concatenate(most).max())
         return cls(mdp, spacing, tuple(layers), ends)
 
@@ -249,7 +249,14 @@ class GridTotals:
 
     @cached_property
     def _moves(self) -> list[tuple[Ints, Floats]]:
-        return [_moved(self.mdp, h, self.spacing) for h in range(self.mdp.horizon)]
+        mdp, states = self.mdp, [layer.states for layer in self.layers[:-1]]
+        if np.bincount(np.concatenate(states)).max() > 1:
+            return [_moved(mdp, h, self.spacing) for h in range(mdp.horizon)]
+        moves = np.zeros(mdp.num_outcomes, np.int64), np.zeros(mdp.num_outcomes)  # states that are of one step each
+        for h, layer in enumerate(states):
+            _, rows, outcomes = _from_states(mdp, layer)
+            moves[0][outcomes], moves[1][outcomes] = _moved(mdp, h, self.spacing, outcomes, rows)
+        return [moves] * mdp.horizon
 
     def _table(self, h: int, *, is_upward: bool = False) -> Moves:
         """Return the table at a step."""
@@ -260,9 +267,18 @@ class GridTotals:
         return Moves(mdp.action_offsets, mdp.outcome_offsets, mdp.probabilities, mdp.next_states, whole, part, mdp.done)
 
 
-def _moved(mdp: TabularMDP, h: int, spacing: float) -> tuple[Ints, Floats]:
-    """Return by how many points, and parts of one, each outcome moves at step ``h``."""
-    moved = mdp.losses_at(h) * (mdp.discount**h / spacing)
+def _from_states(mdp: TabularMDP, states: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the outcomes of some states: place of the state, row and number of each."""
+    _, owners, rows = ranges(mdp.action_offsets[states], mdp.action_offsets[states + 1])
+    _, places, outcomes = ranges(mdp.outcome_offsets[rows], mdp.outcome_offsets[rows + 1])
+    return owners[places], rows[places], outcomes
+
+
+def _moved(
+    mdp: TabularMDP, h: int, spacing: float, outcomes: Any = slice(None), rows: Any = None
+) -> tuple[Ints, Floats]:
+    """Return by how many points, and parts of one, outcomes move at step ``h``; given some, with the row of each."""
+    moved = mdp.losses_at(h, outcomes, rows) * (mdp.discount**h / spacing)
     whole = np.floor(moved)
     return whole.astype(np.int64), moved - whole
 

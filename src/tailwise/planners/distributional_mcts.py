@@ -23,10 +23,11 @@ decision is kept: a static objective is not chosen anew half-way.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 import numpy as np
@@ -36,9 +37,10 @@ from tailwise._progress import PlanProgress, PlanTick, followed_plan
 from tailwise._random import Seed, seed_sequence
 from tailwise._validate import real
 from tailwise.errors import OptionError
-from tailwise.exact.grid_totals import Choices
+from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.tails import Graph, check_level
 from tailwise.exact.totals import reach_totals
+from tailwise.models import TabularMDP
 from tailwise.models.accrued import known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
@@ -55,7 +57,7 @@ from tailwise.risk.objectives import (
 )
 from tailwise.search import ActionRow, Plan, StopReason
 from tailwise.search.action_rows import UNBOUNDED
-from tailwise.search.anytime import Turn, one_thread, plan_limits
+from tailwise.search.anytime import Pace, Turn, compile_notice, one_thread, plan_limits
 from tailwise.search.learned import LearnedKeywords, LearnedOptions, LearnedPolicy, LearnedSearch, LearnedTable
 from tailwise.search.policy_mixin import PolicyMixin
 
@@ -65,6 +67,8 @@ _WORK, _SOLVES = 0.025, 30  # of what an exact plan may take, and of which numbe
 _ROUGH, _FEW_SOLVES = 0.0025, 10  # the same for a replicate
 _SLACK, _REPORTS, _FEWEST_SOLVES = 1.3, 3.0, 3  # of the time of a report, kept; the part of a call that one may take
 _MOST_KEPT, _GUESS, _WHOLE = 0.7, 0.1, 1.25  # the most that is kept; seconds of the first; a call without haste
+_LEAST = 1e-3  # share, below which no grid is coarser
+_AN_OUTCOME = 3e-6  # seconds, before any was timed
 _METHOD = "learned model, solved for the whole total"
 MEANING = (
     "none is given: what a plan is worth under what was learned is no sample, and somewhat too good; "
@@ -76,8 +80,14 @@ NO_RETURN = (
 )
 
 
+_CUT = (
+    "there was no time to solve all that was learned: what follows step {} counts with its ERM at the beta that leads "
+    "the sampling, and how it may vary is left out of the totals; with more seconds a plan is more than that"
+)
+
+
 class _Sampler(LearnedSearch):
-    """What draws for another objective: its own plans are not asked how sure they are."""
+    """What draws for another objective: its own plans are not asked what they are worth, nor how sure they are."""
 
     bootstraps = False
 
@@ -89,19 +99,29 @@ class _Pace:
     report: float = 0.0  # seconds; 0 if none was timed
     solve: float = _GUESS  # of a replicate
     share: float = 1.0
+    outcome: Pace = field(default=Pace(_AN_OUTCOME))  # of each outcome that was learned, in a report
+    seconds: float = 0.0  # of the latest call
 
     def hurry(self, seconds: float) -> None:
-        """Before anything was timed, go by the time of the call."""
+        """Before anything was timed, go by the time of the call; in a shorter one than the last work less at once."""
         if not self.report:
             self.report, self.share = _GUESS, min(1.0, seconds / _WHOLE)
+        elif seconds < self.seconds:
+            self.report, self.share = (part * seconds / self.seconds for part in (self.report, self.share))
+        self.seconds = seconds
 
-    def note(self, took: float, seconds: float) -> None:
+    def outcomes(self, seconds: float | None) -> float:
+        """Return the most outcomes that the report of a call of so many seconds may look at."""
+        return math.inf if seconds is None else seconds / _REPORTS / self.outcome.seconds
+
+    def note(self, took: float, seconds: float, outcomes: int) -> None:
         """Note what the report of a call of so many seconds took, and work less for the next where that is too long."""
         self.report = max(0.9 * self.report, took) if self.report != _GUESS else took
+        self.outcome = self.outcome.after(took / outcomes)
         self.solve = min(self.solve, took)
         factor = seconds / _REPORTS / took
         growth = max(0.1, factor) if factor < 1.0 else min(1.1, factor)
-        self.share = min(1.0, self.share * growth)
+        self.share = min(1.0, max(_LEAST, self.share * growth))
 
 
 class DistributionalMcts(PolicyMixin):
@@ -248,8 +268,8 @@ class DistributionalMcts(PolicyMixin):
         iterations : int, optional
             Episodes to sample.
         seconds : float, optional
-            Wall time of the call. Solving is done more roughly where it would take longer, but the first time, or where
-            much was learned, it may still be late.
+            Wall time of the call, but not of what is compiled first. What was learned is solved more roughly where it
+            would take longer, and where that does not do, for the first steps alone; the plan's ``notes`` say so.
         threads : int, default 1
             It keeps to one thread; the plan's ``notes`` say so where more were wanted.
         until : callable, optional
@@ -260,10 +280,18 @@ class DistributionalMcts(PolicyMixin):
         wanted, seconds = plan_limits(iterations, seconds, until)
         more = one_thread(threads, f"{type(self).__name__} keeps to one")
         with self._turn, followed_plan(progress, wanted, seconds) as watch:
+            self._prepare(wanted, seconds)
             begun = time.perf_counter()
             plan, stopped = self._sampled(wanted, seconds, until, watch, begun)
         used, notes = time.perf_counter() - begun, (*plan.notes, *more)
         return dataclasses.replace(plan, seconds=used, stopped=stopped, notes=notes)
+
+    def _prepare(self, wanted: int | None, seconds: float | None) -> None:
+        """Compile or load what the call may need, before the clock starts."""
+        self.search.require_decision()
+        self.search.prepare(wanted)
+        if seconds is not None:
+            _prepare_grid()
 
     def _sampled(
         self,
@@ -285,7 +313,7 @@ class DistributionalMcts(PolicyMixin):
             std = float(np.std(np.concatenate([pilot.samples(row.action) for row in pilot.rows])))
             search.retarget(self._leading_beta(std) / abs(self._episode.scale) if std > 0.0 else 0.0)
             done, steps, self._is_led = pilot.iterations, pilot.simulator_steps, True
-        asked = None if until is None else lambda plan: until(self._report(plan)[0])
+        asked = None if until is None else lambda plan: until(self._report(plan, self._pace.outcomes(seconds))[0])
         half = None if wanted is None else max(1, wanted // 2 - done)
         pace, ended, part = self._pace, math.inf, None
         if seconds is not None:
@@ -297,12 +325,12 @@ class DistributionalMcts(PolicyMixin):
         done, steps = done + found.iterations, steps + found.simulator_steps
         if found.stopped in (StopReason.ITERATIONS, StopReason.SECONDS):
             left = math.inf if wanted is None else wanted - done
-            played, more = self._follow_replicates(left, ended, told)
+            played, more = self._follow_replicates(left, ended, told, pace.outcomes(seconds))
             done, steps = done + played, steps + more
         reported = time.perf_counter()
-        plan, self._kept = self._report(found)
+        plan, self._kept, size = self._report(found, pace.outcomes(seconds))
         if seconds is not None:
-            pace.note(time.perf_counter() - reported, seconds)
+            pace.note(time.perf_counter() - reported, seconds, size)
         stopped = found.stopped
         if stopped == StopReason.SECONDS and wanted is not None and done >= wanted:
             stopped = StopReason.ITERATIONS
@@ -310,13 +338,15 @@ class DistributionalMcts(PolicyMixin):
             stopped = StopReason.SECONDS
         return dataclasses.replace(plan, iterations=done, simulator_steps=steps), stopped
 
-    def _follow_replicates(self, episodes: float, ended: float, told: Callable[[int], None]) -> tuple[int, int]:
+    def _follow_replicates(
+        self, episodes: float, ended: float, told: Callable[[int], None], outcomes: float
+    ) -> tuple[int, int]:
         """Thompson sampling: play by the best plans under counts drawn again; return (episodes, steps)."""
         done, steps, pace = 0, 0, self._pace
         rounds = _ROUNDS if self._kept is None else _LATER
         share = int(min(max(math.ceil(episodes / rounds), _SHARE) if episodes < math.inf else _SHARE, 64 * _SHARE))
         while done < episodes and (begun := time.perf_counter()) + 1.2 * pace.solve < ended:
-            table = self.search.table()
+            table = self.search.table(outcomes)
             graph = reach_totals(table.redrawn(self._rng), work=_ROUGH * pace.share, every_action=True)
             pursued = self._kept or choose_pursued(self.objective, graph, self._episode, _FEW_SOLVES)
             batch = int(min(share, episodes - done))
@@ -350,9 +380,12 @@ class DistributionalMcts(PolicyMixin):
 
         return self.search.play(choose, episodes, ended)
 
-    def _report(self, found: Plan) -> tuple[Plan, Pursued]:
-        """Return the plan under what was learned, and what it pursues; ``found`` is the search's own."""
-        table, episode = self.search.table(), self._episode
+    def _report(self, found: Plan, outcomes: float) -> tuple[Plan, Pursued, int]:
+        """Return the plan under what was learned, what it pursues, and how many outcomes were looked at.
+
+        ``found`` is the search's own; what was learned is cut after about so many ``outcomes``.
+        """
+        table, episode = self.search.table(outcomes), self._episode
         share = self._pace.share
         graph = reach_totals(table.mdp, work=_WORK * share, every_action=True)
         solves = max(_FEWEST_SOLVES, int(_SOLVES * share))
@@ -366,23 +399,34 @@ class DistributionalMcts(PolicyMixin):
             if k not in known:
                 rows.append(ActionRow(*start, *(math.nan,) * 5, UNBOUNDED))
                 continue
-            totals, weights = episode.distribution(graph, [np.array([known[k]]), *chosen[1:]])
+            totals, weights = episode.distribution(graph, graph.begun_with(chosen, known[k]))
             mean = inner(weights, totals)
             std = math.sqrt(max(0.0, inner(weights, (totals - mean) ** 2)))
             low, high = float(totals[0]), float(totals[-1])
             value, law = self._worth(pursued, totals, weights), ReturnDistribution(totals, weights, self.model.sense)
             rows.append(ActionRow(*start, value, mean, std, low, high, UNBOUNDED, distribution=law))
+        notes: tuple[str, ...] = () if found.states_recur else (NO_RETURN,)
+        if table.is_cut:
+            notes += (_CUT.format(self.step + table.mdp.horizon - 1),)
         first = rows[int(table.mdp.action_ids[int(chosen[0][0])])]
         plan = dataclasses.replace(
             found, action=first.action, label=first.label, value=first.erm, rows=tuple(rows), method=_METHOD,
-            interval_meaning=MEANING, totals=(), notes=() if found.states_recur else (NO_RETURN,), pursued=str(pursued),
+            interval_meaning=MEANING, totals=(), notes=notes, pursued=str(pursued),
             accrued=self._accrued, policy=self._policy(table, graph, chosen), objective=self.objective,
             threshold=getattr(pursued, "threshold", None),
         )  # fmt: skip
-        return plan, pursued
+        return plan, pursued, table.counts.size
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.objective.words})"
+
+
+@functools.cache
+def _prepare_grid() -> None:
+    """Compile or load what solves for totals on a grid."""
+    with compile_notice():
+        graph = GridTotals.spaced(TabularMDP.from_outcomes([0], [0], [0], [1.0], [1.0], horizon=1), 1.0)
+        graph.law(graph.minimise(lambda totals: totals)[1])
 
 
 def _part(seconds: float | None, of: float) -> float | None:

@@ -182,15 +182,16 @@ class Answering:
         root = int(learned.scratch.root[0])
         at, arity = int(nodes.first_q[root]), int(nodes.arity[root])
         nothing = np.empty((0, arity)), np.empty((0, arity))
-        if learned.is_tree:
+        sampled = nodes.q[at : at + arity].copy()
+        if learned.is_tree or (not self._bootstraps and np.isfinite(sampled).any()):
             values, meaning = self._fitted(learned, kept), _FITTED
             if values is None:
-                values, meaning = nodes.q[at : at + arity].copy(), SAMPLED
+                values, meaning = sampled, SAMPLED if learned.is_tree else _NO_INTERVAL
             return Answer(values, np.full(arity, math.nan), values, meaning, *nothing)
         begun, untried = time.perf_counter(), 0.0
         reached = self.reached(learned, self._time() / self.look_pace.seconds)
         is_cut = reached.cut < learned.rules.horizon
-        if self._bootstraps and not learned.rules.leaves and not is_cut:
+        if not learned.rules.leaves and not is_cut:
             untried = float(answer.untried(known, learned.rules.horizon, learned.step, reached))
         inducted = np.full((2, 3, arity), math.inf)
         looked = int(learned.induct(reached, np.empty(0, np.uint64), 0, inducted))
@@ -200,6 +201,8 @@ class Answering:
         if looked > _FEW_OUTCOMES:
             self.look_pace = self.look_pace.after((time.perf_counter() - begun) / looked)
         found = Answer(inducted[0, 0], inducted[0, 1], inducted[1, 0], TOO_EARLY, *nothing, untried=untried)
+        if not self._bootstraps:
+            return found._replace(meaning=_NO_INTERVAL)
         fit = self._fitted(learned, kept) if work[counts.MET] < _OFTEN * work[counts.ARRIVED] else None
         if fit is not None:
             found = found._replace(compared=fit)
@@ -208,11 +211,11 @@ class Answering:
         if is_cut:
             return found._replace(meaning=_CUT.format(reached.cut))
         best = _best(found.compared, nodes.taken[at : at + arity])
-        found = found._replace(singles=float(inducted[1, 1, best]) if self._bootstraps else 0.0)
+        found = found._replace(singles=float(inducted[1, 1, best]))
         if untried > _UNTRIED or found.singles > _ONCE:
             return found
         budget = int(min(_AFFORDABLE, _AFFORDABLE_A_SECOND * self._allowed))
-        affordable = budget // max(1, looked) if self._bootstraps else 0
+        affordable = budget // max(1, looked)
         size = looked + int(known.used[counts.OUTCOMES])  # of a replicate, which draws a weight for each outcome
         in_time = self._time() / (self.outcome_pace.seconds * size) / (_REPLICATES + _SPLITS)
         replicates, splits = (int(min(most, affordable, most * in_time)) for most in (_REPLICATES, _SPLITS))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._jit import DISABLE_JIT, kernel_for
+from tailwise._jit import DISABLE_JIT, kernel_for, prepare
 from tailwise._random import Seed, generator
 from tailwise._values import leaves, refilled
 from tailwise.bindings import BudgetSpentError, kernel_model
@@ -69,7 +69,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     """
 
     options: LearnedOptions
-    bootstraps = True  # whether plans say how sure they are
+    bootstraps = True  # whether plans solve what was learned, and say how sure they are
     _report_share = 0.25
     _byte_pace = Pace(_QUICK, most=_SLOWEST)  # of each byte that grew
     _ends: list[float]  # what the end costs, by handle, as far as the model was asked
@@ -166,15 +166,16 @@ class LearnedSearch(AnytimeSearch[Plan]):
         before = self._stream.copy()
         while True:
             with self._binding.running():
-                target, cost, offset, status = self._step_kernel(
-                    self._binding.data, handle, position, h, self._horizon, self._rules.discount, self._stream
-                )
+                target, cost, offset, status = self._step_kernel(*self._step_arguments(handle, position, h))
             if status >= 0:
                 return int(target), float(cost), float(offset)
             if status != kernel_model.FULL:
                 self._binding.fail(handle, position, h)
             self._stream[:] = before
             self._binding.make_room()
+
+    def _step_arguments(self, handle: int, position: int, h: int) -> tuple[Any, ...]:
+        return self._binding.data, handle, position, h, self._horizon, self._rules.discount, self._stream
 
     def _note(self, draws: list[tuple[int, int, int, int, int, float]]) -> None:
         columns = counts.Draws(*(np.array(column) for column in zip(*draws, strict=True)))
@@ -186,9 +187,12 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 break
         work[counts.STEPS] += len(draws)
 
-    def table(self) -> LearnedTable:
-        """Return what was learned, from the root on, as a table; something must have been sampled there."""
-        return learned_table(self._learned())
+    def table(self, outcomes: float = math.inf) -> LearnedTable:
+        """Return what was learned, from the root on, as a table; something must have been sampled there.
+
+        After about so many ``outcomes`` it is cut: states of the next step have the ERM at the search's own beta.
+        """
+        return learned_table(self._learned(), outcomes)
 
     def _learned(self) -> Learned:
         return Learned(
@@ -261,15 +265,20 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Compile or load the kernels for this kind of model, before the clock starts."""
         self._began = int(self._scratch.work[counts.ITERATIONS])
         self._plant()
-        kind = type(self._binding.data), self._prior is None
+        kind = type(self._binding.data), self._prior is None, self.bootstraps
         if kind in _compiled_kinds or DISABLE_JIT:
             return
         with compile_notice():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
-            learned = self._learned()
-            reached = self._answering.reached(learned)
-            learned.induct(reached, np.empty(0, np.uint64), 0, np.empty((0, 3, 1)))
-            answer.untried(self._known, self._horizon, self._step, reached)
+            if self.bootstraps:
+                learned = self._learned()
+                reached = self._answering.reached(learned)
+                learned.induct(reached, np.empty(0, np.uint64), 0, np.empty((0, 3, 1)))
+                answer.untried(self._known, self._horizon, self._step, reached)
+            else:  # for who plays episodes
+                prepare(self._step_kernel, *self._step_arguments(self._handle, 0, self._step))
+                none = counts.Draws(*(np.empty(0, np.int64),) * 5, np.empty(0))
+                counts.note_draws(self._known, self._horizon, none, 0)
             counts.compile_growth()
         _compiled_kinds.add(kind)
 
