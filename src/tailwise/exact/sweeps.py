@@ -101,20 +101,22 @@ def _outcome(k, rows, values, discount):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _row_erm(first, last, rows, values, discount, level):  # type: ignore[no-untyped-def]
+def row_erm(first, last, rows, values, discount, level):  # type: ignore[no-untyped-def]
     """``ERM_level(c + discount V(s'))`` of the outcomes ``first`` to ``last``, with a shift of their own."""
     low, high = math.inf, -math.inf
     for k in range(first, last):
-        cost = _outcome(k, rows, values, discount)
-        low, high = min(low, cost), max(high, cost)
+        if rows.probabilities[k] > 0.0:
+            cost = _outcome(k, rows, values, discount)
+            low, high = min(low, cost), max(high, cost)
     if high == math.inf:
         return high
     shift = high if level >= 0.0 else low
     spread = abs(level) * (high - low)
     total = 0.0
     for k in range(first, last):
-        gap = _outcome(k, rows, values, discount) - shift
-        total += rows.probabilities[k] * _term(gap, level, spread)
+        if rows.probabilities[k] > 0.0:
+            gap = _outcome(k, rows, values, discount) - shift
+            total += rows.probabilities[k] * _term(gap, level, spread)
     return _risk(shift, total, level, spread)
 
 
@@ -144,7 +146,7 @@ def _fill_risks(rows, future, beta, discount, base, out):  # type: ignore[no-unt
             out[k] = math.nan if abs(risk) < small else losses[k] + discount * risk
     for k in range(out.size):
         if math.isnan(out[k]):  # on its own; so also what can lead to an infinite value
-            out[k] = _row_erm(offsets[k], offsets[k + 1], rows, future.values, discount, beta)
+            out[k] = row_erm(offsets[k], offsets[k + 1], rows, future.values, discount, beta)
 
 
 class Step(NamedTuple):

@@ -13,7 +13,7 @@ from tailwise._arrays import Floats, Ints, ranges, runs
 from tailwise._jit import kernel
 from tailwise.errors import OptionError
 from tailwise.exact.fixed_policies import action_id, policy_rows
-from tailwise.exact.sweeps import row_ends, row_tails
+from tailwise.exact.sweeps import row_ends, row_erm, row_tails
 from tailwise.logs.counts import normalized
 from tailwise.logs.table import LearnedTable
 from tailwise.models import TabularMDP
@@ -116,46 +116,28 @@ def fixed_values(mdp: TabularMDP, rows: Ints, beta: float, chance: Floats | None
 
 
 class _Outcomes(NamedTuple):
-    """A table's outcomes with drawn probabilities; R rows."""
+    """A table's outcomes with drawn probabilities, which may be 0; R rows."""
 
-    offsets: Ints  # (R + 1,)
-    chance: Floats
-    targets: NDArray[np.int32]
+    outcome_offsets: Ints  # (R + 1,)
+    probabilities: Floats
+    next_states: NDArray[np.int32]
     losses: Floats
     done: NDArray[np.bool_]
-    steps: Floats  # (H, R) losses of each step, or (0, 0)
+    step_losses: Floats  # (H, R), or (0, 0)
 
 
 @kernel
-def _follow(rows, outcomes, beta, discount, values):  # type: ignore[no-untyped-def]
+def _follow(rows, table, beta, discount, values):  # type: ignore[no-untyped-def]
     """Fill ``values`` backwards; a state without a row is worth infinity, as where no action is allowed."""
-    offsets, chance, targets, losses, done, steps = outcomes
-    horizon, size = rows.shape
-    for h in range(horizon - 1, -1, -1):
-        level = beta * discount**h
-        for s in range(size):
+    for h in range(rows.shape[0] - 1, -1, -1):
+        for s in range(rows.shape[1]):
             row = rows[h, s]
-            if row < 0:
-                values[h, s] = np.inf
-                continue
-            mean, high, low = 0.0, -np.inf, np.inf
-            for k in range(offsets[row], offsets[row + 1]):
-                if chance[k] <= 0.0:
-                    continue
-                x = losses[k] if done[k] else losses[k] + discount * values[h + 1, targets[k]]
-                mean += chance[k] * x
-                high, low = max(high, x), min(low, x)
-            if level == 0.0 or high == low or not np.isfinite(high):
-                found = mean if np.isfinite(high) else high
-            else:
-                centre = mean if abs(level) * (high - low) < 1.0 else (high if level > 0.0 else low)
-                total = 0.0
-                for k in range(offsets[row], offsets[row + 1]):
-                    if chance[k] > 0.0:
-                        x = losses[k] if done[k] else losses[k] + discount * values[h + 1, targets[k]]
-                        total += chance[k] * np.expm1(level * (x - centre))
-                found = centre + np.log1p(total) / level
-            values[h, s] = found + steps[h, row] if steps.size > 0 else found
+            values[h, s] = np.inf
+            if row >= 0:
+                first, last = table.outcome_offsets[row], table.outcome_offsets[row + 1]
+                values[h, s] = row_erm(first, last, table, values[h + 1], discount, beta * discount**h)
+                if table.step_losses.size > 0:
+                    values[h, s] += table.step_losses[h, row]
 
 
 def _stepwise(mdp: TabularMDP, rows: Ints, objective: Objective, chance: Floats) -> float:
