@@ -16,6 +16,7 @@ from tailwise.cli.app import app
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.evaluation import evaluate, risk_frontier
 from tailwise.exact import return_distribution
+from tailwise.models import tabulate
 
 
 @pytest.mark.compiled
@@ -99,6 +100,17 @@ class Slow(Simulator):
     def step(self, state, action, rng):
         time.sleep(2e-4)
         return state + 1, 1.0 if action else 2.0 * (rng.random() < 0.5), False
+
+
+def test_a_simulator_that_plans_solve_exactly_is_laid_out_exactly():
+    """As the table that it is; named planners that search still search."""
+    model = domains.make("inventory", horizon=3)
+    found, table = frontier(model, [0.0, 0.05, 0.2]), frontier(tabulate(model), [0.0, 0.05, 0.2])
+    assert found.exact
+    assert found.to_dict() == table.to_dict()
+    assert {point.label for point in found.points} <= {f"order {k}" for k in range(9)}
+    assert frontier(model, [0.0, 0.05, 0.2], kind="exact").to_dict() == found.to_dict()
+    assert not frontier(model, [0.0], kind="uct", episodes=2, iterations=5).exact
 
 
 def test_a_slow_simulator_is_played_as_often_as_a_minute_allows(monkeypatch):

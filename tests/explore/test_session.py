@@ -120,6 +120,16 @@ def test_a_search_can_be_cancelled_and_goes_on():
 
 
 @pytest.mark.compiled
+def test_a_simulator_that_plans_solve_exactly_is_explored_as_its_table():
+    session = Session(domains.make("machine-maintenance", horizon=3), beta=0.1)
+    session.wait()
+    view = session.view()
+    assert session.is_solved
+    assert view.frontier.exact
+    assert view.moment.plan.is_exact
+    assert session.action_text(0, view.settings.state) == "run"
+
+
 def test_simulators_are_explored_too():
     session = Session(Line(), beta=1.0, iterations=300, kind="tree")
     view = settled(session)

@@ -52,3 +52,14 @@ def test_what_is_wrong_is_named(methods, pattern):
 def test_outcomes_may_be_any_iterable():
     lazy = type("Lazy", (Step,), {"outcomes": lambda self, s, a: iter([(1.0, s + 1, 1.0, False)])})()
     assert tabulate(lazy).num_states == tabulate(Step()).num_states == 3
+
+
+def test_actions_that_are_no_numbers_have_the_name_that_all_states_call_them():
+    class Named(Step):
+        def actions(self, state):
+            return ["stay", "go"] if state else ["stay", "wait"]
+
+        def outcomes(self, state, action):
+            return [(1.0, 1 - state, 1.0, False)]
+
+    assert tabulate(Named()).action_labels == ("stay", "action 1")

@@ -68,6 +68,9 @@ def frontier(
     show_table(tuple(columns), rows, spare=spare, texts=[name for name in columns if name.startswith("differs")])
     for said in found.in_words:
         say(said)
+    unused = given.unused_limits(iterations, None) if found.exact else ""
+    if unused:
+        say(unused)
 
 
 def beta(

@@ -1,7 +1,7 @@
 """What each beta would do: the plans that the entropic risk finds best, from neutral to worst case, side by side.
 
-On a table the frontier is exact: every distinct optimal policy, the betas at which it is optimal
-(:mod:`tailwise.exact.intervals`) and the law of its total. On a simulator each beta is searched closed loop,
+On a table, or a simulator that is solved as one, the frontier is exact: every distinct optimal policy, the betas at
+which it is optimal (:mod:`tailwise.exact.intervals`) and the law of its total. On another simulator each beta is searched closed loop,
 all on the same random numbers. It stands in ``evaluation`` since it needs both planners and laws.
 """
 
@@ -35,14 +35,18 @@ from tailwise.exact import (
 from tailwise.exact.fixed_policies import difference
 from tailwise.exact.induction import worst_case
 from tailwise.exact.reachability import relevant_bounds
-from tailwise.models import TabularMDP
+from tailwise.models import TabularMDP, tabulate
+from tailwise.models.check import require_model
+from tailwise.models.simulator import lists_outcomes
 from tailwise.planners import find_planner, make_planner
+from tailwise.planners.make import choose_kind
 from tailwise.risk import WorstCase
 from tailwise.risk.distribution import ReturnDistribution
 
 _FIRST_SOLVES, _MOST_SOLVES = 9, 1000  # of a frontier without a horizon
 _SECONDS, _TRIAL_SECONDS = 60.0, 0.3  # of a frontier that is sampled, and of a look at how fast that goes
 _MOST_EPISODES, _LEAST_EPISODES, _MOST_ITERATIONS, _LEAST_ITERATIONS = 200, 20, 1000, 50
+_MOST_ATOMS = 30_000  # of the exact law of each plan, of which there may be a hundred
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
 
 
@@ -66,9 +70,10 @@ def frontier(
     model : TabularMDP or simulator
         The problem.
     betas : "auto" or sequence of float, default "auto"
-        Increasing betas. On a table the frontier runs from the first to the last and finds every change between; on a
-        simulator these are the betas that are searched. "auto" runs from 0 to where the risk is nearly that of the
-        worst case (tables), or to three over the standard deviation of the risk-neutral total (simulators).
+        Increasing betas. On a table, and on a simulator that ``kind`` solves as one, the frontier runs from the first
+        to the last and finds every change between; on another simulator these are the betas that are searched. "auto"
+        runs from 0 to where the risk is nearly that of the worst case (tables), or to three over the standard deviation
+        of the risk-neutral total (simulators).
     budget : float, optional
         A total; adds the probability of doing worse.
     tolerance : float, default 1e-8
@@ -113,6 +118,10 @@ def frontier(
             integer(size, name, low=1)
     if not (isinstance(kind, str) and kind == "auto"):
         find_planner(kind)
+    if not isinstance(model, TabularMDP) and lists_outcomes(model):
+        require_model(model, endless=True)
+        if kind == "exact" or (kind == "auto" and choose_kind(model, 0.0)[0].name == "exact"):
+            model = tabulate(model)
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:
             if model.horizon is None:
@@ -161,7 +170,8 @@ def _exact_points(
     before: Policy | None = None
     for piece in pieces:
         solution = piece.solution
-        law, label = return_distribution(mdp, solution, tolerance=None), mdp.action_name(solution.action)
+        law = return_distribution(mdp, solution, tolerance=None, max_atoms=_MOST_ATOMS)
+        label = mdp.action_name(solution.action)
         if points and _same(points[-1], law, label):
             points[-1] = replace(points[-1], high=piece.high)
             continue

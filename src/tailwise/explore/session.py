@@ -18,7 +18,7 @@ from tailwise.evaluation import Frontier
 from tailwise.evaluation.closed_loop import environment_of
 from tailwise.exact import truncate
 from tailwise.explore.background import Answers, Status, Ticket, TradeOffs, Worker
-from tailwise.models import TabularMDP
+from tailwise.models import TabularMDP, tabulate
 from tailwise.models.check import require_model
 from tailwise.models.contract import Action, State, listed_actions, short
 from tailwise.models.simulator import action_label, read_state, state_label
@@ -131,6 +131,8 @@ class Session:
         require_model(model, endless=True)
         if model.horizon is None:
             model = truncate(model)
+        if kind == "auto" and choose_kind(model, 0.0)[0].name == "exact":
+            model = tabulate(model)
         self.model = model
         self.is_table = isinstance(model, TabularMDP)
         kinds = (one.name for one in list_planners() if one.works_on(model) and one.pursues(ERM(beta)))

@@ -14,7 +14,7 @@ from tailwise.errors import ModelError
 from tailwise.models.contract import SUM_TOLERANCE, State, cost_fault, listed_actions, outcome_fault, short
 from tailwise.models.partly_observed import hidden_actions, require_hidden
 from tailwise.models.pomdp_table import PomdpTable
-from tailwise.models.simulator import model_name, own_method, state_label, validate_simulator
+from tailwise.models.simulator import action_label, model_name, own_method, state_label, validate_simulator
 from tailwise.models.tabular import TabularMDP
 
 
@@ -33,8 +33,8 @@ def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = 
     Returns
     -------
     TabularMDP
-        Its labels are the states' texts; action k is the k-th of ``actions(state)``, and has its name where
-        actions are numbers. State 0 is the start.
+        Its labels are the states' texts; action k is the k-th of ``actions(state)``, and has its name where all
+        states call the k-th the same. State 0 is the start.
         States that are reached only at the horizon have the one action 0, which is never taken.
 
     Raises
@@ -112,7 +112,7 @@ def _listed(simulator: Any, max_states: int, tick: Tick) -> tuple[TabularMDP, di
         terminal_costs=terminals if in_costs else None, terminal_rewards=None if in_costs else terminals,
         done=ends, num_states=len(index), horizon=steps, discount=float(simulator.discount), start=0,
         state_labels=_labels(simulator, list(index)), name=name,
-        action_labels=_action_labels(simulator, most) if numbered else (),
+        action_labels=_action_labels(simulator, most) if numbered else _labels_by_place(simulator, index),
     )  # fmt: skip
     return table, index
 
@@ -166,6 +166,16 @@ def _action_labels(simulator: Any, count: int) -> list[str]:
     name = getattr(simulator, "action_name", None)
     names = [str(name(action)) for action in range(count)] if name is not None else []
     return names if len(set(names)) == len(names) and names != list(map(str, range(count))) else []
+
+
+def _labels_by_place(simulator: Any, index: dict[Any, tuple[int, int]]) -> list[str]:
+    """Return the name of the k-th action of a state, where all states call it the same."""
+    named: dict[int, set[str]] = {}
+    for state, (_, depth) in index.items():
+        for k, action in enumerate(ask(simulator, "actions", state) if depth != simulator.horizon else ()):
+            named.setdefault(k, set()).add(action_label(simulator, action, state))
+    names = [named[k].pop() if len(named[k]) == 1 else f"action {k}" for k in sorted(named)]
+    return names if len(set(names)) == len(names) else []
 
 
 def _labels(simulator: Any, states: list[Any]) -> list[str]:

@@ -18,9 +18,8 @@ from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
 from tailwise.exact import Policy, backward_induction
 from tailwise.models import TabularMDP
-from tailwise.models.contract import choices_of
-from tailwise.models.simulator import action_label, own_method
-from tailwise.models.tabulate import tabulate_states
+from tailwise.models.simulator import own_method
+from tailwise.models.tabulate import tabulate
 from tailwise.risk.distribution import Measures
 from tailwise.search import Plan
 
@@ -84,15 +83,9 @@ def _table_of(model: Any, state: Any) -> tuple[TabularMDP, int] | None:
     rooted = copy.copy(model)
     rooted.start = state
     try:
-        table, places = tabulate_states(rooted, max_states=_MOST_STATES)
+        return tabulate(rooted, max_states=_MOST_STATES), 0
     except TailwiseError:
         return None
-    named: dict[int, set[str]] = {}
-    for one in places if not table.action_labels else ():
-        for k, action in enumerate(choices_of(model.actions(one))):
-            named.setdefault(k, set()).add(action_label(model, action, one))
-    labels = tuple(named[k].pop() if len(named[k]) == 1 else f"action {k}" for k in sorted(named))
-    return (replace(table, action_labels=labels) if labels else table), 0
 
 
 def outlook(plan: Plan, table: TabularMDP | None, solution: Policy | None) -> Outlook:
