@@ -20,6 +20,7 @@ from tailwise import (
     backward_induction,
     domains,
     make_planner,
+    solve,
 )
 from tailwise.errors import OptionError, RunError
 from tailwise.models import tabulate
@@ -385,3 +386,21 @@ def test_a_change_of_scheme_redraws_and_keeps_the_place(browser, hostile_page):
 def test_a_name_begins_as_the_model_has_it():
     said = sentences(("the policy acts as if", "good, run -> failed"))
     assert said == ["The policy acts as if", "good, run -> failed"]
+
+
+def test_what_may_come_where_the_state_is_not_seen(monkeypatch):
+    """The exact law where that is soon found, whoever planned; else episodes, or the way to play them."""
+    tiger = domains.make("tiger", horizon=5)
+    plan = make_planner(tiger, 0.1, kind="beliefs", seed=0).plan(iterations=100)
+    law = solve(tiger, 0.1).distribution(plan.action)
+    found = outlook.outlook(plan, None, None)
+    assert found.is_exact
+    np.testing.assert_array_equal(found.totals[plan.rows.index(plan.chosen)].costs, law.costs)
+    monkeypatch.setattr("tailwise.report.outlook._SOLVE_SECONDS", 0.0)
+    monkeypatch.setattr("tailwise.report.outlook._EPISODES", 25)
+    found = outlook.outlook(plan, None, None)
+    assert [law and law.episodes for law in found.totals] == [25 if row is plan.chosen else None for row in plan.rows]
+    assert "Played: 25 episodes" in found.source
+    assert set(np.round(found.totals[plan.rows.index(plan.chosen)].costs, 9)) <= set(np.round(law.costs, 9))
+    monkeypatch.setattr("tailwise.report.outlook._SECONDS", 0.0)
+    assert "`tailwise.evaluate` plays episodes" in decision_report(plan).markdown()

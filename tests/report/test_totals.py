@@ -137,7 +137,7 @@ def test_names_in_reports_of_totals_are_text():
 
 def test_a_sampled_frontier_says_so():
     battery = domains.make("battery", horizon=4)
-    found = frontier(battery, [0.0, 0.1], episodes=20, iterations=20, kind="exact", seed=0)
+    found = frontier(battery, [0.0, 0.1], episodes=20, iterations=20, kind="learned", seed=0)
     text = frontier_report(found, model=battery).markdown()
     assert "20 episodes of each beta were played in closed loop, with 20 iterations a decision, on common" in text
     assert "dominates" not in text  # of samples it is no more than luck

@@ -1,8 +1,8 @@
 """What each beta would do: the plans that the entropic risk finds best, from neutral to worst case, side by side.
 
 On a table, or a simulator that is solved as one, the frontier is exact: every distinct optimal policy, the betas at
-which it is optimal (:mod:`tailwise.exact.intervals`) and the law of its total. On another simulator each beta is searched closed loop,
-all on the same random numbers. It stands in ``evaluation`` since it needs both planners and laws.
+which it is optimal (:mod:`tailwise.exact.intervals`) and the law of its total. On another simulator each beta is
+searched closed loop, all on the same random numbers. It stands in ``evaluation`` since it needs both planners and laws.
 """
 
 from __future__ import annotations

@@ -130,7 +130,10 @@ def _distributions(plan: Plan, found: Outlook) -> list[Block]:
     heading = Heading("What may come of each action")
     parts = [(plan.rows[k].label, law) for k in places(plan) if (law := found.totals[k]) is not None]
     if not parts:
-        return [heading, Paragraph("Not known: the plan holds no totals (it was loaded, or its planner samples none).")]
+        return [heading, Paragraph(
+            "Not known: the plan holds no totals (it was loaded, or its planner keeps none). `tailwise.evaluate` plays "
+            "episodes, and its result has a report of its own."
+        )]  # fmt: skip
     source = found.source
     moved = max((getattr(law, "tolerance", 0.0) for _, law in parts), default=0.0)
     if moved:

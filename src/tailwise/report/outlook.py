@@ -8,6 +8,7 @@ sampled, exploration and all.
 from __future__ import annotations
 
 import copy
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +17,12 @@ import numpy as np
 from tailwise._arrays import Floats
 from tailwise.errors import OptionError, StateError, TailwiseError
 from tailwise.evaluation import Returns
-from tailwise.exact import Policy, backward_induction
+from tailwise.evaluation.closed_loop import HiddenPlayer, play
+from tailwise.exact import Policy, backward_induction, solve
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import own_method
-from tailwise.models.tabulate import tabulate
+from tailwise.models.simulator import is_partly_observed, own_method
+from tailwise.models.tabulate import lists_hidden, tabulate
+from tailwise.planners import make_planner
 from tailwise.risk.distribution import Measures
 from tailwise.search import Plan
 
@@ -30,6 +33,12 @@ EXACT = (
     "totals."
 )
 PLAYED = "Played: episodes that begin with the action and then follow what is certain to be good."
+_LEAST, _EPISODES, _ITERATIONS, _SECONDS = 20, 200, 5, 15.0  # of what is played where the state is not seen
+_SOLVE_SECONDS = 5.0
+UNSEEN = (
+    "Played: {} episodes in which the recommended action comes first, and then {} plans anew at each step, with few "
+    "iterations. More of them would do better. An outcome of a probability up to {:.2g} may well be missing."
+)
 LEARNED = (
     "Learned: the law of the whole episode's total, with the action now and then what is best for the same aim, in the "
     "model that was learned from samples. It is somewhat too good, as the best of many estimates is, and holds no "
@@ -102,7 +111,47 @@ def outlook(plan: Plan, table: TabularMDP | None, solution: Policy | None) -> Ou
             return Outlook(laws, EXACT, True)
     if any(row.distribution for row in plan.rows):
         return Outlook(known, LEARNED, False)
+    if is_partly_observed(getattr(plan.origin, "model", None)) and plan.step == 0 and not any(known):
+        found = _unseen(plan)
+        if found is not None:
+            return found
     return Outlook(known, PLAYED if plan.is_bounded else SAMPLED, False)
+
+
+class _First(HiddenPlayer):
+    """Plays a given action first, and then as the planner says."""
+
+    first: Any = None
+
+    def decide(self, planner: Any, state: Any, h: int, accrued: float) -> object:
+        return super().decide(planner, state, h, accrued) if h else self.first
+
+
+def _unseen(plan: Plan) -> Outlook | None:
+    """Return what may come where the state is not seen: exactly, if that is soon known; else played."""
+    model, begun = plan.origin.model, time.perf_counter()  # type: ignore[union-attr]  # whose model is one
+
+    def watch(*_: object) -> None:
+        if time.perf_counter() - begun > _SOLVE_SECONDS:
+            raise OptionError("it takes too long")
+
+    if lists_hidden(model):
+        try:
+            policy = solve(model, plan.root_beta, progress=watch)
+            return Outlook(tuple(policy.distribution(row.action) for row in plan.rows), EXACT, True)
+        except TailwiseError:
+            pass
+    planner: Any = make_planner(model, plan.root_beta, seed=0)
+    player, root = _First(planner.model, planner, (_ITERATIONS, None)), np.random.SeedSequence(0)
+    player.first, begun = plan.action, time.perf_counter()
+    totals: list[float] = []
+    while len(totals) < _EPISODES and time.perf_counter() - begun < _SECONDS:
+        totals.append(play(player, root, len(totals)))
+    if len(totals) < _LEAST:
+        return None
+    found = Returns(np.array(totals), plan.sense)
+    laws = tuple(found if row is plan.chosen else None for row in plan.rows)
+    return Outlook(laws, UNSEEN.format(len(totals), planner.kind, found.unseen), False)
 
 
 def known_totals(plan: Plan) -> list[Measures | None]:
