@@ -10,6 +10,7 @@ from conftest import random_mdp
 from tailwise import LearnedModelSearch, Simulator, erm
 from tailwise.search.anytime import Pace
 from tailwise.search.learned import counts, driver
+from tailwise.search.learned.answering import Answer
 from tailwise.search.plan import StopReason
 
 pytestmark = pytest.mark.compiled  # hundreds of bootstraps
@@ -143,6 +144,16 @@ def test_an_answer_is_not_cut_where_nothing_would_be_left():
     search._answering.begin(60.0, math.inf)
     found = search._answering.find(search._learned(), search._stream, None)
     assert found.values.min() == pytest.approx(whole.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("beta", [-5.0, 0.0, 5.0])
+def test_what_one_draw_leaves_possible_is_the_worst_total_itself(beta):
+    """With one draw it may come with certainty; in floats the ERM of the mixture would be infinite."""
+    nothing = np.empty((0, 2))
+    found = Answer(np.array([1.0, 2.0]), np.zeros(2), np.zeros(2), "", nothing, nothing)
+    once, often = found.further(np.array([1, 300]), 1000.0, beta, 1.0)
+    assert once["unseen_erm"] == 1000.0
+    assert math.isclose(often["unseen_erm"], erm(np.repeat([2.0, 1000.0], [99, 1]), beta), rel_tol=1e-9)
 
 
 class Wandering(Simulator):

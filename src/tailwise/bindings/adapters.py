@@ -262,7 +262,7 @@ def make_adapters(model: CompiledSimulator, user: UserFunctions) -> Adapters:
         return cast(target), total, done != 0
 
     def count_adapter(context, handle, action, h):  # type: ignore[no-untyped-def]
-        number = counted(context, load_state(context, handle), -1)
+        number = counted(context, load_state(context, handle), np.int64(-1))  # no literal: it is compiled once
         if number > 0:
             store_word(context, NEXT, number)
             store_word(context, STATUS, GO_ON)

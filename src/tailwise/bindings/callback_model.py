@@ -215,7 +215,7 @@ def _take_step(model, state, action, h, stream):  # type: ignore[no-untyped-def]
     if record < 0:
         return np.int64(state), 0.0, np.int64(FULL)
     held = widened.held[record]
-    if takes_again(widened.limits, widened.visits[record] + 1, held):
+    if takes_again(widened.limits, float(widened.visits[record] + 1), held):
         slot = widened.first[record]
         if held > 1:
             slot += np.int64(next_double(stream) * held)

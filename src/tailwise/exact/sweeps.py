@@ -186,9 +186,11 @@ def sweep(rows, future, step, out, first_state, last_state):  # type: ignore[no-
         risks = room[: end - base]
         _fill_risks(rows, future, step.beta, step.discount, base, risks)
         if step_loss.size:
-            risks += step_loss[base:end]
-        if q_out.size:
-            q_out[base:end] = risks
+            for k in range(risks.size):
+                risks[k] += step_loss[base + k]
+        if q_out.size:  # by a loop: the assignment of a slice takes two seconds to compile
+            for k in range(risks.size):
+                q_out[base + k] = risks[k]
         for s in range(block, block_end):
             first, last = rows.action_offsets[s] - base, rows.action_offsets[s + 1] - base
             best, at = math.inf, first

@@ -103,6 +103,15 @@ def num_actions_of(known, horizon, state, h):  # type: ignore[no-untyped-def]
     return number
 
 
+@inlined
+def largest(handles, count):  # type: ignore[no-untyped-def]
+    """The largest of the first ``count`` handles; numba's own takes half a second to compile."""
+    found = np.int64(-1)
+    for k in range(count):
+        found = max(found, np.int64(handles[k]))
+    return found
+
+
 @kernel
 def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
     """Return states, offsets and cut of :class:`Reached`: from ``root`` at step ``depth``.
@@ -111,7 +120,7 @@ def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
     """
     known = borrowed(known)
     states, offsets, cut = np.empty(256, np.int32), np.zeros(horizon - depth + 1, np.int64), horizon
-    latest = np.full(max(known.targets.max(), root) + 1, -1, np.int32)
+    latest = np.full(max(largest(known.targets, known.used[OUTCOMES]), root) + 1, -1, np.int32)
     states[0], used = root, 1
     for h in range(depth, horizon):
         begin, end = offsets[h - depth], used
@@ -145,7 +154,8 @@ def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
 def untried(known, horizon, depth, reached):  # type: ignore[no-untyped-def]
     """Greatest probability with which known outcomes lead from the root to an action, or to a state, never tried."""
     known, reached = borrowed(known), borrowed(reached)
-    chances = np.zeros((2, max(known.targets.max(), reached.states.max()) + 1))
+    last = max(largest(known.targets, known.used[OUTCOMES]), largest(reached.states, reached.states.size))
+    chances = np.zeros((2, last + 1))
     for h in range(horizon - 1, depth - 1, -1):
         here, after = h % 2, 1 - h % 2
         for k in range(reached.offsets[h - depth], reached.offsets[h - depth + 1]):
@@ -241,7 +251,8 @@ def induct(  # type: ignore[no-untyped-def]
                 best = nodes.values[find_node(nodes, h, state)]
                 work[here, state], work[2 + here, state], work[4 + here, state] = best, 0.0, best
                 continue
-            best, chosen, taken, risk, low, high = math.inf, 0, 0, math.inf, math.inf, math.inf
+            best, taken, risk, low, high = math.inf, 0, math.inf, math.inf, math.inf
+            chosen = np.int64(0)  # a literal would have numba compile what takes it for the literal, too
             tried, drawn, mean = 0, 0, 0.0
             node = find_node(nodes, h, state) if (rules.leaves or rules.bounded) and h > depth else 0
             leaf = leaf_of(nodes, node) if node != 0 and nodes.used[DISMISSED] == 0 else math.inf
@@ -290,7 +301,7 @@ def induct(  # type: ignore[no-untyped-def]
             if chosen != 0 and leaf < math.inf:
                 best = between(leaf, low, high)
                 if best == leaf:
-                    chosen = 0
+                    chosen = np.int64(0)
             elif tried > 1 and h > depth:
                 best += min(1.0, slips * (tried / drawn) ** SLIPS_FADE) * (mean - best)
             if best < math.inf:

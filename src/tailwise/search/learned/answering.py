@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, ranges
+from tailwise._jit import interpreted
 from tailwise._random import generator, own_words
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.measures import Interval
@@ -109,10 +110,12 @@ class Answer(NamedTuple):
             least = possible[:, known].min(axis=1)
             limit = least + TIE * np.abs(least)
             best = np.where(known, (possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
+        merged = interpreted(merge_values)  # which is compiled into its callers, and anew in every process
         chances = np.minimum(1.0, 3.0 / np.maximum(draws, 1)).tolist()
         found = []
         for k, (erm, chance) in enumerate(zip(self.values.tolist(), chances, strict=True)):
-            unseen = float(merge_values(erm, max(worst, erm), chance, beta)) if known[k] else math.nan
+            other = max(worst, erm)
+            unseen = (other if chance == 1.0 else merged(erm, other, chance, beta)) if known[k] else math.nan
             found.append({
                 "draws": int(draws[k]), "probability_best": None if best is None else best[k],
                 "unexplored": float(self.unexplored[k]) if known[k] else math.nan,
