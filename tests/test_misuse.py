@@ -11,6 +11,7 @@ from tailwise import (
     ErmMcts,
     ExpectedUtility,
     GymnasiumSimulator,
+    LearnedModelSearch,
     Returns,
     Simulator,
     TabularMDP,
@@ -35,6 +36,7 @@ from tailwise.errors import ModelError, OptionError, RunError, StateError, Tailw
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
 from tailwise.models.contract import holds_nan
+from tailwise.report import plots
 from tailwise.risk import ReturnDistribution
 from tailwise.theory import fit_exponent
 
@@ -328,3 +330,26 @@ def test_what_is_quoted_is_told_without_where_it_lies_in_memory():
         with pytest.raises(OptionError, match=r"option prior_policy=<.*>: name") as raised:
             make_planner(GRID, 0.1, kind="exact", prior_policy=wrong)
         assert " at 0x" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: solve(GRID, ExpectedUtility(lambda total: "a")), "the utility of a total of .* raised ValueError"),
+        (lambda: GRID.step(0, 0, None), "rng must be a NumPy Generator"),
+        (lambda: Returns([1.0, 2.0], "costs"), "sense must be one of 'cost', 'reward'"),
+        (
+            lambda: plots.policy(make_planner(GRID, 0.1).plan()),
+            "draws a Policy, as .* returns it, not a Plan",
+        ),
+        (lambda: plots.frontier(solve(GRID, 0.1)), "draws a Frontier, as tailwise.frontier returns it"),
+        (lambda: plots.tornado([]), "draws a Sensitivity, as tailwise.sensitivity returns it, not a list"),
+        (
+            lambda: LearnedModelSearch(Coin(), 0.1, features=lambda state: "x", seed=0).plan(iterations=20),
+            r"features\(0\) must return numbers",
+        ),
+    ],
+)
+def test_the_wrong_thing_in_the_right_place_is_told_as_what_it_is(wrong, message):
+    with pytest.raises(OptionError, match=message):
+        wrong()

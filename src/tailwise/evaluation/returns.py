@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats
 from tailwise._random import Seed
 from tailwise._results import Columns, Result, Shown, Tabled, aligned, amounts, number, plain, span
-from tailwise._validate import integer, listing, numeric
+from tailwise._validate import choice, integer, listing, numeric
 from tailwise.errors import OptionError
 from tailwise.evaluation.intervals import objective_statistic, sample_interval, statistic
 from tailwise.models.contract import Sense
@@ -181,6 +181,7 @@ class Returns(Shown, Tabled, Measures):
     def __post_init__(self) -> None:
         costs = numeric(self.costs, "the totals of a sample").reshape(-1).copy()  # the caller's array stays writable
         costs.setflags(write=False)
+        choice(self.sense, "sense", ("cost", "reward"))
         object.__setattr__(self, "costs", costs)
 
     def weighted(self) -> tuple[Floats, None]:

@@ -203,7 +203,7 @@ def _least_exceedance(graph: Graph, limit: float, slack: float) -> Found:
 def _utility_of(objective: ExpectedUtility, total: float) -> float:
     """Return what the utility says of a total, or raise ``OptionError`` with what it raised."""
     try:
-        return objective.utility(total)
+        return float(objective.utility(total))
     except Exception as error:
         raise OptionError(f"the utility of a total of {total:.9g} raised {type(error).__name__}: {error}") from error
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tailwise._arrays import Ints
 from tailwise._results import Shown
-from tailwise.errors import ModelError, StateError
+from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import tabular_build
 from tailwise.models.contract import OWN, Outcome, Own, check_any_horizon, check_discount, needs_horizon
 from tailwise.models.table import ARRAYS, Report, Table, TableData, check_table
@@ -308,6 +308,8 @@ class TabularMDP(Shown, Table):
     def step(self, state: int, action: int, rng: np.random.Generator, h: int = 0) -> tuple[int, float, bool]:
         """Draw ``(next_state, cost, done)`` of ``action`` in ``state`` at step ``h``."""
         row = self.row(state, action)
+        if not hasattr(rng, "random"):
+            raise OptionError(f"rng must be a NumPy Generator, as numpy.random.default_rng(0), not {rng!r}")
         index = self.data.drawn(row, rng.random)
         cost = float(self.signed(self.losses[index] + self._step_loss(row, h)))
         return int(self.next_states[index]), cost, bool(self.done[index])

@@ -6,7 +6,7 @@ plotly is imported when the first is drawn (extra ``report``). Names are escaped
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tailwise.errors import OptionError, require
 from tailwise.evaluation import Frontier, Returns, Sensitivity
@@ -22,6 +22,7 @@ from tailwise.search.plan import Plan
 if TYPE_CHECKING:
     from plotly import graph_objects as go
 
+T = TypeVar("T")
 PlainFigure: TypeAlias = dict[str, Any]
 
 _THEME = {"text": "#333", "soft": "#777", "grid": "#ddd", "page": "#fff", "shade": "#f3f3f3"}
@@ -91,14 +92,21 @@ def convergence(plan: Plan) -> go.Figure:
     return figure(charts.convergence([row.label for row in plan.rows], trajectory, caption=""))
 
 
+def _of(found: T, kind: type[T], maker: str) -> T:
+    """Return what is drawn, if it is what a function returns."""
+    if not isinstance(found, kind):
+        raise OptionError(f"this draws a {kind.__name__}, as {maker} returns it, not a {type(found).__name__}")
+    return found
+
+
 def frontier(found: Frontier) -> go.Figure:
     """Draw the plans of :func:`tailwise.frontier` by their mean and their CVaR at 95 %."""
-    return figure(charts.frontier(found, caption=""))
+    return figure(charts.frontier(_of(found, Frontier, "tailwise.frontier"), caption=""))
 
 
 def tornado(found: Sensitivity) -> go.Figure:
     """Draw the value with each number of :func:`tailwise.sensitivity` less and more, and where the decision turns."""
-    return figure(charts.tornado(found, caption=""))
+    return figure(charts.tornado(_of(found, Sensitivity, "tailwise.sensitivity"), caption=""))
 
 
 def policy(solution: Policy, step: int = 0) -> go.Figure:
@@ -122,7 +130,7 @@ def policy(solution: Policy, step: int = 0) -> go.Figure:
     >>> [note.text for note in found.layout.annotations if (note.x, note.y) == (0, 4)]
     ['<b>→</b>']
     """
-    return figure(policy_chart(solution, step))
+    return figure(policy_chart(_of(solution, Policy, "tailwise.solve"), step))
 
 
 def tree(what: Plan | NodeView | Policy, *, most: int = MOST_PARTS) -> go.Figure:

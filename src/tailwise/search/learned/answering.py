@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from tailwise._arrays import Floats, ranges
 from tailwise._jit import interpreted
 from tailwise._random import generator, own_words
+from tailwise.errors import OptionError
+from tailwise.models.contract import short
 from tailwise.risk.accumulator import merge_values
 from tailwise.risk.measures import Interval
 from tailwise.search.anytime import Pace
@@ -254,7 +256,10 @@ class Answering:
     def features_of(self, state: Any) -> tuple[float, ...] | None:
         """Return what the cost-to-go may be fitted to; None where nothing is known."""
         if self._options.features is not None:
-            return tuple(float(value) for value in self._options.features(state))
+            try:
+                return tuple(float(value) for value in self._options.features(state))
+            except (TypeError, ValueError) as error:
+                raise OptionError(f"features({short(state)}) must return numbers: {error}") from error
         return fitted.standard_features(state)
 
     def _fitted(self, learned: Learned, kept: Callable[[], NDArray[np.bool_]] | None) -> Floats | None:
