@@ -166,8 +166,8 @@ def compare(
 ) -> None:
     """Play several planners against the same luck and compare their risks."""
     from tailwise.evaluation import compare
+    from tailwise.evaluation.closed_loop import environment_of
     from tailwise.evaluation.returns import episode_columns
-    from tailwise.models import TabularMDP
     from tailwise.planners import Planner
     from tailwise.risk.objectives import ERM
 
@@ -183,7 +183,7 @@ def compare(
     given.check_work(tuple(names), threads, bonus=bonus, objective=objective, episodes=episodes)
     judging.check()
     problem = model.load()
-    if integrate and not (isinstance(problem, TabularMDP) and isinstance(objective, ERM)):
+    if integrate and not (environment_of(problem).is_table and isinstance(objective, ERM)):
         raise OptionError(f"--integrate works on tables only, and with --beta; not on {model.model} for this")
     players = _players(problem, objective, names, bonus)
     wanted = [(name, n) for name, p in players.items() for n in (sizes if isinstance(p, Planner) else [None])]

@@ -14,7 +14,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ _ATTRIBUTES = {
     "start": "a hashable initial state",
 }
 _HIDDEN = ("sample_start", "observe")
+
+Begun = TypeVar("Begun")
 
 
 class Simulator:
@@ -194,13 +196,14 @@ def read_state(model: Any, text: str) -> State:
     return state
 
 
-def begun_in(model: Any, state: Any) -> Any:
+def begun_in(model: Begun, state: Any) -> Begun:
     """Return a copy of a model that begins in another state."""
-    if hasattr(model, "with_options"):
-        return model.with_options(start=state)
-    begun = copy.copy(model)
+    begun: Any = model
+    if hasattr(begun, "with_options"):
+        return begun.with_options(start=state)  # type: ignore[no-any-return]
+    begun = copy.copy(begun)
     begun.start = state
-    return begun
+    return begun  # type: ignore[no-any-return]
 
 
 def contract_faults(model: Any) -> list[str]:

@@ -7,7 +7,6 @@ sampled, exploration and all.
 
 from __future__ import annotations
 
-import copy
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +19,7 @@ from tailwise.evaluation import Returns
 from tailwise.evaluation.closed_loop import HiddenPlayer, play
 from tailwise.exact import Policy, backward_induction, solve
 from tailwise.models import TabularMDP
-from tailwise.models.simulator import is_partly_observed, own_method
+from tailwise.models.simulator import begun_in, is_partly_observed, own_method
 from tailwise.models.tabulate import lists_hidden, tabulate
 from tailwise.planners import make_planner
 from tailwise.risk.distribution import Measures
@@ -89,10 +88,8 @@ def _table_of(model: Any, state: Any) -> tuple[TabularMDP, int] | None:
     """Return the table of a simulator from a state on, and the state's place in it, if it is small."""
     if own_method(model, "outcomes") is None:
         return None
-    rooted = copy.copy(model)
-    rooted.start = state
     try:
-        return tabulate(rooted, max_states=_MOST_STATES), 0
+        return tabulate(begun_in(model, state), max_states=_MOST_STATES), 0
     except TailwiseError:
         return None
 
