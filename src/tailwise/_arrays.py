@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-_IN_ONE_THREAD = 8192
+_IN_ONE_THREAD = 8192  # numbers of a vector product,
+_MATRIX_IN_ONE_THREAD = 2**17  # and products of one of matrices
 
 
 def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
@@ -24,6 +25,21 @@ def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
 def inner(a: Floats, b: Floats) -> float:
     """Return the sum of products; BLAS shares long ones among threads, and may wait for a core."""
     return float(np.dot(a, b) if a.size <= _IN_ONE_THREAD else np.sum(a * b))
+
+
+def product(a: Floats, b: Floats) -> Floats:
+    """Return ``a @ b`` of a tall ``a``, as :func:`inner` in one thread: in pieces that BLAS does not share out."""
+    rows = max(1, (_IN_ONE_THREAD if b.ndim == 1 else _MATRIX_IN_ONE_THREAD) // max(1, b.size))
+    if len(a) <= rows:
+        return np.asarray(a @ b)
+    return np.concatenate([a[begin : begin + rows] @ b for begin in range(0, len(a), rows)])
+
+
+def gram(a: Floats) -> Floats:
+    """Return ``a.T @ a`` of a tall ``a``, in one thread too."""
+    rows = max(1, _MATRIX_IN_ONE_THREAD // max(1, a.shape[1] ** 2))
+    pieces = (a[begin : begin + rows] for begin in range(0, len(a), rows))
+    return np.asarray(sum((piece.T @ piece for piece in pieces), np.zeros((a.shape[1],) * 2)))
 
 
 def log_of(weights: Floats) -> Floats:

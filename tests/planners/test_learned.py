@@ -23,6 +23,7 @@ from tailwise import (
     evaluate,
     make_planner,
 )
+from tailwise._arrays import gram, product
 from tailwise._jit import kernel
 from tailwise._random import generator, stream_words
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
@@ -747,6 +748,37 @@ def test_a_fit_counts_as_one_draw_beside_those_of_a_state(beta):
         own = owners == handle
         draws = np.append(costs[own], fit[handle])
         assert found[handle] == pytest.approx(erm(draws, beta, weights=np.append(weights[own], 1.0)), rel=1e-12)
+
+
+def test_rows_left_out_one_by_one_are_as_if_they_had_not_been_there():
+    rng = np.random.default_rng(3)
+    inputs, weights = rng.normal(size=(40, 2)), rng.integers(1, 5, 40).astype(float)
+    outputs = inputs[:, 0] ** 2 - inputs[:, 1] + 0.3 * rng.normal(size=40)
+    errors = {}
+    for degree, penalty in itertools.product(range(4), fitted._PENALTIES):
+        columns, left_out = fitted._powers(inputs, fitted._terms(2, degree)), []
+        for row in range(40):
+            kept = np.arange(40) != row
+            some, size = columns[kept] * weights[kept, None], columns.shape[1]
+            best = np.linalg.solve(some.T @ columns[kept] + penalty * np.eye(size), some.T @ outputs[kept])
+            left_out.append(weights[row] * (outputs[row] - columns[row] @ best) ** 2)
+        some = columns * weights[:, None]
+        best = np.linalg.solve(some.T @ columns + penalty * np.eye(columns.shape[1]), some.T @ outputs)
+        errors[degree, penalty] = sum(left_out), np.clip(columns @ best, outputs.min(), outputs.max())
+    least, wanted = math.inf, None
+    for error, found in errors.values():  # in order, each must be a hundredth better
+        if error < 0.99 * least:
+            least, wanted = error, found
+    assert np.allclose(fitted._regression(inputs, outputs, weights)(inputs), wanted, rtol=1e-8, atol=1e-10)
+
+
+def test_products_in_pieces_are_products():
+    rng = np.random.default_rng(4)
+    tall = rng.normal(size=(5000, 30))
+    for other in (rng.normal(size=30), rng.normal(size=(30, 30))):
+        assert np.allclose(product(tall, other), tall @ other, rtol=1e-12)
+    assert np.allclose(gram(tall), tall.T @ tall, rtol=1e-12)
+    assert gram(tall[:0]).shape == (30, 30)
 
 
 def test_a_fit_that_takes_too_long_is_left_out_of_short_calls(monkeypatch):

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Floats, Ints, ranges
+from tailwise._arrays import Floats, Ints, gram, inner, product, ranges
 from tailwise.search.learned.counts import NODES, OUTCOMES, PAIRS, Nodes, TransitionCounts
 
 _DEGREES, _MOST_TERMS = 3, 60
 _PENALTIES = 10.0 ** np.arange(-6.0, 2.0, 2.0)
+_ROUNDING = 1e-13  # of all squares, that a penalty is above
 _GAIN = 0.99  # of the squared error, that a higher degree must bring
 _STEEPEST = 30.0  # of beta times what the mean leaves
 
@@ -129,9 +130,9 @@ def _targets(draws: Draws, value: Callable[[Ints], Floats] | None, discount: flo
 def _erm(costs: Floats, weights: Floats, beta: float) -> float:
     weights = weights / weights.sum()
     if beta == 0.0:
-        return float(weights @ costs)
+        return inner(weights, costs)
     top = float((beta * costs).max())
-    return float((top + np.log(weights @ np.exp(beta * costs - top))) / beta)
+    return float((top + np.log(inner(weights, np.exp(beta * costs - top)))) / beta)
 
 
 def _least(draws: Draws, costs: Floats, features: Floats, arity: Ints, beta: float) -> Callable[[Ints], Floats]:
@@ -204,16 +205,17 @@ def _regression(inputs: Floats, outputs: Floats, weights: Floats) -> Callable[[F
         tried = _terms(inputs.shape[1], degree)
         if degree and 2 * len(tried) > min(outputs.size, 2 * _MOST_TERMS):
             break
-        rows, sizes, turn = np.linalg.svd(roots[:, None] * _powers(inputs, tried), full_matrices=False)
-        along = rows.T @ (roots * outputs)
-        for penalty in _PENALTIES:
-            shrunk = sizes**2 / (sizes**2 + penalty)
-            away = (roots * outputs - rows @ (shrunk * along)) / np.maximum(1.0 - (rows**2) @ shrunk, 1e-3)
-            error = float(away @ away)
+        columns, aims = roots[:, None] * _powers(inputs, tried), roots * outputs
+        squares, along = gram(columns), np.sum(columns * aims[:, None], axis=0)
+        for penalty in np.maximum(_PENALTIES, _ROUNDING * np.trace(squares)):
+            inverse = np.linalg.inv(squares + penalty * np.eye(len(tried)))
+            solution = inverse @ along
+            leverage = np.sum(product(columns, inverse) * columns, axis=1)
+            away = (aims - product(columns, solution)) / np.maximum(1.0 - leverage, 1e-3)
+            error = inner(away, away)
             if error < _GAIN * least:
-                least, terms = error, tried
-                best = turn.T @ (shrunk * along / np.maximum(sizes, 1e-12))
-    return lambda some: np.clip(_powers(some, terms) @ best, lowest, highest)
+                least, terms, best = error, tried, solution
+    return lambda some: np.clip(product(_powers(some, terms), best), lowest, highest)
 
 
 def _terms(width: int, degree: int) -> list[tuple[int, ...]]:
