@@ -124,7 +124,8 @@ def reach(known, horizon, root, depth, most):  # type: ignore[no-untyped-def]
     states[0], used = root, 1
     for h in range(depth, horizon):
         begin, end = offsets[h - depth], used
-        offsets[h - depth + 1 :] = end
+        for k in range(h - depth + 1, offsets.size):
+            offsets[k] = end
         for k in range(begin, end):
             place = place_of(known, horizon, np.int64(states[k]), h)
             if place >= known.first.size or known.first[place] == 0:
@@ -314,7 +315,8 @@ def induct(  # type: ignore[no-untyped-def]
                 if held < math.inf:
                     work[4 + here, state] = held + cost_offset(model, state, taken, h)
     for state in reached.states[: reached.offsets[min(2, reached.offsets.size - 1)]]:
-        work[:2, state], work[4:, state] = math.inf, math.inf
+        for row in (0, 1, 4, 5):
+            work[row, state] = math.inf
     return looked
 
 
@@ -325,7 +327,8 @@ def outcomes_before_the_end(known, horizon):  # type: ignore[no-untyped-def]
     is_last = np.zeros(known.used[PAIRS], np.bool_)
     for place in range(last, known.first.size, known.step_kinds):
         if known.first[place] != 0:
-            is_last[known.first[place] : known.first[place] + known.arity[place]] = True
+            for pair in range(known.first[place], known.first[place] + known.arity[place]):
+                is_last[pair] = True
     found = np.empty(known.used[OUTCOMES], np.int64)
     count = 0
     for outcome in range(1, known.used[OUTCOMES]):
