@@ -31,3 +31,10 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#:]+\.md)\)", page.read_text(encoding="utf-8")):
             made = ROOT / "examples" / f"{Path(target).stem}.ipynb" if target.startswith("examples/") else None
             assert (made or page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_formulas_are_readable_as_they_stand(page):
+    """Nothing on the pages draws TeX: formulas are code."""
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf8"), flags=re.DOTALL)
+    assert re.findall(r"\$[^$\n]+\$|\\(?:frac|mathrm|beta|gamma)", prose) == []
