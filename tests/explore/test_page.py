@@ -146,7 +146,10 @@ def test_an_answer_without_iterations_has_no_curve_over_them():
     session = Session(domains.make("grid-mdp"), beta=0.03)
     assert session.wait(60.0)
     assert session.view().moment.trajectory.iterations.size == 1
-    assert "Estimates by iterations" not in str(layout.curves(session.view()))
+    drawn, said = str(layout.curves(session.view())), str(layout.decision(session, session.view()))
+    assert "Estimates by iterations" not in drawn
+    assert "0 iterations" not in said
+    assert "Totals of the two best" in drawn
 
 
 def test_stepping_shows_what_was_thought(page):

@@ -44,7 +44,11 @@ def _figures_of(moment: Moment) -> list[tuple[str, str, PlainFigure]]:
     if parts:
         beta, xlabel = plan.root_beta if plan.is_erm else None, f"total {plan.sense}"
         drawn += [
-            ("Totals", "distribution", charts.histograms(parts[:2], beta=beta, caption="", xlabel=xlabel)),
+            (
+                "Totals of the two best" if len(parts) > 2 else "Totals",
+                "distribution",
+                charts.histograms(parts[:2], beta=beta, caption="", xlabel=xlabel),
+            ),
             ("How probable is worse?", "exceedance", charts.exceedances(parts, caption="", sense=plan.sense)),
         ]
     way = moment.trajectory
@@ -301,8 +305,8 @@ def decision(session: Session, view: View) -> Children:
     said += [html.P(f"note: {note}", className="note") for note in plan.notes]
     if best is not None:
         said += [html.P(f"{line}.", className="note") for line in sentences(best.fears(_MOST_SAID))]
-    done = f"{moment.trajectory.iterations[-1]:,} {plan.unit}" if moment.trajectory is not None else ""
-    parts = filter(None, (f"{plan.planner or view.settings.planner}: {done}", plan.stopped.message, plan.reason))
+    done = f": {moment.trajectory.iterations[-1]:,} {plan.unit}" if moment.trajectory and not plan.is_exact else ""
+    parts = filter(None, (f"{plan.planner or view.settings.planner}{done}", plan.stopped.message, plan.reason))
     said.append(html.P("; ".join(parts) + ".", className="note"))
     return said
 
