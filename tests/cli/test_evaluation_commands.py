@@ -155,9 +155,7 @@ def test_exact_policies_play_simulators_that_list_their_outcomes():
     assert rows[0]["planner"] == "auto (exact)"
     assert rows[1]["iterations"] is None
     one, two = (
-        json.loads(
-            run("evaluate", "battery", "--beta", "0.02", "-p", kind, "-n", "1", "-e", "6", "--seed", "0", "--json")
-        )
+        json.loads(run("evaluate", "battery", "--beta", "0.02", "-p", kind, "-e", "6", "--seed", "0", "--json"))
         for kind in ("exact", "auto")
     )
     assert one["erm"] == two["erm"]
