@@ -46,18 +46,27 @@ register_bonus(SpreadRule, _growth, _bonus)
 
 
 @kernel
-def spread_of_q(floats, ints, used):  # type: ignore[no-untyped-def]
-    """Standard deviation of the values of all actions taken in the tree."""
-    seen, mean, squares, unit = 0, 0.0, 0.0, 1
-    while unit < used:
-        num_actions = ints[4 * unit + arena.NUM_ACTIONS]
-        for action in range(unit + 1, unit + 1 + num_actions):
+def spread_of_q(floats, ints, root, nodes):  # type: ignore[no-untyped-def]
+    """Standard deviation of the values of all actions taken in the tree below ``root``, of at most so many nodes."""
+    seen, mean, squares = 0, 0.0, 0.0
+    waiting = np.empty(nodes + 1, np.int64)
+    waiting[0], left = root, 1
+    while left > 0:
+        left -= 1
+        unit = waiting[left]
+        for action in range(unit + 1, unit + 1 + ints[4 * unit + arena.NUM_ACTIONS]):
             if ints[4 * action + arena.COUNT] > 0:
                 seen += 1
                 gap = floats[2 * action] - mean
                 mean += gap / seen
                 squares += gap * (floats[2 * action] - mean)
-        unit += 1 + num_actions
+            if ints[4 * action + arena.CHILD] != 0:
+                waiting[left] = ints[4 * action + arena.CHILD]
+                left += 1
+        for side in (arena.LEFT, arena.RIGHT):
+            if unit != root and ints[4 * unit + side] != 0:
+                waiting[left] = ints[4 * unit + side]
+                left += 1
     return math.sqrt(squares / seen) if seen > 1 else 1.0
 
 
@@ -77,7 +86,7 @@ class SpreadSearch(ErmMcts):
             plan = super().plan(iterations=piece)
             self._done, steps = self._done + piece, steps + plan.simulator_steps
             tree = self._tree.arena
-            spread = spread_of_q(tree.floats, tree.ints, int(tree.counters[arena.USED]))
+            spread = spread_of_q(tree.floats, tree.ints, *map(int, tree.counters[[arena.ROOT, arena.NODES]]))
             self._rules.bonus.scale[0] = 2.0 * max(float(spread), 1e-12)
         return _Totals(plan, steps)
 
