@@ -223,3 +223,21 @@ def test_a_frontier_prints_in_a_page_and_is_a_table():
     assert columns["label"][:2] == ["up", "right"]
     many = dataclasses.replace(found, points=found.points * 5)
     assert len(str(many).splitlines()) <= 25
+
+
+def test_of_many_plans_the_ends_new_first_actions_and_some_between_are_shown():
+    one = frontier(domains.make("mdp-4"), [0.0, 1.0])
+    labels = ["a"] * 30 + ["b"] * 40 + ["a"] * 30
+    points = tuple(dataclasses.replace(one.points[0], label=label) for label in labels)
+    many = dataclasses.replace(one, points=points)
+    assert len(many.shown) == 15
+    assert {0, 30, 70, 99} <= set(many.shown)
+    assert max(np.diff(many.shown)) <= 12
+    assert "85 more plans" in str(many)
+    assert len(str(many).splitlines()) <= 25
+    changing = dataclasses.replace(
+        one, points=tuple(dataclasses.replace(p, label=str(k)) for k, p in enumerate(points))
+    )
+    assert len(changing.shown) == 15
+    assert {0, 99} <= set(changing.shown)
+    assert one.shown == tuple(range(len(one.points)))

@@ -65,7 +65,12 @@ def frontier(
     columns = found.columns
     spare = ("std", "CVaR 90 %", "CVaR 99 %", "price", "ERM")
     rows = list(zip(*columns.values(), strict=True))
-    show_table(tuple(columns), rows, spare=spare, texts=[name for name in columns if name.startswith("differs")])
+    show_table(
+        tuple(columns),
+        [rows[k] for k in found.shown],
+        spare=spare,
+        texts=[name for name in columns if name.startswith("differs")],
+    )
     for said in found.in_words:
         say(said)
     unused = given.unused_limits(iterations, None) if found.exact else ""

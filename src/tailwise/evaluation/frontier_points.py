@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -12,8 +13,8 @@ from tailwise.models.contract import Sense
 from tailwise.risk.distribution import Measures
 
 LEVELS = (0.9, 0.95, 0.99)
-_CHANGE = "differs first from the line above"
-_MOST_ROWS = 15  # printed
+_CHANGE = "differs first from the plan before"
+_MOST_SHOWN = 15
 _MOST_ATOMS = 1_000_000  # of laws whose shapes are compared, times their number
 
 
@@ -112,6 +113,17 @@ class Frontier(Shown, Tabled):
         return tuple(after.low for before, after in pairs if before.label != after.label)
 
     @property
+    def shown(self) -> tuple[int, ...]:
+        """Positions of the points that are printed and drawn: all, or the ends, new first actions, and some between."""
+        size = len(self.points)
+        new = [k for k in range(1, size) if self.points[k].label != self.points[k - 1].label]
+        shown = sorted({0, size - 1, *new[: _MOST_SHOWN - 2]})
+        while len(shown) < min(size, _MOST_SHOWN):
+            gap, before = max((after - before, before) for before, after in itertools.pairwise(shown))
+            shown = sorted([*shown, before + gap // 2])
+        return tuple(shown)
+
+    @property
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The points as a table of texts, by heading."""
         columns: dict[str, list[str]] = {}
@@ -137,9 +149,11 @@ class Frontier(Shown, Tabled):
         if self.switches:
             said = [f"The first action changes at beta = {', '.join(f'{beta:.8g}' for beta in self.switches)}."]
         said.append(
-            "price: mean given up per unit of 95 % CVaR saved, against the line above. ERM is at the interval's lower "
+            "price: mean given up per unit of 95 % CVaR saved, against the plan before. ERM is at the interval's lower "
             "end."
         )
+        if (hidden := len(self.points) - len(self.shown)) > 0:
+            said.append(f"{hidden:,} more plans lie between these: JSON and to_csv have them all.")
         said += [
             f"By shape {point.dominated_by} dominates {point.label} at beta {point.beta:.4g}: nobody averse to risk "
             "prefers the latter."
@@ -159,9 +173,8 @@ class Frontier(Shown, Tabled):
         return tuple(said)
 
     def __str__(self) -> str:
-        rows = aligned(self.columns)
-        more = [f"{len(rows) - _MOST_ROWS - 1:,} more rows"] if len(rows) > _MOST_ROWS + 1 else []
-        return "\n".join([*rows[: _MOST_ROWS + 1], *more, *self.in_words])
+        heading, *rows = aligned(self.columns)
+        return "\n".join([heading, *(rows[k] for k in self.shown), *self.in_words])
 
     def to_columns(self) -> Columns:
         """Return the points column by column: numbers, and measures that have levels as ``cvar_95``."""

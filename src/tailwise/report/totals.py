@@ -152,23 +152,23 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
     >>> frontier_report(frontier(mdp, [0.0, 1.0]), model=mdp).title
     'What each aversion to risk buys on mdp-4'
     """
-    points, sense = found.points, found.sense
+    points, sense = [found.points[k] for k in found.shown], found.sense
     columns = {name: cells for name, cells in found.columns.items() if not name.startswith("differs")}
-    said = f"{len(points)} plans. {' '.join(map(literal, found.in_words))}"
+    said = f"{len(found.points):,} plans. {' '.join(map(literal, found.in_words))}"
     names = [f"{p.label}, beta {span(p.low, p.high, 4)}" for p in points]
-    rows = zip(*(map(literal, cells) for cells in columns.values()), strict=True)
+    rows = list(zip(*(map(literal, cells) for cells in columns.values()), strict=True))
     blocks: list[Block] = [
         Paragraph(said),
         charts.frontier(
             found, caption=f"Each plan by its mean and by the mean of its worst 5 % ({amounts(sense)}): what is given "
             "up on average buys a lighter tail.",
         ),
-        Table(tuple(columns), tuple(rows), text_columns=2),
+        Table(tuple(columns), tuple(rows[k] for k in found.shown), text_columns=2),
         Bullets((
-            "**price**: mean given up per unit of CVaR 95% saved, against the line above.",
+            "**price**: mean given up per unit of CVaR 95% saved, against the plan before.",
             "**ERM** is at the lower end of each interval of beta, or inside of it.",
             *(
-                f"From beta {number(point.low, 4)} on the plan differs from the last, first at {literal(point.change)}."
+                f"From beta {number(point.low, 4)} on it differs from the one before, first at {literal(point.change)}."
                 for point in points
                 if point.change
             ),
