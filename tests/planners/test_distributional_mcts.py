@@ -214,6 +214,8 @@ def test_short_calls_solve_as_roughly_as_their_time_asks_and_others_do_not():
     assert (pace.share, pace.report) == (pytest.approx(0.11), pytest.approx(0.9))
     pace.hurry(0.6)  # a hundredth of the last call's time: so much of the work, at once
     assert (pace.share, pace.report) == (pytest.approx(0.0011), pytest.approx(0.009))
+    pace.hurry(60.0)  # and back
+    assert (pace.share, pace.report) == (pytest.approx(0.11), pytest.approx(0.9))
     assert search.plan(seconds=0.05).label
     assert search._pace is not pace  # later decisions have their own
     whole, hasty = (DistributionalMcts(domains.make("mdp-4"), 0.1, seed=0) for _ in range(2))

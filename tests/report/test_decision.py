@@ -22,7 +22,7 @@ from tailwise import (
     make_planner,
     solve,
 )
-from tailwise.errors import OptionError, RunError
+from tailwise.errors import OptionError, RunError, SimulatorError
 from tailwise.models import tabulate
 from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.decision import sentences
@@ -388,6 +388,13 @@ def test_a_name_begins_as_the_model_has_it():
     assert said == ["The policy acts as if", "good, run -> failed"]
 
 
+def test_what_may_come_is_not_that_of_another_belief():
+    tiger = domains.make("tiger")
+    plan = solve(tiger, 0.05).plan([0.999, 0.001])
+    assert not outlook.outlook(plan, None, None).is_exact
+    assert outlook.outlook(solve(tiger, 0.05).plan(), None, None).is_exact
+
+
 def test_what_may_come_where_the_state_is_not_seen(monkeypatch):
     """The exact law where that is soon found, whoever planned; else episodes, or the way to play them."""
     tiger = domains.make("tiger", horizon=5)
@@ -402,5 +409,13 @@ def test_what_may_come_where_the_state_is_not_seen(monkeypatch):
     assert [law and law.episodes for law in found.totals] == [25 if row is plan.chosen else None for row in plan.rows]
     assert "Played: 25 episodes" in found.source
     assert set(np.round(found.totals[plan.rows.index(plan.chosen)].costs, 9)) <= set(np.round(law.costs, 9))
+
+    def fails(*_):
+        raise SimulatorError("a rare fault")
+
+    monkeypatch.setattr("tailwise.report.outlook.play", fails)
+    assert "`tailwise.evaluate` plays episodes" in decision_report(plan).markdown()
+    monkeypatch.undo()
+    monkeypatch.setattr("tailwise.report.outlook._SOLVE_SECONDS", 0.0)
     monkeypatch.setattr("tailwise.report.outlook._SECONDS", 0.0)
     assert "`tailwise.evaluate` plays episodes" in decision_report(plan).markdown()

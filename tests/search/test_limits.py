@@ -10,6 +10,7 @@ from tailwise import BoundedRtdp, ErmMcts, LearnedModelSearch, domains
 from tailwise.errors import OptionError
 from tailwise.search import StopReason, anytime, anytime_search
 from tailwise.search import arena as units
+from tailwise.search.learned import driver
 
 MOST = 2**31 - 1
 
@@ -110,6 +111,24 @@ def test_the_report_is_part_of_the_time(monkeypatch):
         plan = search.plan(seconds=0.1)
         assert 0.085 <= now[0] - begun <= 0.1
         assert plan.iterations >= 65
+
+
+def test_a_long_first_call_keeps_little_for_its_answer(monkeypatch):
+    search, now = LearnedModelSearch(domains.make("mdp-4"), 0.5, seed=0), [0.0]
+    grow_by = search._grow_by
+
+    def grown(iterations):
+        now[0] += 0.01 * iterations
+        return grow_by(iterations)
+
+    monkeypatch.setattr(search, "_grow_by", grown)
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    for module in (anytime, anytime_search, driver):
+        monkeypatch.setattr(module, "time", clock)
+    for seconds, least in ((1.0, 0.65), (10.0, 8.8)):
+        begun = now[0]
+        search.plan(seconds=seconds)
+        assert now[0] - begun >= least
 
 
 def test_of_a_short_call_little_is_left_unused(monkeypatch):

@@ -103,11 +103,12 @@ class _Pace:
     seconds: float = 0.0  # of the latest call
 
     def hurry(self, seconds: float) -> None:
-        """Before anything was timed, go by the time of the call; in a shorter one than the last work less at once."""
+        """Before anything was timed, go by the time of the call; then work as much less, or more, as it is shorter."""
         if not self.report:
             self.report, self.share = _GUESS, min(1.0, seconds / _WHOLE)
-        elif seconds < self.seconds:
-            self.report, self.share = (part * seconds / self.seconds for part in (self.report, self.share))
+        elif self.seconds:
+            self.report *= seconds / self.seconds
+            self.share = min(1.0, max(_LEAST, self.share * seconds / self.seconds))
         self.seconds = seconds
 
     def outcomes(self, seconds: float | None) -> float:

@@ -33,6 +33,7 @@ Found = TypeVar("Found", bound=Plan)
 
 _UNLIMITED = 2**62
 _SLACK = 1.3  # of the time that a report took before, kept for the next
+_FIRST_REPORT = 0.5  # seconds, that are kept for one whose time is not known, at most
 _ALIKE = 2.0  # calls so many times as long are of another length: their reports do more
 _SPARE = 0.04  # of the time of a call: growing trees are copied now and then
 
@@ -251,7 +252,8 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         """Return the time that is left for iterations: a plan is reported within ``seconds`` too."""
         used = time.perf_counter() - begun
         is_known = seconds <= _ALIKE * self._longest and self._report_pace.seconds > 0.0
-        kept = min(_SLACK * self._report_pace.seconds, seconds / 2.0) if is_known else self._report_share * seconds
+        share = min(self._report_share * seconds, _FIRST_REPORT)
+        kept = min(_SLACK * self._report_pace.seconds, seconds / 2.0) if is_known else share
         return max((1.0 - _SPARE) * seconds - used - kept, 1e-9)
 
     def _note_report(self, seconds: float | None, took: float) -> None:
