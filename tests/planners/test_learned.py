@@ -315,7 +315,9 @@ def test_risk_that_rests_on_what_was_seen_once_has_no_interval():
     share = math.exp(10 * 0.4) / (9 + math.exp(10 * 0.4))  # of the mean of exp(beta cost)
     early = LearnedModelSearch(Rarely(), 0.4, seed=0).plan(iterations=10)
     assert early.too_early
-    assert any(f"{share:.2g} of the risk rests on outcomes that were seen once" in note for note in early.notes)
+    assert any(
+        f"{100.0 * share:.0f} % of the risk rests on outcomes that were seen once" in note for note in early.notes
+    )
     assert not LearnedModelSearch(Rarely(), -0.4, seed=0).plan(iterations=10).too_early
 
 

@@ -74,6 +74,7 @@ def test_a_report_finds_the_planner_wrong_in_any_unit(unit):
     mdp = TabularMDP.from_outcomes([0, 0], [0, 1], [0, 0], [1, 1], unit * np.array([2.0, 1.0]), horizon=1)
     text = words(decision_report(recorded_plan(ErmMcts(mdp, 0.1 / unit, seed=0), iterations=1)))
     assert "the planner is wrong" in text
+    assert text.index("the planner is wrong") < text.index("What may come")  # who reads the beginning alone should know
 
 
 def test_the_laws_of_a_table_are_exact():

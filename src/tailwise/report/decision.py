@@ -52,9 +52,10 @@ def decision_report(plan: Any) -> Document:
     solution = solved(table, plan)
     found = outlook(plan, table, solution)
     blocks: list[Block] = [
-        *_decision(plan, found),
+        *_decision(plan, found, _checked(plan, solution)),
         *_distributions(plan, found),
-        *_certainty(plan, solution),
+        Heading("How sure this is"),
+        *map(Paragraph, map(literal, plan.how_sure)),
         *_promised(plan),
         *_feared(plan),
         *what_would_change(plan, found, table),
@@ -65,7 +66,7 @@ def decision_report(plan: Any) -> Document:
     return Document(f"Take {literal(plan.label)}", tuple(blocks))
 
 
-def _decision(plan: Plan, found: Outlook) -> list[Block]:
+def _decision(plan: Plan, found: Outlook, checked: list[Block]) -> list[Block]:
     where = f"In state **{literal(plan.state_name)}** at {step_word()} {plan.step}: take **{literal(plan.label)}**."
     parts = [where, *map(literal, plan.in_words)]
     if plan.reason:
@@ -76,26 +77,26 @@ def _decision(plan: Plan, found: Outlook) -> list[Block]:
     columns = {name: cells for name, cells in plan.columns.items() if name not in left_out}
     rows = [tuple(literal(cells[k]) for cells in columns.values()) for k in places(plan)]
     first = tuple(f"**{cell}**" for cell in rows[0])
-    return [Paragraph(" ".join(parts)), *notes, Table(tuple(columns), (first, *rows[1:]))]
+    return [Paragraph(" ".join(parts)), *checked, *notes, Table(tuple(columns), (first, *rows[1:]))]
 
 
-def _certainty(plan: Plan, solution: Policy | None) -> list[Block]:
-    """Return how sure the decision is, by what its planner says, and by the exact solution where there is one."""
-    said = [*map(literal, plan.how_sure)]
-    if solution is not None and not plan.is_exact:
-        start = solution.mdp.start
-        ids = solution.mdp.actions(start)
-        exact = float(solution.action_values(0)[start, ids][plan.rows.index(plan.chosen)])
-        best, loss = literal(plan.rows[ids.tolist().index(solution.action)].label), plan.worse_by(exact, solution.value)
-        if ids[plan.rows.index(plan.chosen)] in solution.optimal_actions(0, start):
-            is_optimal = f"{literal(plan.label)} is optimal, with an exact ERM of {number(exact, 8)}."
-            said.append(f"The table is small enough to check: {is_optimal}")
-        else:
-            said.append(
-                f"**The table is small enough to check, and the planner is wrong:** {best} is optimal with an ERM of "
-                f"{number(solution.value, 8)}; {literal(plan.label)} is worse by {number(loss, 4)}."
-            )
-    return [Heading("How sure this is"), *map(Paragraph, said)]
+def _checked(plan: Plan, solution: Policy | None) -> list[Block]:
+    """Return what the exact solution says of what was sampled, where there is one."""
+    if solution is None or plan.is_exact:
+        return []
+    start = solution.mdp.start
+    ids = solution.mdp.actions(start)
+    exact = float(solution.action_values(0)[start, ids][plan.rows.index(plan.chosen)])
+    if ids[plan.rows.index(plan.chosen)] in solution.optimal_actions(0, start):
+        is_optimal = f"{literal(plan.label)} is optimal, with an exact ERM of {number(exact, 8)}."
+        return [Paragraph(f"The table is small enough to check: {is_optimal}")]
+    best, loss = literal(plan.rows[ids.tolist().index(solution.action)].label), plan.worse_by(exact, solution.value)
+    return [
+        Paragraph(
+            f"**The table is small enough to check, and the planner is wrong:** {best} is optimal with an ERM of "
+            f"{number(solution.value, 8)}; {literal(plan.label)} has {number(exact, 8)}, worse by {number(loss, 4)}."
+        )
+    ]
 
 
 def _promised(plan: Plan) -> list[Block]:

@@ -50,9 +50,9 @@ _REACHABLE = (
     "tried; go on with more iterations"
 )
 _SINGLES = (
-    "too little was seen to say how sure this is: {:.2g} of the risk rests on outcomes that were seen once, and about "
-    "as much is still to be seen; go on with more iterations, and where it is what hardly ever comes that counts, with "
-    "a beta nearer to 0"
+    "too little was seen to say how sure this is: {:.0f} % of the risk rests on outcomes that were seen once, and "
+    "about as much is still to be seen; go on with more iterations, and where it is what hardly ever comes that "
+    "counts, with a beta nearer to 0"
 )
 _POOLED = "actions are compared by what they did in other states, too: one whose own draws look better may be worse"
 _BLIND = 0.05  # that probability, above which one half of the draws cannot vouch for a plan made on the other
@@ -140,7 +140,7 @@ class Answer(NamedTuple):
         if self.untried > _UNTRIED:
             notes += (_REACHABLE.format(self.untried),)
         elif self.singles > _ONCE:
-            notes += (_SINGLES.format(self.singles),)
+            notes += (_SINGLES.format(100.0 * self.singles),)
         if self.blind > _BLIND:  # one half of twice as many draws is what there is now
             notes += (_MORE.format(self.blind, (2 if lost <= _BLIND else 4) * iterations),)
         return notes
