@@ -62,8 +62,6 @@ def evaluate(
     kind, reason = getattr(player, "kind", planner), getattr(player, "reason", "")
     searches = not hasattr(player, "fixed_policy") and isinstance(player, Planner)
     unused = "" if searches else given.unused_limits(iterations, seconds)
-    if unused and planner != "auto":
-        raise OptionError(f"{unused} Leave it out")
     if iterations is None and seconds is None and searches:
         iterations = DEFAULT_ITERATIONS
     how: dict[str, Any] = {
