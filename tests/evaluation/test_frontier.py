@@ -126,6 +126,30 @@ def test_a_slow_simulator_is_played_as_often_as_a_minute_allows(monkeypatch):
         frontier(Slow(), [0.0], kind="erm-mcts", iterations=0)
 
 
+@pytest.mark.compiled
+def test_few_plans_have_laws_whose_worst_total_can_happen_and_what_is_merged_is_said(monkeypatch):
+    """The worst total is one that the plan can come to, not a point of a grid above it."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (s, a, int(rng.integers(4)), p, round(float(rng.uniform(0, 60) * (1 + a)), 1) + 300 * (k == 2 and a == 0))
+        for s in range(4)
+        for a in range(2)
+        for k, p in enumerate((0.6, 0.38, 0.02))
+    ]
+    mdp = TabularMDP.from_outcomes(*map(list, zip(*rows, strict=True)), horizon=20)
+    found = frontier(mdp, [0.0, 0.002])
+    first, said = found.points[0], "Worst and VaR are exact to within "
+    assert first.worst == pytest.approx(6976.0, abs=1e-9)
+    assert first.law.tolerance == pytest.approx(0.006972)
+    assert found.in_words[-1].startswith(f"{said}0.006972:")
+    monkeypatch.setattr(risk_frontier, "_ALL_ATOMS", 1)  # what is left to each of very many plans
+    coarse = frontier(mdp, [0.0, 0.002])
+    assert coarse.points[0].worst > 6976.1
+    assert coarse.points[0].law.tolerance > coarse.points[0].worst - 6976.0
+    assert said in coarse.in_words[-1]
+    assert not any(said in one for one in frontier(domains.make("grid-mdp"), [0.0]).in_words)
+
+
 def test_what_is_dominated_by_shape_is_said():
     rows = [0, 0, 0], [0, 1, 1], [0, 0, 0], [1.0, 0.5, 0.5], [1.0, 0.0, 2.0]
     table = TabularMDP.from_outcomes(*rows, horizon=1, action_labels=("sure", "gamble"))

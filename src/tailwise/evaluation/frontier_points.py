@@ -10,7 +10,7 @@ from tailwise._results import MISSING, Columns, Shown, Tabled, aligned, number, 
 from tailwise._validate import real
 from tailwise.evaluation.returns import Returns
 from tailwise.models.contract import Sense
-from tailwise.risk.distribution import Measures
+from tailwise.risk.distribution import Measures, ReturnDistribution
 
 LEVELS = (0.9, 0.95, 0.99)
 _CHANGE = "differs first from the plan before"
@@ -169,6 +169,12 @@ class Frontier(Shown, Tabled):
         elif not self.certified:
             said.append(
                 "More plans may be optimal on short intervals in between: the betas that were solved do not exclude it."
+            )
+        laws = [point.law for point in self.points]
+        if moved := max((law.tolerance for law in laws if isinstance(law, ReturnDistribution)), default=0.0):
+            said.append(
+                f"Worst and VaR are exact to within {number(moved)}: where there are too many totals, close ones are "
+                "merged, or put on a grid."
             )
         return tuple(said)
 

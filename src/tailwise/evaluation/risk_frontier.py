@@ -46,7 +46,7 @@ from tailwise.risk.distribution import ReturnDistribution
 _FIRST_SOLVES, _MOST_SOLVES = 9, 1000  # of a frontier without a horizon
 _SECONDS, _TRIAL_SECONDS = 60.0, 0.3  # of a frontier that is sampled, and of a look at how fast that goes
 _MOST_EPISODES, _LEAST_EPISODES, _MOST_ITERATIONS, _LEAST_ITERATIONS = 200, 20, 1000, 50
-_MOST_ATOMS = 30_000  # of the exact law of each plan, of which there may be a hundred
+_MOST_ATOMS, _LEAST_MOST, _ALL_ATOMS = 200_000, 30_000, 3_000_000  # of the exact law of each plan, and of all
 _SCALES = (0.1, 0.3, 1.0, 3.0)  # betas times the standard deviation of the risk-neutral total
 
 
@@ -166,11 +166,12 @@ def _exact_points(
             for low, high in itertools.pairwise(betas)
             for piece in policy_intervals(mdp, low, high, tolerance=tolerance, threads=threads, progress=after(0, tick))
         ]
+    most = min(_MOST_ATOMS, max(_LEAST_MOST, _ALL_ATOMS // len(pieces)))
     points: list[FrontierPoint] = []
     before: Policy | None = None
     for piece in pieces:
         solution = piece.solution
-        law = return_distribution(mdp, solution, tolerance=None, max_atoms=_MOST_ATOMS)
+        law = return_distribution(mdp, solution, tolerance=None, max_atoms=most)
         label = mdp.action_name(solution.action)
         if points and _same(points[-1], law, label):
             points[-1] = replace(points[-1], high=piece.high)
