@@ -199,7 +199,7 @@ def read_state(model: Any, text: str) -> State:
 def begun_in(model: Begun, state: Any) -> Begun:
     """Return a copy of a model that begins in another state."""
     begun: Any = model
-    if hasattr(begun, "with_options"):
+    if hasattr(begun, "with_options") and type(begun).with_options.__module__.startswith("tailwise."):  # of a table
         return begun.with_options(start=state)  # type: ignore[no-any-return]
     begun = copy.copy(begun)
     begun.start = state
