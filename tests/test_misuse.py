@@ -335,7 +335,12 @@ def test_what_is_quoted_is_told_without_where_it_lies_in_memory():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: solve(GRID, ExpectedUtility(lambda total: "a")), "the utility of a total of .* raised ValueError"),
+        (
+            lambda: solve(GRID, ExpectedUtility(lambda total: "a")),
+            "the utility of a total of .* must return a number, not 'a'",
+        ),
+        (lambda: solve(GRID, ExpectedUtility(lambda total: None)), "the utility of a total of .* a number, not None"),
+        (lambda: solve(GRID, ExpectedUtility(lambda total: 1 / 0)), "the utility of a total of .* raised ZeroDivision"),
         (lambda: GRID.step(0, 0, None), "rng must be a NumPy Generator"),
         (lambda: Returns([1.0, 2.0], "costs"), "sense must be one of 'cost', 'reward'"),
         (
@@ -353,3 +358,14 @@ def test_what_is_quoted_is_told_without_where_it_lies_in_memory():
 def test_the_wrong_thing_in_the_right_place_is_told_as_what_it_is(wrong, message):
     with pytest.raises(OptionError, match=message):
         wrong()
+
+
+def test_a_utility_may_return_an_array_of_one_number():
+    plain, array = (ExpectedUtility(one) for one in (lambda total: total, lambda total: np.array([total])))
+    assert solve(GRID, array).value == solve(GRID, plain).value
+
+
+def test_what_features_raise_themselves_is_not_taken_for_what_they_return():
+    with pytest.raises(TypeError) as raised:
+        LearnedModelSearch(Coin(), 0.1, features=lambda state: len(state), seed=0).plan(iterations=20)
+    assert "must return numbers" not in str(raised.value)

@@ -21,6 +21,7 @@ may contradict the plan: static CVaR is not consistent over time.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import math
 import operator
@@ -39,6 +40,7 @@ from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.policy import Policy
 from tailwise.exact.totals import ReachableTotals, reach_totals
 from tailwise.models import TabularMDP
+from tailwise.models.contract import short
 from tailwise.risk import CVaR, Exceedance, ExpectedUtility, Objective, value_at_risk
 
 ROUNDING = 1e-12  # of the values compared: a gap below it is none
@@ -201,11 +203,16 @@ def _least_exceedance(graph: Graph, limit: float, slack: float) -> Found:
 
 
 def _utility_of(objective: ExpectedUtility, total: float) -> float:
-    """Return what the utility says of a total, or raise ``OptionError`` with what it raised."""
+    """Return what the utility says of a total, or raise ``OptionError`` with what it raised, or is no number."""
     try:
-        return float(objective.utility(total))
+        said: Any = objective.utility(total)
     except Exception as error:
         raise OptionError(f"the utility of a total of {total:.9g} raised {type(error).__name__}: {error}") from error
+    with contextlib.suppress(TypeError, ValueError):
+        numbers = np.asarray(said, float).reshape(-1)
+        if said is not None and numbers.size == 1:
+            return float(numbers[0])
+    raise OptionError(f"the utility of a total of {total:.9g} must return a number, not {short(said)}")
 
 
 def solve_utility(mdp: TabularMDP, objective: ExpectedUtility, limits: Limits) -> Policy:

@@ -256,8 +256,9 @@ class Answering:
     def features_of(self, state: Any) -> tuple[float, ...] | None:
         """Return what the cost-to-go may be fitted to; None where nothing is known."""
         if self._options.features is not None:
+            said: Any = self._options.features(state)
             try:
-                return tuple(float(value) for value in self._options.features(state))
+                return tuple(float(value) for value in said)
             except (TypeError, ValueError) as error:
                 raise OptionError(f"features({short(state)}) must return numbers: {error}") from error
         return fitted.standard_features(state)
