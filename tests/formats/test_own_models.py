@@ -2,6 +2,8 @@
 
 import itertools
 import sys
+import types
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +164,33 @@ def test_studies_play_anew_what_a_module_beside_ones_own_changes(folder, monkeyp
     assert [a == b for a, b in itertools.pairwise(seen)] == [False, False, False, True]
     sys.modules.pop(f"{name}_parts", None)
     sys.modules.pop(f"{name}_parts.deep", None)
+
+
+def test_what_is_named_and_never_imported_has_not_changed_since_it_was(folder):
+    path, name = folder
+    (path / f"{name}_late.py").write_text("PRICE = 1.0\n")
+    with (path / f"{name}.py").open("a") as file:
+        file.write(f"\ndef late():\n    from {name}_late import PRICE\n")
+
+    def key():
+        found = Study(models=[f"python:{name}:Coin"], planners=["uct"], objectives={"beta": 1.0}, iterations=9)
+        return found.runs[0].key
+
+    before = key()
+    (path / f"{name}_late.py").write_text("PRICE = 2.0\n")
+    assert key() != before
+
+
+@pytest.mark.parametrize("module", ["json", "scipy.optimize", "tailwise.domains.simulators"])
+def test_of_what_is_installed_the_module_alone_is_read(module):
+    assert len(study._sources(module)) == 1
+
+
+def test_a_modules_name_may_be_deeper_than_its_path(monkeypatch):
+    made = types.ModuleType("made")
+    made.__file__ = study.__file__
+    monkeypatch.setattr(study, "own_module", lambda name: made)
+    assert study._sources("a" + ".a" * 40) == [Path(study.__file__).resolve()]
 
 
 def test_a_module_without_a_file_has_nothing_to_change(folder):

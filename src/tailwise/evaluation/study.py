@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import concurrent.futures
+import functools
 import hashlib
 import json
 import multiprocessing
+import sys
+import sysconfig
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -378,23 +381,39 @@ def _sources(module: str) -> list[Path]:
         raise OptionError(f"{module!r} cannot be imported: {type(error).__name__}: {error}") from error
     if file is None:
         return []
-    first = Path(file)
+    first = Path(file).resolve()
     depth = module.count(".") + (first.stem == "__init__")
-    found, root = [first], first.parents[depth]
-    own = root / module.partition(".")[0] if root.name == "site-packages" else root  # what is beside that is others'
+    found, root = [first], first.parents[depth] if depth < len(first.parents) else first
     for path in found:  # which grows
         text = path.read_bytes()
-        if _IMPORTED.setdefault(path, text) != text:
+        if (path == first or _is_loaded(path)) and _IMPORTED.setdefault(path, text) != text:
             raise OptionError(
                 f"{path.name} has changed since it was imported: start Python anew, so that what it says is played"
             )
-        more = dict.fromkeys(one for one in _imports(text, path, root) if own in one.parents)
-        found += [one for one in more if one not in found]
+        if not _is_others(path):
+            found += [one for one in _imports(text, path, root) if one not in found]
     return [first, *sorted(found[1:])]
 
 
-def _imports(text: bytes, path: Path, root: Path) -> Iterator[Path]:
-    """Yield the files under a folder that a module names in its imports."""
+def _is_others(file: Path) -> bool:
+    """Return whether a module is installed, or of the library or of Python: what it imports is not followed."""
+    homes = {Path(sysconfig.get_path("stdlib")).resolve(), Path(__file__).resolve().parents[1]}
+    return not {"site-packages", "dist-packages"}.isdisjoint(file.parts) or not homes.isdisjoint(file.parents)
+
+
+def _is_loaded(path: Path) -> bool:
+    """Return whether Python has imported a file."""
+    files = [str(getattr(one, "__file__", "")) for one in list(sys.modules.values())]
+    return any(Path(file).resolve() == path for file in files if file.endswith(path.name))
+
+
+@functools.lru_cache(maxsize=4096)
+def _imports(text: bytes, path: Path, root: Path) -> tuple[Path, ...]:
+    """Return the files under a folder that a module names in its imports, each once."""
+    return tuple(dict.fromkeys(one for one in _named_in(text, path, root) if root in one.parents))
+
+
+def _named_in(text: bytes, path: Path, root: Path) -> Iterator[Path]:
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError):  # of a compiled module
