@@ -24,6 +24,7 @@ from tailwise import (
 )
 from tailwise.errors import OptionError, RunError, SimulatorError
 from tailwise.models import tabulate
+from tailwise.models.simulator import begun_in
 from tailwise.report import decision_report, outlook, recorded_plan
 from tailwise.report.decision import sentences
 from tailwise.report.policy_charts import MOST_PARTS, search_tree
@@ -118,6 +119,11 @@ def test_a_simulator_that_lists_its_outcomes_has_exact_laws_too():
     assert names[:3] == ("'hall'", "left", "right")
     assert "90 %: 'hall', then action 0" in names  # "left" or "back": the first of a room's actions
     assert plan.row("left").interval.low <= table_erm() <= plan.row("left").interval.high
+
+
+def test_a_simulators_own_method_is_not_called_as_that_of_a_table_is():
+    assert begun_in(Doors(), "cellar").start == "cellar"  # its with_options fails
+    assert "Exact" in words(decision_report(LearnedModelSearch(Doors(), 0.1, seed=0).plan(iterations=50)))
 
 
 def table_erm():
