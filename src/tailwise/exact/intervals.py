@@ -108,14 +108,19 @@ def policy_intervals(
     points = {beta: _Point.at(mdp, beta, threads) for beta in (first, last)}
     first_alike = points[first].key == points[last].key
     pending, pieces, checks = [(first_alike, 0.0, first, last)], [], 0
+    doubtful: set[bytes] = set()
     with followed(progress, "solving for each beta", None) as tick:
         while pending:
             same, _, a, b = heappop(pending)
             left, right = points[a], points[b]
-            sure = same and _is_certified(mdp, left, right)
             narrow = b - a <= share * max(abs(a), abs(b))
+            spent = len(points) >= limit or (same and checks >= max(_LEAST_CHECKS, _CHECKS * limit))
+            doubted = spent and left.key in doubtful  # no certificate of a part makes its policy certain again
+            sure = same and not narrow and not doubted and _is_certified(mdp, left, right)
             tick(len(points))
-            if sure or narrow or len(points) >= limit or (same and checks >= max(_LEAST_CHECKS, _CHECKS * limit)):
+            if sure or narrow or spent:
+                if same and not (sure or narrow):
+                    doubtful.add(left.key)
                 pieces.append((a, b, same, sure or narrow))
                 continue
             checks += same
