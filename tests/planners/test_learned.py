@@ -801,7 +801,12 @@ def test_a_single_iteration_at_a_new_root_says_what_an_action_costs_though_the_f
         plan = search.plan(iterations=before, seconds=60.0)
         assert search._is_tree()
         search.advance(plan.action, (1, 0.123))  # where it has not been
-        assert math.isfinite(search.plan(iterations=1, seconds=60.0).value)
+        plan = search.plan(iterations=1, seconds=60.0)
+        assert math.isfinite(plan.value)
+        search._scratch.work[counts.TREE] = 0  # as when the next iteration was about to be none of a tree
+        search._answering.begin(60.0, math.inf)
+        found = search._answering.find(search._learned(), search._stream, None)
+        assert found.values.min() == plan.value
 
 
 def test_features_may_be_given_and_must_be_a_function():
