@@ -204,8 +204,7 @@ class Answering:
             reached, is_cut = self.reached(learned), False
             looked = int(learned.induct(reached, np.empty(0, np.uint64), 0, inducted))
         if not np.isfinite(inducted[0, 0]).any():  # a tree until just now, all of whose outcomes here are new states
-            values = nodes.q[at : at + arity].copy()
-            return Answer(values, np.full(arity, math.nan), values, SAMPLED, *nothing)
+            return Answer(sampled, np.full(arity, math.nan), sampled, SAMPLED, *nothing)
         if looked > _FEW_OUTCOMES:
             self.look_pace = self.look_pace.after((time.perf_counter() - begun) / looked)
         found = Answer(inducted[0, 0], inducted[0, 1], inducted[1, 0], TOO_EARLY, *nothing, untried=untried)
