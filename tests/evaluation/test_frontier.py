@@ -11,7 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 from small_tables import random_table
-from tailwise import EVaR, ExactPlanner, Simulator, TabularMDP, backward_induction, domains, frontier, solve
+from tailwise import (
+    EVaR,
+    ExactPlanner,
+    Simulator,
+    TabularMDP,
+    WorstCase,
+    backward_induction,
+    domains,
+    frontier,
+    solve,
+)
 from tailwise.cli.app import app
 from tailwise.errors import OptionError, UnknownNameError
 from tailwise.evaluation import evaluate, risk_frontier
@@ -39,6 +49,22 @@ def test_every_point_of_grid_mdp_is_reproduced_by_an_independent_solve():
         assert found.at(inside) is point
     means = [point.mean for point in found.points]
     assert means == sorted(means)  # more aversion costs mean, never saves it
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_last_plan_is_that_of_the_worst_case(sign):
+    """Where a rare 65 is within 1 % of the worst case by its risk, and a sure 52 is the worst case."""
+    costs = np.array([[38.0, 65.0, 0.0], [52.0, 0.0, 0.0]])[None]
+    chances = np.array([[[0.9, 0.1], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    paid = np.where(chances[:1] > 0.0, sign * costs[:, :, :2], 0.0)
+    given = {"costs" if sign == 1 else "rewards": np.concatenate((paid, np.zeros((1, 2, 2))))}
+    found = frontier(TabularMDP.from_arrays(chances, order="SAS", horizon=1, **given))
+    assert [(point.action, point.worst) for point in found.points] == [(0, 65.0 * sign), (1, 52.0 * sign)]
+    for seed in range(5):
+        table = random_table(seed, sense="cost" if sign == 1 else "reward")
+        last, worst = frontier(table).points[-1].worst, solve(table, WorstCase()).value
+        assert last == pytest.approx(worst, abs=0.011 * abs(worst - backward_induction(table, 0.0).value))
 
 
 @pytest.mark.compiled

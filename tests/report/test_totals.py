@@ -72,6 +72,23 @@ def test_each_page_in_a_browser(browser, pages, name):
     assert browser.run(empty) == 0
 
 
+def test_a_slider_goes_from_plan_to_plan(browser, pages):
+    """By the keyboard; what is drawn is the plan that is named, also after the scheme has changed."""
+    browser.open(pages["frontier"])
+    browser.wait("return document.documentElement.dataset.drawn === 'yes'")
+    said = "return document.querySelector('.slide output').textContent"
+    assert browser.run(said).startswith("up, beta 0 to 0.034")
+    browser.run("document.querySelector('.slide input').focus()")
+    browser.press("ARROW_RIGHT")
+    assert browser.run(said).startswith("right, beta 0.034")
+    shown = "return document.querySelector('.slide').nextElementSibling.data.filter(t => t.visible).map(t => t.meta)"
+    for dark in ("dark", "light"):
+        scheme = {"features": [{"name": "prefers-color-scheme", "value": dark}]}
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+        assert set(browser.run(shown)) == {1}
+    assert browser.errors() == []
+
+
 MACHINE = """idstatefrom,idaction,idstateto,probability,cost
 good,run,good,0.80,0
 good,run,worn,0.18,0

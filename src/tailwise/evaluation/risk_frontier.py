@@ -32,9 +32,10 @@ from tailwise.exact import (
     return_distribution,
     solve,
 )
-from tailwise.exact.fixed_policies import difference
+from tailwise.exact.fixed_policies import difference, policy_rows
 from tailwise.exact.induction import worst_case
 from tailwise.exact.reachability import relevant_bounds
+from tailwise.exact.sweeps import row_worst
 from tailwise.models import TabularMDP, tabulate
 from tailwise.models.check import require_model
 from tailwise.models.simulator import lists_outcomes
@@ -72,8 +73,8 @@ def frontier(
     betas : "auto" or sequence of float, default "auto"
         Increasing betas. On a table, and on a simulator that ``kind`` solves as one, the frontier runs from the first
         to the last and finds every change between; on another simulator these are the betas that are searched. "auto"
-        runs from 0 to where the risk is nearly that of the worst case (tables), or to three over the standard deviation
-        of the risk-neutral total (simulators).
+        runs from 0 to where risk and worst total are nearly those of the worst case (tables), or to three over the
+        standard deviation of the risk-neutral total (simulators).
     budget : float, optional
         A total; adds the probability of doing worse.
     tolerance : float, default 1e-8
@@ -241,12 +242,31 @@ def _largest_endless_beta(mdp: TabularMDP, at: Callable[[float], Policy]) -> flo
 
 
 def _largest_beta(mdp: TabularMDP, threads: int) -> float:
-    """Return a beta at which the optimal risk has come within 1 % of its way to the worst case."""
+    """Return a beta at which risk and worst total of the best plan have come within 1 % of their way to the worst case.
+
+    Its risk alone may be there before: at betas at which a rare 65 still has less than a sure 52, the worst case.
+    """
     low, high = relevant_bounds(mdp)
     if high <= low:
         return 1.0
-    value = worst_case(mdp).value
-    return _near_worst(lambda beta: backward_induction(mdp, beta, threads=threads).value, value, 1.0 / (high - low))
+
+    def at(beta: float) -> Policy:
+        return backward_induction(mdp, beta, threads=threads)
+
+    worst = worst_case(mdp).value
+    beta = _near_worst(lambda beta: at(beta).value, worst, 1.0 / (high - low))
+    slack = 0.01 * abs(worst - at(0.0).value) + 1e-9 * (high - low)
+    while abs(_worst_total(mdp, at(beta)) - worst) > slack and beta < 1e200:
+        beta *= 2.0
+    return beta
+
+
+def _worst_total(mdp: TabularMDP, policy: Policy) -> float:
+    """Return the worst total that a policy can come to, in the model's sense. O(H * outcomes)."""
+    rows, values = policy_rows(mdp, policy), mdp.terminal_losses
+    for h in range(mdp.horizon - 1, -1, -1):
+        values = np.where(rows[h] < 0, np.inf, row_worst(mdp, h, values, values)[0][rows[h]])
+    return float(mdp.signed(values[mdp.start]))
 
 
 def _near_worst(optimum: Callable[[float], float], worst: float, beta: float) -> float:

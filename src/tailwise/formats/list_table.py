@@ -208,7 +208,8 @@ def _ends(columns: Columns, targets: Ints, has_rows: Bools, notes: list[str]) ->
         names = [columns.state_names[k] if columns.state_names else str(k) for k in entered[:5].tolist()]
         shown = ", ".join(names) + (", ..." if entered.size > 5 else "")
         _refuse_misspelt(columns, entered, done)
-        notes.append(f"{entered.size} states have no outgoing transitions ({shown}): entering one ends the episode")
+        states = "1 state has" if entered.size == 1 else f"{entered.size} states have"
+        notes.append(f"{states} no outgoing transitions ({shown}): entering one ends the episode")
     return done
 
 

@@ -123,6 +123,26 @@ def _marks(
     ]  # fmt: skip
 
 
+def slides(parts: Sequence[tuple[str, Measures]], *, level: float = 0.95, caption: str, xlabel: str) -> Chart:
+    """Draw one histogram at a time on common axes, by a slider whose places have the names."""
+    seen = [law.quantile(share) for _, law in parts for share in (_RARE, 1.0 - _RARE)]
+    low, high = (min(seen), max(seen)) if max(seen) > min(seen) else (seen[0] - 0.5, seen[0] + 0.5)
+    edges, slack = np.linspace(low, high, _BINS + 1), 0.03 * (high - low)
+    bars = [_bars(law, edges, law.var(level), is_tail_only=False) for _, law in parts]
+    top = max(height for _, height in bars)
+    traces = [
+        {**trace, "meta": k, "visible": k == 0}
+        for k, (_, law) in enumerate(parts)
+        for trace in bars[k][0] + _marks(law, (low, high), top, None, level)
+    ]
+    layout = {
+        "xaxis": {"title": {"text": label(in_unit(xlabel))}, "range": [low - slack, high + slack], **_AMOUNTS},
+        "yaxis": {"title": {"text": "probability"}, "range": [0.0, top * 1.08]},
+        "legend": _LEGEND, "barmode": "overlay",
+    }  # fmt: skip
+    return Chart(caption, tuple(traces), layout, height=300, names=tuple(name for name, _ in parts))
+
+
 def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: str) -> Chart:
     """Draw the probability of doing worse than each total, on a logarithmic scale."""
     traces, least = [], 1.0
@@ -131,7 +151,7 @@ def exceedances(parts: Sequence[tuple[str, Measures]], *, caption: str, sense: s
         x, y = _exceedance(law, min(ends) if sense == "cost" else max(ends))
         least = min(least, float(y.min()))
         traces.append({
-            "type": "scatter", "mode": "lines", "x": x, "y": y, "name": label(name, 30),
+            "type": "scatter", "mode": "lines", "x": x, "y": y, "name": label(name, 40),
             "line": {**_style(k), "shape": "hv" if law.sense == "cost" else "vh"},
             "hovertemplate": "worse than %{x:,.5~g}: %{y:.4g}<extra></extra>",
         })  # fmt: skip

@@ -141,7 +141,8 @@ class Chart:
         In CSS pixels.
     names : tuple of str
         For a drill-down (an icicle or treemap as the only trace, with ids "0", "1", ...): the names of its parts, for
-        the buttons that do what clicking does. Plain text, unlike plotly's labels.
+        the buttons that do what clicking does. Of other charts: the places of a slider, which shows the traces whose
+        ``meta`` is its place alone. Plain text, unlike plotly's labels.
     """
 
     caption: str

@@ -32,7 +32,7 @@
       layout[key] = { gridcolor: palette.grid, zerolinecolor: palette.grid, linecolor: palette.soft, automargin: true, ...layout[key] };
     for (const key of Object.keys(layout).filter((k) => narrow() && /^xaxis/.test(k) && layout[k].nticks))
       layout[key].nticks = Math.ceil(layout[key].nticks / 2);
-    for (const trace of data) if (figure.names.length) trace.maxdepth = narrow() ? 3 : 5;
+    for (const trace of data) if (trace.parents) trace.maxdepth = narrow() ? 3 : 5;
     return { data, layout };
   }
 
@@ -79,25 +79,45 @@
     show(0);
   }
 
+  // A slider that shows the traces of one place at a time.
+  function slide(chart, figure) {
+    const box = document.createElement("label");
+    const input = Object.assign(document.createElement("input"), { type: "range", min: 0, max: figure.names.length - 1, value: 0 });
+    const said = document.createElement("output");
+    box.className = "slide";
+    box.append(input, said);
+    chart.before(box);
+
+    function show() {
+      figure.data.forEach((trace) => { trace.visible = trace.meta === Number(input.value); });
+      said.textContent = figure.names[input.value];
+      input.setAttribute("aria-valuetext", said.textContent);
+    }
+
+    input.oninput = () => { show(); redraw(chart); };
+    show();
+  }
+
+  function redraw(chart) {
+    const { data, layout } = dressed(chart.figure);
+    if (chart.figure.level !== undefined) data[0].level = String(chart.figure.level);
+    Plotly.react(chart, data, layout, config);
+  }
+
   async function draw() {
     for (const chart of document.querySelectorAll("div.chart")) {
       await new Promise((resolve) => setTimeout(resolve)); // the page is shown, and can be read, in between
       const figure = JSON.parse(chart.nextElementSibling.textContent);
       const { data, layout } = dressed(figure);
       await Plotly.newPlot(chart, data, layout, config);
-      if (figure.names.length) drill(chart, figure);
+      if (figure.names.length) (figure.data[0].parents ? drill : slide)(chart, figure);
       chart.figure = figure;
     }
     document.documentElement.dataset.drawn = "yes";
   }
 
   dark.addEventListener("change", () => {
-    for (const chart of document.querySelectorAll("div.chart")) {
-      if (!chart.figure) continue;
-      const { data, layout } = dressed(chart.figure);
-      if (chart.figure.level !== undefined) data[0].level = String(chart.figure.level);
-      Plotly.react(chart, data, layout, config);
-    }
+    for (const chart of document.querySelectorAll("div.chart")) if (chart.figure) redraw(chart);
   });
   draw();
 })();

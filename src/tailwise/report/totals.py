@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tailwise._results import amounts, number, span
-from tailwise.evaluation import Comparison, Frontier, Returns, Sensitivity, WhatIf
+from tailwise.evaluation import Comparison, Frontier, FrontierPoint, Returns, Sensitivity, WhatIf
 from tailwise.evaluation import Summary as Evaluation
 from tailwise.models.simulator import model_name
 from tailwise.report import charts
@@ -163,6 +163,7 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
             found, caption=f"Each plan by its mean and by the mean of its worst 5 % ({amounts(sense)}): what is given "
             "up on average buys a lighter tail.",
         ),
+        *_slides(list(zip(names, points, strict=True)), sense),
         Table(tuple(columns), tuple(rows[k] for k in found.shown), text_columns=2),
         Bullets((
             "**price**: mean given up per unit of CVaR 95% saved, against the plan before.",
@@ -177,6 +178,19 @@ def frontier_report(found: Frontier, *, model: Any, settings: Mapping[str, Any] 
         *made_with(settings_rows(model, settings or {})),
     ]  # fmt: skip
     return Document(f"What each aversion to risk buys on {literal(model_name(model))}", tuple(blocks))
+
+
+def _slides(plans: list[tuple[str, FrontierPoint]], sense: str) -> list[Block]:
+    if len(plans) < 2:
+        return []
+    said = "{}: {} on average, {} in the worst 5 %, {} at worst"
+    parts = [(said.format(name, *map(number, (p.mean, p.cvar[1], p.worst))), p.law) for name, p in plans]
+    caption = "The slider goes from plan to plan as beta grows; the bars are the chances of each total."
+    return [
+        Heading("Move beta"),
+        charts.slides(parts, xlabel=f"total {sense}", caption=caption),
+        Heading("Plan by plan"),
+    ]
 
 
 def plans_report(
