@@ -3,6 +3,8 @@
 import json
 import math
 import random
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -17,8 +19,12 @@ from tailwise import (
     Widening,
     backward_induction,
     check_simulator,
+    evaluate,
+    load,
+    make_planner,
 )
-from tailwise.errors import ModelError, OptionError, StateError
+from tailwise.errors import ModelError, OptionError, StateError, UnknownNameError
+from tailwise.models.gymnasium.private_env import strip
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -120,10 +126,104 @@ def test_the_seed_of_the_reset_is_checked(seed):
         GymnasiumSimulator("CartPole-v1", seed=seed)
 
 
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
 @pytest.mark.parametrize("actions", ["ab", 2, []])
-def test_lists_of_actions_are_checked(actions):
+def test_lists_of_actions_are_checked(name, actions):
     with pytest.raises(ModelError, match="must be a sequence of at least one action"):
-        GymnasiumSimulator("CartPole-v1", actions=actions)
+        GymnasiumSimulator(name, actions=actions)
+
+
+def lunge(observation, h):
+    return int(observation[2] > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "message"),
+    [
+        (lambda: GymnasiumSimulator("CartPole-v1", foresight="no"), OptionError, "foresight must be True or False"),
+        (lambda: GymnasiumSimulator("CartPole-v1", save=1, restore=2), OptionError, "save must be a function of"),
+        (lambda: make_planner(gymnasium.make_vec("CartPole-v1"), 0.1), ModelError, "a vector environment, which steps"),
+        (lambda: make_planner(gymnasium.make("CartPole-v1"), 0.1), ModelError, "wrap it: GymnasiumSimulator"),
+        (lambda: load("CartPole-v1"), UnknownNameError, "an environment of Gymnasium is 'gym:CartPole-v1'"),
+        (lambda: load(gymnasium.make("CartPole-v1")), OptionError, "GymnasiumSimulator"),
+        (
+            lambda: evaluate(cart_pole(), lunge, episodes=1),
+            StateError,
+            r"what the agent sees there is state\.observation",
+        ),
+        (lambda: ErmMcts(cart_pole(), 0.1).advance(0, np.zeros(4)), StateError, r"use simulator\.state_of\(env\)"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(work, error, message):
+    with pytest.raises(error, match=message) as caught:
+        work()
+    assert "\n" not in str(caught.value)
+
+
+def cart_pole():
+    return GymnasiumSimulator("CartPole-v1", horizon=5)
+
+
+class Shown(gymnasium.Env):
+    """Draws itself at every step where it was made to, and holds what cannot be copied, if told so."""
+
+    observation_space = gymnasium.spaces.Discrete(50)
+    action_space = gymnasium.spaces.Discrete(2)
+    drawn = 0
+
+    def __init__(self, *, render_mode=None, lock=None):
+        self.render_mode, self.lock = render_mode, lock
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return 0, {}
+
+    def step(self, action):
+        self.count += 1
+        Shown.drawn += self.render_mode == "human"
+        return self.count, float(action), False, False, {}
+
+
+def test_what_is_simulated_is_not_shown():
+    env = Shown(render_mode="human")
+    env.reset(seed=0)
+    model = GymnasiumSimulator(env, horizon=5)
+    ErmMcts(model, 0.1, seed=0).plan(iterations=50)
+    assert Shown.drawn == 0
+    env.step(1)
+    assert Shown.drawn == 1
+    assert model.step(model.state_of(env), 1, np.random.default_rng(0))[0].observation == 2
+    assert Shown.drawn == 1
+    assert env.render_mode == "human"
+    watched = gymnasium.wrappers.RecordEpisodeStatistics(env)
+    assert strip(watched) is env
+
+
+def test_what_cannot_be_copied_is_made_by_its_id():
+    with pytest.raises(ModelError, match=r"(?s)pickle.*give its id, by which it is made anew") as caught:
+        GymnasiumSimulator(Shown(lock=threading.Lock()), horizon=5, save=id, restore=lambda env, payload: None)
+    assert "give your own save=" not in str(caught.value)  # those were given
+    gymnasium.register("ShownLocked-v0", lambda: Shown(lock=threading.Lock()))
+    try:
+        assert GymnasiumSimulator("ShownLocked-v0", horizon=5).way == "attributes"
+    finally:
+        del gymnasium.registry["ShownLocked-v0"]
+
+
+def test_warnings_of_gymnasium_are_passed_on_without_an_error_alone():
+    for version in (2, 3):
+        gymnasium.register(f"Shown-v{version}", Shown)
+    try:
+        with pytest.warns(DeprecationWarning, match="out of date"):
+            GymnasiumSimulator("Shown-v2", horizon=5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            with pytest.raises(ModelError, match=r"deprecated\. Please use `Shown-v3`"):
+                GymnasiumSimulator("Shown-v1", horizon=5)
+    finally:
+        for version in (2, 3):
+            del gymnasium.registry[f"Shown-v{version}"]
 
 
 def test_a_list_of_actions_may_be_an_array():
@@ -218,7 +318,7 @@ def test_tree_reuse_in_a_live_loop():
             break
         search.advance(plan.action, model.state_of(env))
         assert search.state.observation == observation
-    with pytest.raises(StateError, match="not hashable"):
+    with pytest.raises(StateError, match="is not a state of"):
         search.reset([0])
     with pytest.raises(StateError, match=r"5 is not a state of gym:FrozenLake-v1.*simulator.state_of\(env\)"):
         search.reset(5)

@@ -60,6 +60,7 @@ def test_planning_on_it_shows_rewards():
         (newest("CliffWalking-v1", "CliffWalking-v0"), {}, ModelError, "horizon"),
         (42, {}, ModelError, "environment or its id"),
         ("FrozenLake-v1", {"horizon": -3}, ModelError, "horizon"),
+        ("FrozenLake-v1", {"map_name": "9x9"}, ModelError, "9x9"),
     ],
 )
 def test_wrong_environments(source, options, error, message):

@@ -104,10 +104,11 @@ class PythonInterface(SimulatorInterface):
 
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
+        state = state if self._canonical is None else self._canonical(state)
         fault = state_fault(state)
         if fault:
             raise StateError(f"state {fault}")
-        return self._intern(state if self._canonical is None else self._canonical(state))
+        return self._intern(state)
 
     def _intern(self, state: Any) -> int:
         handle = self._known.index.get(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,9 @@ def require_domain(name: Any) -> None:
     if not isinstance(name, str) or name not in _DOMAINS:
         is_folder = isinstance(name, str) and Path(name).is_dir()
         found = f"{name!r} is a folder, and no file with a model" if is_folder else f"no domain is called {name!r}"
-        raise UnknownNameError(f"{found}; {nearest(str(name), _DOMAINS)}")
+        is_id = isinstance(name, str) and re.fullmatch(r"[\w/:.-]+-v\d+", name)
+        gym = f" (an environment of Gymnasium is 'gym:{name}')" if is_id else ""
+        raise UnknownNameError(f"{found}{gym}; {nearest(str(name), _DOMAINS)}")
 
 
 def make(name: str, **options: Any) -> Any:

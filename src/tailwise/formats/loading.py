@@ -135,7 +135,7 @@ def load(
     raise OptionError(
         f"expected a path, a specification, a data frame, an open file or a TabularMDP, not {type(source).__name__}; "
         "arrays and objects of other libraries have functions of their own: tailwise.formats.from_mdptoolbox, "
-        "from_discrete_dp, TabularMDP.from_arrays, TabularMDP.from_gymnasium"
+        "from_discrete_dp, TabularMDP.from_arrays, TabularMDP.from_gymnasium, GymnasiumSimulator"
     )
 
 

@@ -210,6 +210,10 @@ def contract_faults(model: Any) -> list[str]:
     """Everything that keeps ``model`` from being a simulator, without running it; cheap."""
     if isinstance(model, type):
         return [f"it is a class, not an object; pass an instance, as {model.__name__}()"]
+    if hasattr(model, "num_envs") and hasattr(model, "single_action_space"):
+        return [
+            "it is a vector environment, which steps many copies at once; plan on a single one: GymnasiumSimulator(ID)"
+        ]
     if hasattr(model, "action_space"):
         return ["it is a Gymnasium environment; wrap it: GymnasiumSimulator(env, horizon=...)"]
     if isinstance(model, str):
@@ -279,7 +283,8 @@ def validate_simulator(model: Any, *, endless: bool = False) -> None:
     refuse_hidden(model)
     faults = contract_faults(model)
     if faults:
-        listed = "\n  ".join(faults)
-        raise ModelError(f"{model_name(model)} (of type {type(model).__name__}) cannot be planned on:\n  {listed}")
+        name, kind = model_name(model), type(model).__name__
+        listed = faults[0] if len(faults) == 1 else "\n  " + "\n  ".join(faults)
+        raise ModelError(f"{name}{'' if name == kind else f' (of type {kind})'} cannot be planned on: {listed}")
     if model.horizon is None and not endless:
         raise ModelError(needs_horizon(model_name(model)))

@@ -224,7 +224,13 @@ class TabularMDP(Shown, Table):
 
     @classmethod
     def from_gymnasium(
-        cls, env_or_id: Any, *, horizon: int | None = None, discount: float = 1.0, start: int | None = None
+        cls,
+        env_or_id: Any,
+        *,
+        horizon: int | None = None,
+        discount: float = 1.0,
+        start: int | None = None,
+        **options: Any,
     ) -> Self:
         """Build a table from a Gymnasium environment that has a transition table ``P``.
 
@@ -238,6 +244,8 @@ class TabularMDP(Shown, Table):
             Factor per step.
         start : int, optional
             Initial state; the environment's own if it has one, else the state after ``reset(seed=0)``.
+        **options
+            Options for ``gymnasium.make``, as ``is_slippery=False``.
 
         Returns
         -------
@@ -259,7 +267,7 @@ class TabularMDP(Shown, Table):
         """
         from tailwise.models.gymnasium.table import read_table
 
-        table = read_table(env_or_id, horizon=horizon, start=start)
+        table = read_table(env_or_id, horizon=horizon, start=start, **options)
         return cls.from_outcomes(
             *table.columns, rewards=table.rewards, done=table.done, num_states=table.num_states,
             horizon=table.horizon, discount=discount, start=table.start, name=table.name, notes=table.notes,

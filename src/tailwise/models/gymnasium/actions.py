@@ -45,7 +45,7 @@ class Discretized:
 
     def __post_init__(self) -> None:
         integer(self.levels, "levels", low=1)
-        if self.choices is not None and (isinstance(self.choices, str) or len(self.choices) == 0):
+        if self.choices is not None and not _is_list(self.choices):
             raise OptionError(f"choices must be a sequence of at least one action, not {short(self.choices)}")
 
     def grid(self, low: Any, high: Any, *, is_integer: bool = False) -> tuple[tuple[float, ...], ...]:
@@ -88,6 +88,10 @@ class Discretized:
         if is_integer:
             axes = [list(dict.fromkeys(float(round(x)) for x in axis)) for axis in axes]
         return tuple(itertools.product(*axes))
+
+
+def _is_list(given: Any) -> bool:
+    return not isinstance(given, str) and hasattr(given, "__len__") and len(given) > 0
 
 
 def _axis(low: float, high: float, levels: int) -> list[float]:
@@ -182,17 +186,21 @@ def _points(space: Any, given: Any, name: str) -> tuple[tuple[Any, ...], list[An
             f"{name} has the continuous action space {space}; the search needs finitely many actions: choose them "
             f"with actions=Discretized(levels=3) or actions=Discretized(choices=[...]), or load {name}?levels=3"
         )
-    chosen = given if isinstance(given, Discretized) else Discretized(choices=tuple(given))
+    chosen = given if isinstance(given, Discretized) else Discretized(choices=_listing(given, name))
     points = chosen.grid(space.low, space.high, is_integer=not np.issubdtype(space.dtype, np.floating))
     return points, [np.array(point, dtype=space.dtype).reshape(space.shape) for point in points]
+
+
+def _listing(given: Any, name: str) -> tuple[Any, ...]:
+    if not _is_list(given):
+        raise ModelError(f"actions of {name} must be a sequence of at least one action, not {short(given)}")
+    return tuple(given)
 
 
 def _listed(space: Any, given: Any, name: str, *, is_number: bool) -> tuple[tuple[Any, ...], list[Any]]:
     if isinstance(given, Discretized):
         raise ModelError(f"{name} has the action space {space}, which needs no Discretized")
-    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) == 0:
-        raise ModelError(f"actions of {name} must be a sequence of at least one action, not {short(given)}")
-    given = tuple(given.tolist() if isinstance(given, np.ndarray) and is_number else given)
+    given = tuple(given.tolist() if isinstance(given, np.ndarray) and is_number else _listing(given, name))
     natives = [int(a) if is_number and isinstance(a, (int, np.integer)) else a for a in given]
     outside = next((action for action in natives if not space.contains(action)), None)
     if outside is not None:

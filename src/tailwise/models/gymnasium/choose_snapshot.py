@@ -26,6 +26,7 @@ from tailwise.models.gymnasium.private_env import (
     PrivateEnv,
     StepResult,
     UnsuitableError,
+    hidden,
     lift_limits,
     make_environment,
     seeded,
@@ -47,7 +48,10 @@ from tailwise.models.gymnasium.snapshots import (
 )
 
 _CHANGED = "what was changed after it was made"
-_NOT_COMPARED = {"env", "_np_random", "_np_random_seed", "np_random", "_cached_spec", "spec", "_max_episode_steps"}
+_NOT_COMPARED = {
+    *("env", "_np_random", "_np_random_seed", "np_random"),
+    *("_cached_spec", "spec", "_max_episode_steps", "render_mode"),
+}
 _EPISODES, _STEPS = 3, 12
 _DEEPEST = 40
 _MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
@@ -66,7 +70,7 @@ def choose_snapshot(
     reasons = []
     for source, made in _sources(env, is_users):
         try:
-            private = PrivateEnv(lift_limits(made()), actions)
+            private = PrivateEnv(hidden(lift_limits(made())), actions)
             change = find_change(strip(env), private) if is_users else ""
             if change:
                 reasons.append(f"{source}: {_CHANGED} is lost: {change}")
@@ -89,10 +93,13 @@ def choose_snapshot(
                 return private, method, leak
             reasons.append(f"{kind} ({source}): {fault}")
     listed = "\n  ".join(dict.fromkeys(reasons))
+    ways = ["give your own save= and restore="] if own is None else []
+    if is_users and getattr(env, "spec", None) is None:
+        ways.append("register it with Gymnasium and give its id, by which it is made anew and not copied")
     fix = f"; {_CHANGED} belongs into its constructor, or its __deepcopy__ must keep it" if _CHANGED in listed else ""
     raise ModelError(
         f"{name} cannot be planned on: no way to save and restore it works.\n  {listed}\n"
-        f"Give your own save= and restore=, or write the problem as a Simulator{fix}"
+        f"The way out: {', or '.join((*ways, 'write the problem as a Simulator'))}{fix}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 _BUGS = (TypeError, AttributeError, NameError, NotImplementedError, MemoryError)  # not what refuses an action
-_HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
+_HARMLESS = (
+    *("TimeLimit", "OrderEnforcing", "PassiveEnvChecker"),
+    *("RecordEpisodeStatistics", "RecordVideo", "HumanRendering", "RenderCollection"),
+)
 _NEVER = 2**62
 
 
@@ -57,7 +61,7 @@ class PrivateEnv:
 
     def adopt(self, env: Any, generators: list[Any]) -> None:
         """Take over another environment, with the generators inside it."""
-        self.env = env
+        self.env = hidden(env)
         given = getattr(env.unwrapped, "_np_random", None)
         self.generators = [each for each in generators if each is not given]
 
@@ -202,12 +206,15 @@ def make_environment(env_or_id: Any, **options: Any) -> Env:
     try:
         if isinstance(env_or_id, str) and ":" in env_or_id:
             own_module(env_or_id.partition(":")[0])  # it registers the environment
-        made: Env = gymnasium.make(env_or_id, **options)
+        with warnings.catch_warnings(record=True) as said:
+            made: Env = gymnasium.make(env_or_id, **options)
     except unknown as error:
         own = "" if ":" in str(env_or_id) else " (One that your own module registers: MODULE:ID.)"
         raise UnknownNameError(f"Gymnasium has no environment {env_or_id!r}: {error}{own}") from None
     except Exception as error:  # Gymnasium raises many types here: missing extras, bad options
         raise ModelError(f"Gymnasium cannot make {env_or_id!r}: {type(error).__name__}: {error}") from None
+    for each in said:  # where there is an error, it says the same
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return made
 
 
@@ -232,7 +239,7 @@ def require_fixed_scales(env: Any) -> None:
 
 
 def strip(env: Any) -> Env:
-    """Remove the outer wrappers that only count steps or check the caller."""
+    """Remove the outer wrappers that only count steps, check the caller, or look on."""
     return next(each for each in wrappers(env) if each is env.unwrapped or type(each).__name__ not in _HARMLESS)
 
 
@@ -256,6 +263,13 @@ def time_limits(env: Any) -> list[TimeLimit | None]:
         is_limit = "_max_episode_steps" in held and "_elapsed_steps" in held
         limits.append(TimeLimit(held["_max_episode_steps"], held["_elapsed_steps"] or 0) if is_limit else None)
     return limits[::-1]
+
+
+def hidden(env: Any) -> Any:
+    """Let no step of a private environment be drawn on the screen, at the screen's pace."""
+    if getattr(env.unwrapped, "render_mode", None) == "human":
+        env.unwrapped.render_mode = None
+    return env
 
 
 def lift_limits(env: Any) -> Any:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._validate import integer
-from tailwise.errors import ModelError, StateError, require
+from tailwise._validate import function_of, integer
+from tailwise.errors import ModelError, OptionError, StateError, require
 from tailwise.models.contract import Action, Sense, check_discount, check_horizon, short
 from tailwise.models.gymnasium.actions import Discretized, FiniteActions
 from tailwise.models.gymnasium.choose_snapshot import SpotCheck, choose_snapshot, find_change
@@ -69,6 +69,12 @@ class EnvironmentState:
 
     def __repr__(self) -> str:
         return short(self.observation)
+
+    def __getitem__(self, part: Any) -> Any:
+        raise StateError(
+            f"[{part!r}] was asked of a state of the planner, which is no observation: what the agent sees there is "
+            "state.observation"
+        )
 
 
 class GymnasiumSimulator(Simulator):
@@ -148,6 +154,8 @@ class GymnasiumSimulator(Simulator):
         require("gymnasium", "gym", "a Gymnasium environment")
         if (save is None) != (restore is None):
             raise ModelError("give both save and restore, or neither")
+        if not isinstance(foresight, bool):
+            raise OptionError(f"foresight must be True or False, not {foresight!r}")
         env = make_environment(env_or_id, **options)
         require_fixed_scales(env)
         spec_id = getattr(getattr(env, "spec", None), "id", None)
@@ -163,7 +171,9 @@ class GymnasiumSimulator(Simulator):
         self.action_labels = KNOWN_LABELS.get((spec_id or "").partition("-")[0], ())
         self._last: EnvironmentState | None = None
         self._accepts_foresight = foresight
-        own = OwnFunctions(save, restore) if save is not None and restore is not None else None
+        own = None
+        if save is not None and restore is not None:
+            own = OwnFunctions(function_of(save, "save", "env"), function_of(restore, "restore", "env", "payload"))
         is_users = not isinstance(env_or_id, str)
         self._private, self._method, leak = choose_snapshot(env, own, self._finite, self.name, is_users=is_users)
         leak_note = self._told(leak)

@@ -26,7 +26,10 @@ from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, global_states, is_data
 from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, lift_limits, seeded
 
-_SKIPPED = {"_np_random", "_np_random_seed", "np_random", "action_space", "observation_space", "spec", "metadata"}
+_SKIPPED = {
+    *("_np_random", "_np_random_seed", "np_random"),
+    *("action_space", "observation_space", "spec", "metadata", "render_mode"),
+}
 _PROBE_EPISODES, _PROBE_STEPS = 6, 60
 _LARGE = 500  # items
 _MISSING = object()

@@ -40,9 +40,9 @@ class Table(NamedTuple):
     action_labels: tuple[str, ...]
 
 
-def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None = None) -> Table:
+def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None = None, **options: Any) -> Table:
     """Read ``P`` of an environment; see ``TabularMDP.from_gymnasium``."""
-    env = make_environment(env_or_id)
+    env = make_environment(env_or_id, **options)
     require_fixed_scales(env)
     inner = env.unwrapped
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
