@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from tailwise import (
+    CompiledSimulator,
     CVaR,
+    DistributionalMcts,
     ErmMcts,
     ExpectedUtility,
     GymnasiumSimulator,
     LearnedModelSearch,
+    NluMcts,
     Returns,
     Simulator,
     TabularMDP,
@@ -36,8 +39,12 @@ from tailwise.errors import ModelError, OptionError, RunError, StateError, Tailw
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
 from tailwise.models.contract import holds_nan
+from tailwise.planners import BoundedRtdp, HistoryMcts, bounded_rtdp, history_mcts
 from tailwise.report import plots
 from tailwise.risk import ReturnDistribution
+from tailwise.search import Recommendation, anytime_search
+from tailwise.search import driver as tree_driver
+from tailwise.search.learned import driver as learned_driver
 from tailwise.theory import fit_exponent
 
 GRID = domains.make("grid-mdp")
@@ -69,6 +76,9 @@ class Spoilt(Coin):
 class HiddenSpoilt:
     horizon, discount, sense = 3, 1.0, "cost"
 
+    def __init__(self, cost=1.0, done=None, seen=0):
+        self.cost, self.done, self.seen = cost, done, seen
+
     def actions(self):
         return 2
 
@@ -76,10 +86,10 @@ class HiddenSpoilt:
         return 0
 
     def step(self, state, action, rng):
-        return state, 1.0, None
+        return state, self.cost, self.done
 
     def observe(self, state, action, next_state, rng):
-        return 0
+        return self.seen
 
 
 @pytest.fixture(scope="module")
@@ -369,3 +379,83 @@ def test_what_features_raise_themselves_is_not_taken_for_what_they_return():
     with pytest.raises(TypeError) as raised:
         LearnedModelSearch(Coin(), 0.1, features=lambda state: len(state), seed=0).plan(iterations=20)
     assert "must return numbers" not in str(raised.value)
+
+
+class Lazy(Coin):
+    """Answers of the wrong kind after the first step."""
+
+    def step(self, state, action, rng):
+        return (state + 1, float(rng.random()), False) if state == 0 else (state, "much", False)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (lambda: ErmMcts(GRID, 0.1, prior_policy=lambda state, h: [1.0]), r"prior_policy\(12\).* returned \[1.0\]"),
+        (lambda: LearnedModelSearch(Coin(), 0.1, prior_policy=lambda state, h: [-1.0, 2.0]), "none negative"),
+        (lambda: LearnedModelSearch(Coin(), 0.1, leaf_value=lambda state, h: math.nan), "its value is nan"),
+        (lambda: ErmMcts(Coin(), 0.1, rollout_policy=lambda state, h, rng: 7), "it chose 7, which is not allowed"),
+        (lambda: LearnedModelSearch(Coin(), 0.1, bounds=lambda state, h: 3), r"bounds\(0\).* expected \(low, high\)"),
+        (lambda: LearnedModelSearch(Coin(), 0.1, rare_outcomes=lambda state, action: 3), "rare_outcomes returned 3"),
+        (lambda: LearnedModelSearch(Lazy(), 0.1), r"step\(1, .\) of Lazy at step 1"),
+        (lambda: NluMcts(GRID, lambda total: "x"), "the utility of the total .* raised ValueError"),
+        (lambda: NluMcts(GRID, lambda total: math.nan), "the utility of the total .* is nan; it must be finite"),
+        (lambda: DistributionalMcts(GRID, lambda total: "x"), "the utility of the total .* raised ValueError"),
+        (lambda: DistributionalMcts(Coin(), lambda total: math.nan), "the utility of the total .* is nan"),
+        (lambda: BoundedRtdp(GRID, 0.1, bounds=lambda state, h: 3), "is 3; expected a pair"),
+        (lambda: HistoryMcts(HiddenSpoilt("much", False), 0.1), r"step\(0, 0\) of HiddenSpoilt.*: the cost is 'much'"),
+        (lambda: HistoryMcts(HiddenSpoilt(1.0, False, []), 0.1), "the observation .* is not hashable"),
+        (lambda: NluMcts(Coin(), lambda total: None), "the utility of the total .* raised TypeError"),
+        (
+            lambda: ErmMcts(Coin(), 0.1, recommend=Last()),
+            r"chose -1; expected the position of a tried action: \[0, 1\]",
+        ),
+    ],
+)
+def test_wrong_answers_of_functions_are_told_before_kernels_are_compiled(monkeypatch, search, message):
+    forget_compiled(monkeypatch)
+    for module in (anytime_search, bounded_rtdp):
+        monkeypatch.setattr(module, "compile_notice", lambda: pytest.fail("kernels are compiled first"))
+    monkeypatch.setattr(history_mcts, "kernel_for", lambda *kinds: pytest.fail("kernels are compiled first"))
+    with pytest.raises(TailwiseError, match=message):
+        search().plan(iterations=10)
+
+
+class Last(Recommendation):
+    def choose(self, visits, values):
+        return -1
+
+
+def forget_compiled(monkeypatch):
+    monkeypatch.setattr(tree_driver, "_compiled_kinds", set())
+    monkeypatch.setattr(learned_driver, "_compiled_kinds", set())
+    monkeypatch.setattr(bounded_rtdp, "_is_compiled", False)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda: ErmMcts(Coin(), 0.5, rollout_policy=lambda state, h, rng: int(rng.integers(2)), seed=3),
+        lambda: LearnedModelSearch(Lines(), 0.5, leaf_value=lambda state, h: 0.5 * (3 - h), seed=3),
+        lambda: ErmMcts(CompiledSimulator(compiled_line, start=0, horizon=4, actions=2), 0.5, seed=3),
+        lambda: NluMcts(GRID, lambda total: total * abs(total), seed=3),
+    ],
+)
+def test_what_is_tried_before_kernels_are_compiled_leaves_the_search_as_it_was(monkeypatch, search):
+    search().plan(iterations=1)
+    plans = [search().plan(iterations=60)]  # nothing is tried where kernels are there
+    forget_compiled(monkeypatch)
+    plans.append(search().plan(iterations=60))
+    one, two = ((plan.value, [(row.visits, row.erm) for row in plan.rows], plan.simulator_steps) for plan in plans)
+    assert one == two
+
+
+class Lines(Coin):
+    def step(self, state, action, rng):
+        return state + int(rng.integers(3)), float(rng.random() + action), False
+
+
+def compiled_line(state, action, rng):
+    return state + rng.integers(0, 3), rng.random() + action, False

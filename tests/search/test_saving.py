@@ -539,3 +539,10 @@ def test_paths_that_are_none_are_refused(name, tmp_path):
     ):  # fmt: skip
         with pytest.raises(FormatError, match=r"cannot be (read|written)"):
             use(path)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    search = Uct(FOUR, seed=1)
+    monkeypatch.setattr(search, "prepare", lambda iterations: pytest.fail("the work begins first"))
+    with pytest.raises(FormatError, match="cannot be written"):
+        search.plan(iterations=10, checkpoint=tmp_path / "missing" / "file")

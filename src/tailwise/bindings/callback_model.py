@@ -90,6 +90,9 @@ else:
         return types.int64(*[types.int64] * 5), _call
 
 
+SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
+
+
 class Callback:
     """A Python function that compiled code can call; its first exception is kept."""
 
@@ -295,6 +298,27 @@ class SimulatorInterface(ModelInterface):
             store,
             new_widened(self._options.widening, int(self.model.horizon)),
         )
+
+    def try_out(self, handle: int, step: int) -> None:
+        """Take a step and value the state as a leaf, and ask what else the user gave, as the kernel would."""
+        stream = self._rng.bit_generator
+        before = stream.state
+        try:
+            with self.running():
+                for function, place, what in self._asked(handle):
+                    self._integers[STATUS] = FAILED
+                    (function if DISABLE_JIT else SIGNATURE(function))(self.data.context, place, what, step)
+                    if self._integers[STATUS] < 0:
+                        self.fail(place, what, step)
+        finally:
+            stream.state = before
+
+    def _asked(self, handle: int) -> list[tuple[Any, int, int]]:
+        """Return what is tried: functions of the data, with what they are given."""
+        roll, options = self.data.roll, self._options
+        asked = [(self.data.step, handle, 0), (roll, handle, TOTAL)]
+        asked += [(roll, handle, POLICY_ACTION)] * (options.rollout_policy is not None)
+        return asked + [(roll, handle, BOUNDS)] * (options.bounds is not None)
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's own name for a state, or its text."""

@@ -29,6 +29,7 @@ from tailwise.bindings.callback_model import (
     STATUS,
     STEPS,
     CallbackModel,
+    SimulatorInterface,
     call_words,
 )
 from tailwise.bindings.kernel_model import DONE, FAILED, GO_ON, ModelInterface, draw_index
@@ -223,6 +224,13 @@ class HiddenSimulatorInterface(PythonInterface):
     def _require_sound(self, model: Any) -> None:
         """Pass: whoever searches has asked for it."""
 
+    def try_out(self, handle: int, step: int) -> None:
+        """Try it from a particle, or, where the handle is -1, from where an episode begins."""
+        SimulatorInterface.try_out(self, handle, step)
+
+    def _asked(self, handle: int) -> list[tuple[Any, int, int]]:
+        return [(self.data.count, handle, _BEGIN), (self.data.step, 0, 0), (self.data.roll, 0, -1)]
+
     def set_particles(self, particles: list[Any]) -> None:
         """Say which states the particles of the root are."""
         self._particles = particles
@@ -271,17 +279,18 @@ class HiddenSimulatorInterface(PythonInterface):
         self._place = ("step", state, action, h, PENDING)
         if self._own_draw is not None:
             target, cost, done, seen = self._own_draw(state, action, self._rng)
+            loss = self._to_cost(cost)
         else:
             result = self.model.step(state, action, self._rng)
             self._place = ("step", state, action, h, result)
             target, cost, done = result
+            loss = self._to_cost(cost)
             if done is not True and done is not False and done_fault(done):
                 raise SimulatorError(done_fault(done))
             seen = None
             if not done:
                 self._place = ("observe", state, action, h, PENDING)
                 seen = self.model.observe(state, action, target, self._rng)
-        loss = self._to_cost(cost)
         if not -LARGEST_COST <= loss <= LARGEST_COST:
             raise SimulatorError(f"the cost {cost_fault(cost)}")
         return target, loss, done, seen

@@ -144,6 +144,9 @@ class ModelInterface:
         """Raise the error behind a failed iteration; position -1: no action was involved."""
         raise NotImplementedError
 
+    def try_out(self, handle: int, step: int) -> None:
+        """Run the user's functions once from here, and keep nothing of it: asked before kernels are compiled."""
+
     def running(self) -> AbstractContextManager[None]:
         """Return a context manager to hold around every call of the kernel."""
         return _NOTHING

@@ -17,7 +17,7 @@ plans leave out what is said of their distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
@@ -378,7 +378,12 @@ class _Proposal:
         raise SimulatorError(f"{_REDRAWS} draws were all of those in rare_outcomes: list what is rare alone")
 
     def _checked(self, state: Any, action: Any) -> list[Any]:
-        listed = list(self._rare(state, action))
+        found = self._rare(state, action)
+        if not isinstance(found, Iterable):
+            raise SimulatorError(
+                f"rare_outcomes returned {short(found)}; expected a list of (probability, next_state, cost, done)"
+            )
+        listed = list(found)
         for one in listed:
             fault = "" if isinstance(one, (tuple, list)) and len(one) == 4 else "it is no such tuple"
             fault = fault or outcome_fault(one[1:])

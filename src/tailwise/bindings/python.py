@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tailwise._jit import DISABLE_JIT
 from tailwise.bindings import callback_model as shared
-from tailwise.bindings.callback_model import COST, NEXT, STATUS, STEPS, SimulatorInterface
+from tailwise.bindings.callback_model import COST, NEXT, SIGNATURE, STATUS, STEPS, SimulatorInterface
 from tailwise.bindings.intern import KnownStates, new_store
 from tailwise.bindings.kernel_model import DONE, FAILED, FULL, GO_ON, BudgetSpentError
 from tailwise.bindings.options import SimulationOptions, weighed_step, weighs
@@ -46,7 +46,6 @@ from tailwise.models.simulator import Simulator, action_label, model_name, own_m
 _UNBOUNDED = -math.inf, math.inf
 _BOOL = np.bool_
 PENDING = object()  # stands for a result that has not come yet
-_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 
 
 class PythonInterface(SimulatorInterface):
@@ -90,7 +89,7 @@ class PythonInterface(SimulatorInterface):
         callback = self._guarded(function)
         if DISABLE_JIT:
             return callback
-        native = _SIGNATURE(callback)
+        native = SIGNATURE(callback)
         self._callbacks.append(native)  # it must live as long as its address is used
         return ctypes.cast(native, ctypes.c_void_p).value
 
@@ -303,6 +302,14 @@ class PythonInterface(SimulatorInterface):
         if action not in allowed:
             raise SimulatorError(f"it chose {short(action)}, which is not allowed; allowed: {short(allowed)}")
         return action
+
+    def try_out(self, handle: int, step: int) -> None:
+        """Try it among states of its own: the handles that are given next stay what they would be."""
+        known, self._known = self._known, self._known.retained([handle])
+        try:
+            super().try_out(0, step)
+        finally:
+            self._known = known
 
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise what a callback raised, with the state, the action and the step."""

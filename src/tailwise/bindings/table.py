@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._jit import DISABLE_JIT, inlined
-from tailwise._random import next_double
+from tailwise._random import generator, next_double
 from tailwise.bindings.callback_model import Callback, call_number, compile_function
 from tailwise.bindings.intern import (
     FULL_STORE,
@@ -289,6 +289,15 @@ class AccruedInterface(WordStates):
     def state_name(self, state: Any) -> str:
         """Return the state's label or index, with the accrued cost."""
         return self.view.state_name(state)
+
+    def try_out(self, handle: int, step: int) -> None:
+        """Ask the utility for the total of an episode."""
+        state: Any = self.state(handle)
+        done, rng = isinstance(self.view.utility, ExponentialUtility), generator(0)
+        while not done and step < self.view.horizon:
+            actions = self.mdp.actions(state[0])
+            state, _, done = self.view.step(state, actions[int(rng.random() * len(actions))], rng, step)
+            step += 1
 
     def fail(self, handle: int, position: int, step: int) -> NoReturn:
         """Raise the error behind a failed iteration."""

@@ -227,9 +227,21 @@ class AccruedView:
 
     def utility_of(self, total: float) -> float:
         """Return the utility of a total, both in the model's own sense; raise ``OptionError`` if it overflows."""
-        value = float(self.utility(total))
-        if isinstance(self.utility, ExponentialUtility) and math.isinf(value):
-            raise self.utility.overflow(f"of {total:g}")
+        if isinstance(self.utility, ExponentialUtility):
+            value = self.utility(total)
+            if math.isinf(value):
+                raise self.utility.overflow(f"of {total:g}")
+            return value
+        try:
+            value = float(self.utility(total))
+        except Exception as error:
+            raise SimulatorError(
+                f"the utility of the total {total:g} raised {type(error).__name__}: {error}; expected a number"
+            ) from error
+        if not math.isfinite(value):
+            raise SimulatorError(
+                f"the utility of the total {total:g} is {value}; it must be finite on all totals that can occur"
+            )
         return value
 
 

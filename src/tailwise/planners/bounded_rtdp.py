@@ -229,6 +229,8 @@ class BoundedRtdp(AnytimeSearch[Plan]):
         """Compile or load the kernels before the clock starts."""
         global _is_compiled
         if not _is_compiled:
+            if self._bounds is not None:
+                self._asked_bounds(self._handle, self._step)
             with compile_notice():
                 self._carry_back(self._pending, 0, 0)
                 kernels.run_trials(self._binding.table, self._nodes, self._search, self._stream, 0, 0)
@@ -285,12 +287,15 @@ class BoundedRtdp(AnytimeSearch[Plan]):
     def _key(self, handle: int, step: int) -> int:
         return handle * (int(self.model.horizon) + 1) + step
 
-    def _ask_bounds(self, handle: int, h: int) -> int:
-        """Store the bounds that the user's function gives; return a status."""
+    def _asked_bounds(self, handle: int, h: int) -> tuple[float, float]:
+        """Return the bounds that the user's function gives, as costs."""
         assert self._bounds is not None
         state = self._binding.state(handle)
-        answer = self._bounds(state, h)
-        low, high = cost_range(answer, f"bounds({short(state)}, {h})", self.model.sense)
+        return cost_range(self._bounds(state, h), f"bounds({short(state)}, {h})", self.model.sense)
+
+    def _ask_bounds(self, handle: int, h: int) -> int:
+        """Store the bounds that the user's function gives; return a status."""
+        low, high = self._asked_bounds(handle, h)
         self._search.key[0] = self._key(handle, h)
         node = int(intern_rows(self._nodes.store, self._search.key[None, :])[0])
         if node < 0:

@@ -34,14 +34,16 @@ import numpy as np
 
 from tailwise._arrays import Floats, inner
 from tailwise._progress import PlanProgress, PlanTick, followed_plan
-from tailwise._random import Seed, seed_sequence
+from tailwise._random import Seed, generator, seed_sequence
 from tailwise._validate import real
+from tailwise.bindings import SimulationOptions
+from tailwise.bindings.python import PythonInterface
 from tailwise.errors import OptionError
 from tailwise.exact.grid_totals import Choices, GridTotals
 from tailwise.exact.tails import Graph, check_level
 from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
-from tailwise.models.accrued import known_cost
+from tailwise.models.accrued import AccruedView, known_cost
 from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.objectives import (
@@ -290,6 +292,9 @@ class DistributionalMcts(PolicyMixin):
     def _prepare(self, wanted: int | None, seconds: float | None) -> None:
         """Compile or load what the call may need, before the clock starts."""
         self.search.require_decision()
+        if isinstance(self.objective, ExpectedUtility) and not self._is_led:  # asked before anything is compiled
+            view = PythonInterface(AccruedView(self.model, self.objective.utility), generator(0), SimulationOptions())
+            view.try_out(view.handle((self.state, self._accrued)), self.step)
         self.search.prepare(wanted)
         if seconds is not None:
             _prepare_grid()

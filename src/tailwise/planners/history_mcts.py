@@ -241,6 +241,7 @@ class HistoryMcts(HiddenPlanner):
 
     def _run(self, count: int) -> StopReason | None:
         if self._settings.repeated == _UNCHOSEN:
+            self._binding.try_out(0 if self._step else -1, self._step)
             self._settings = self._settings._replace(repeated=self._choose_roll_outs())
         kind: Any = type(self._binding.data)
         search = kernel_for(search_histories, kind)

@@ -10,7 +10,8 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
@@ -23,7 +24,16 @@ from tailwise._validate import file_path, integer, thread_count
 from tailwise.bindings import ModelInterface, SimulationOptions, bind, position_of
 from tailwise.errors import OptionError
 from tailwise.models.contract import AS_IF_SEEN
-from tailwise.search.anytime import Pace, SideBySide, Turn, compiling, one_thread, plan_limits, run_anytime
+from tailwise.search.anytime import (
+    Pace,
+    SideBySide,
+    Turn,
+    compile_notice,
+    compiling,
+    one_thread,
+    plan_limits,
+    run_anytime,
+)
 from tailwise.search.plan import Origin, Plan, StopReason
 from tailwise.search.policy_mixin import PolicyMixin
 from tailwise.search.prior import Prior
@@ -374,6 +384,15 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         self._prior = None if options.prior_policy is None else Prior(options.prior_policy, self.model, self._binding)
         self._stream = stream_words(rng) if self._binding.draws else own_words(rng)
         self._turn, self._others = Turn(), []
+
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        """Around what compiles kernels; before, the user's functions are tried at the root: their errors come first."""
+        if self._prior is not None:
+            self._prior.weights(self._handle, self._step)
+        self._binding.try_out(self._handle, self._step)
+        with compile_notice():
+            yield
 
     def _fail(self, handle: int, position: int) -> NoReturn:
         """Raise the error behind a failed iteration; position -1: no action was involved."""

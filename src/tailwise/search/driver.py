@@ -27,7 +27,6 @@ from tailwise.bindings.options import WEIGHED
 from tailwise.risk.entropic import weighted_erm
 from tailwise.search import kernels
 from tailwise.search.action_rows import Findings, RootStatistics, make_rows, merged, sampled_interval
-from tailwise.search.anytime import compile_notice
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.options import SearchOptions, compile_options
 from tailwise.search.plan import Plan, StopReason
@@ -279,7 +278,9 @@ class TreeSearch(AnytimeSearch[Plan]):
             kinds += (type(self._rules.bonus.inner),)
         search = kernel_for(kernels.search_chunk, *kinds)
         if kinds not in _compiled_kinds and not DISABLE_JIT:
-            with compile_notice():
+            num_actions = self._tree.num_actions(self._tree.root)
+            self.options.recommended(np.ones(num_actions, np.int64), np.zeros(num_actions))
+            with self._compiling():
                 self._call(search, 0)
                 Tree.compile(self._limits)
             _compiled_kinds.add(kinds)
@@ -355,7 +356,7 @@ class TreeSearch(AnytimeSearch[Plan]):
         rows = make_rows(Findings(actions, labels, visits, erms, visits > 0, counts, found.moments, intervals, sense))
         tried = np.flatnonzero(visits)
         value = weighted_erm(erms[tried], beta, visits[tried] / total) if tried.size > 1 else float(erms[tried[0]])
-        best = self.options.recommendation.choose(visits, erms)
+        best = self.options.recommended(visits, erms)
         reader = TreeReader(self._tree, binding, sense)
         self._readers.append(weakref.ref(reader))
         return Plan(

@@ -141,6 +141,16 @@ class SearchOptions(SimulationOptions):
         """The rule that ``recommend`` names."""
         return _RECOMMENDATIONS[self.recommend] if isinstance(self.recommend, str) else self.recommend
 
+    def recommended(self, visits: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+        """Return the position that the rule chooses, or raise ``OptionError`` where it is none of a tried action."""
+        position: Any = self.recommendation.choose(visits, values)
+        if not isinstance(position, (int, np.integer)) or not 0 <= position < visits.size or not visits[position]:
+            tried = np.flatnonzero(visits).tolist()
+            raise OptionError(
+                f"{self.recommendation!r} chose {position!r}; expected the position of a tried action: {tried}"
+            )
+        return int(position)
+
 
 class SearchKeywords(SimulationKeywords, total=False):
     """The fields of :class:`SearchOptions` as keywords of a planner."""

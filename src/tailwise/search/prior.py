@@ -21,7 +21,7 @@ import numpy as np
 from tailwise._jit import DISABLE_JIT, ChosenByKind, inlined
 from tailwise._values import is_same
 from tailwise.bindings import ModelInterface, position_of
-from tailwise.bindings.callback_model import call_words
+from tailwise.bindings.callback_model import SIGNATURE, call_words
 from tailwise.bindings.kernel_model import draw_index
 from tailwise.bonuses import bonus_of, growth_of, observe, register_bonus
 from tailwise.errors import SimulatorError, StateError
@@ -29,7 +29,6 @@ from tailwise.models.contract import short
 from tailwise.models.simulator import model_name
 from tailwise.search.arena import COUNT
 
-_SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 _MOST_KEPT = 65_536
 NONE, UNKNOWN = -1, -2
 _MOST = 2.0  # times the bonus, of an action that the prior holds likely
@@ -52,7 +51,7 @@ class Prior:
                 self._error = error
             return 0
 
-        native: Any = fill if DISABLE_JIT else _SIGNATURE(fill)
+        native: Any = fill if DISABLE_JIT else SIGNATURE(fill)
         self._callback = native  # it must live as long as its address is used
         self.function: Any = fill if DISABLE_JIT else ctypes.cast(native, ctypes.c_void_p).value
 

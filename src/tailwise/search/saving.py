@@ -108,6 +108,7 @@ class Checkpoint:
         now = _record_of(search, self._model)
         self._call = {"origin": _digest(now), "threads": threads}
         if not os.path.exists(self._path):  # noqa: PTH110  Path.exists fails where a name is too long
+            write_record(self._path, KIND, VERSION, now)  # before the work: it may be that nothing can be written there
             return []
         found = read_record(self._path, KIND, VERSION)
         call = checked(self._path, KIND, lambda: self._call_in(found, now))

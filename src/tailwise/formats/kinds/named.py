@@ -94,7 +94,7 @@ def read_python(target: str, **options: Any) -> TabularMDP | Simulator:
             raise OptionError(f"python:{target} is made already, and takes no option {next(iter(options))!r}")
     except TailwiseError:
         raise
-    except Exception as error:  # whatever code of one's own raises
+    except (Exception, SystemExit) as error:  # whatever code of one's own raises
         raise ModelError(f"python:{target} cannot be made: {type(error).__name__}: {error}") from error
     if hasattr(model, "action_space"):  # an environment
         model = GymnasiumSimulator(model, **{key: common.pop(key) for key in ("horizon", "discount") if key in common})

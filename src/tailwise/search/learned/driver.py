@@ -22,7 +22,7 @@ from tailwise.errors import ModelError
 from tailwise.models import AccruedView
 from tailwise.models.table import TableData
 from tailwise.search.action_rows import Findings, make_rows
-from tailwise.search.anytime import Pace, compile_notice
+from tailwise.search.anytime import Pace
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.learned import answer, backups, counts, kernels, sweeps
 from tailwise.search.learned.answering import SAMPLED, TOO_EARLY, WRONG_LEAVES, Answering
@@ -268,7 +268,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         kind = type(self._binding.data), self._prior is None, self.bootstraps
         if kind in _compiled_kinds or DISABLE_JIT:
             return
-        with compile_notice():
+        with self._compiling():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
             if self.bootstraps:
                 learned = self._learned()
