@@ -38,7 +38,9 @@ from tailwise.bandits import Bandit, Ucb1, make_bandit, simulate
 from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
+from tailwise.models import tabulate
 from tailwise.models.contract import holds_nan
+from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners import BoundedRtdp, HistoryMcts, bounded_rtdp, history_mcts
 from tailwise.report import plots
 from tailwise.risk import ReturnDistribution
@@ -459,3 +461,26 @@ class Lines(Coin):
 
 def compiled_line(state, action, rng):
     return state + rng.integers(0, 3), rng.random() + action, False
+
+
+@pytest.mark.parametrize("wrong", ["x", -1, math.nan, True, 1e30, [1]])
+def test_options_that_a_table_has_no_use_for_are_looked_at_all_the_same(wrong):
+    tiger = tabulate_hidden(domains.make("tiger"))
+    for name, asked in (
+        ("max_states", lambda: tabulate(GRID, max_states=wrong)),
+        ("max_states", lambda: tabulate_hidden(tiger, max_states=wrong)),
+        ("tolerance", lambda: frontier(GRID, [0.1], tolerance=wrong if wrong != 1e30 else -wrong)),
+        ("seed", lambda: frontier(GRID, [0.1], seed=wrong if wrong not in (True, [1]) else "x")),
+        ("threads", lambda: frontier(GRID, [0.1], threads=wrong)),
+    ):
+        with pytest.raises(OptionError, match=name):
+            asked()
+    with pytest.raises(OptionError, match="progress must be"):
+        tabulate(GRID, progress="x")
+
+
+def test_a_module_that_ends_the_program_is_told_as_one_that_fails(tmp_path, monkeypatch):
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModelError, match="python:leaving:Shop cannot be made: SystemExit: 0"):
+        load("python:leaving:Shop")

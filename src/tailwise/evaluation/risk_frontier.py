@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tailwise._progress import Progress, Tick, after, followed
-from tailwise._random import Seed
+from tailwise._random import Seed, seed_sequence
 from tailwise._validate import integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.evaluation.episodes import evaluate
@@ -117,6 +117,9 @@ def frontier(
     for size, name in ((episodes, "episodes"), (iterations, "iterations")):  # wrong on a table too, which needs neither
         if size is not None:
             integer(size, name, low=1)
+    slack, threads = real(tolerance, "tolerance", low=0.0), thread_count(threads)
+    if not isinstance(seed, np.random.Generator):  # which asking would move
+        seed_sequence(seed)
     if not (isinstance(kind, str) and kind == "auto"):
         find_planner(kind)
     if not isinstance(model, TabularMDP) and lists_outcomes(model):
@@ -126,9 +129,9 @@ def frontier(
     if isinstance(model, TabularMDP):
         with followed(progress, "solving for each beta", None) as tick:
             if model.horizon is None:
-                found = _endless_points(model, wanted, tolerance, limit, tick)
+                found = _endless_points(model, wanted, slack, limit, tick)
                 return Frontier(compared(found, model.sense), model.sense, limit, True, False)
-            found, certified = _exact_points(model, wanted, tolerance, limit, thread_count(threads), tick)
+            found, certified = _exact_points(model, wanted, slack, limit, threads, tick)
         return Frontier(compared(found, model.sense), model.sense, limit, True, certified)
     number = 1 + len(_SCALES) + 1 if wanted is None else len(wanted)
     episodes, iterations = _affordable(model, kind, number, episodes, iterations)

@@ -49,10 +49,11 @@ def tabulate(simulator: Any, *, max_states: int = 100_000, progress: Progress = 
     >>> tabulate(domains.make("machine-maintenance")).num_states
     12
     """
-    if isinstance(simulator, TabularMDP):
-        return simulator
+    most = integer(max_states, "max_states", low=1)
     with followed(progress, "listing states", None) as tick:
-        return tabulate_states(simulator, max_states=max_states, tick=tick)[0]
+        if isinstance(simulator, TabularMDP):
+            return simulator
+        return tabulate_states(simulator, max_states=most, tick=tick)[0]
 
 
 def tabulated_within(simulator: Any, max_states: int) -> TabularMDP | None:
@@ -211,6 +212,7 @@ def tabulate_hidden(model: Any, *, max_states: int = 100_000) -> PomdpTable:
     ModelError
         If a list is missing or wrong, or there are too many states.
     """
+    integer(max_states, "max_states", low=1)
     if isinstance(model, PomdpTable):
         return model
     require_hidden(model)
