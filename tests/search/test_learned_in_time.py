@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from conftest import random_mdp
-from tailwise import LearnedModelSearch, Simulator, erm
+from tailwise import LearnedModelSearch, Simulator, erm, solve
 from tailwise.search.anytime import Pace
-from tailwise.search.learned import counts, driver
+from tailwise.search.learned import answering, counts, driver
 from tailwise.search.learned.answering import Answer
 from tailwise.search.plan import StopReason
 
@@ -59,6 +59,25 @@ def test_a_call_may_end_in_the_middle_of_a_sweep_which_the_next_one_finishes(mon
     assert search.plan(iterations=1).iterations == 1
     assert int(work[counts.ITERATIONS]) == before + 1
     assert work[counts.STAGE] == counts.RESTING
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sweeps_of_a_call_in_time_go_on_between_its_iterations(seed, monkeypatch):
+    monkeypatch.setattr(answering, "_AFFORDABLE", 0)  # no bootstraps
+    table = random_mdp(seed, states=25, actions=3, horizon=10)
+    search, exact = LearnedModelSearch(table, 0.4, seed=seed), solve(table, 0.4)
+    work, ends, pauses = search._scratch.work, 0, 0
+    for _ in range(60):
+        before = int(work[counts.STEPS_SINCE_SWEEP])
+        assert search.plan(iterations=10, seconds=1e6).iterations == 10  # whatever a sweep has left to do
+        ends += work[counts.STEPS_SINCE_SWEEP] < before
+        pauses += work[counts.STAGE] != counts.RESTING
+    assert ends >= 2
+    assert pauses > 5
+    plan, value = search.plan(iterations=20_000, seconds=1e6), exact.value
+    assert abs(search._nodes.values[search._scratch.root[0]] - value) < 0.02 * abs(value)
+    assert plan.action == exact.act(table.start, 0)
+    assert search._scratch.work[counts.STEPS_SINCE_SWEEP] < search._scratch.work[counts.WALKED] // 4
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -314,6 +314,7 @@ class LearnedRules(NamedTuple):
     bounded: bool  # whether ``bounds`` says between what each state at each step is worth
     follows: bool  # whether iterations follow a ``rollout_policy``
     fits: bool  # whether the cost-to-go is fitted where states do not come back
+    hurries: bool  # whether sweeps come seldom and bit by bit, as steps are cheap and time is short
     prior: NoPrior | Asked
     widening: NDArray[np.float64]  # (2,) k and alpha, (0,) where there is none
 
@@ -342,6 +343,7 @@ def compile_rules(
         options.bounds is not None,
         options.rollout_policy is not None,
         fits,
+        False,
         NoPrior() if prior is None else Asked(prior.function),
         limits_of(options.widening),
     )

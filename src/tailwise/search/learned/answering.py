@@ -158,7 +158,7 @@ class Answering:
     """
 
     # Of each part of a fit, of each outcome of an answer, and of a replicate; of each outcome and step across states.
-    fit_pace, look_pace, outcome_pace, pool_pace = Pace(1e-3), Pace(2e-8), Pace(1e-7, 0.995), Pace(1e-7)
+    fit_pace, look_pace, outcome_pace, pool_pace = Pace(1e-3), Pace(1e-7), Pace(1e-7, 0.995), Pace(1e-7)
 
     def __init__(self, options: LearnedOptions, *, bootstraps: bool) -> None:
         self._options, self._bootstraps = options, bootstraps

@@ -71,7 +71,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
     options: LearnedOptions
     bootstraps = True  # whether plans solve what was learned, and say how sure they are
     _report_share = 0.25
-    _byte_pace = Pace(_QUICK, most=_SLOWEST)  # of each byte that grew
+    _byte_pace = Pace(_QUICK, most=_SLOWEST)  # of each byte of what grows
     _ends: list[float]  # what the end costs, by handle, as far as the model was asked
     _is_loose = False  # whether there may be nodes that the root does not reach
     _began = 0  # iterations before the call
@@ -265,6 +265,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         """Compile or load the kernels for this kind of model, before the clock starts."""
         self._began = int(self._scratch.work[counts.ITERATIONS])
         self._plant()
+        self._rules = self._rules._replace(hurries=self._allowed < math.inf and self._binding.first_chunk > 1)
         kind = type(self._binding.data), self._prior is None, self.bootstraps
         if kind in _compiled_kinds or DISABLE_JIT:
             return
@@ -303,28 +304,29 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 self._keep(self._kept(exactly=True))
                 self._is_loose = False
             elif status == kernel_model.FULL:
-                if self._is_late_to_grow():
+                size, begun = self._size_to_grow(), time.perf_counter()
+                if self._is_late_to_grow(size):
                     return StopReason.SECONDS
-                begun, held = time.perf_counter(), self._num_bytes()
                 stopped = self._grow()
-                if held > _SMALL:
-                    took = (time.perf_counter() - begun) / max(1, self._num_bytes() - held)
-                    self._byte_pace = self._byte_pace.after(took)
+                if size > _SMALL:
+                    self._byte_pace = self._byte_pace.after((time.perf_counter() - begun) / size)
                 if stopped is not None:
                     return stopped
             elif status < 0 and status != sweeps.PAUSED:
                 self._fail(int(work[counts.STATE]), int(work[counts.ACTION]))
         return None
 
-    def _is_late_to_grow(self) -> bool:
+    def _size_to_grow(self) -> int:
+        """Return the bytes of what ran out of room."""
+        short = self._scratch.work[counts.SHORT]
+        if short == 0:
+            return int(self._binding.num_bytes)
+        return counts.num_bytes(self._nodes if short >= counts.SHORT_OF_NODES else self._known)
+
+    def _is_late_to_grow(self, size: int) -> bool:
         """Whether growing, which is one piece, would take longer than the call has: the next one begins with it."""
-        work = self._scratch.work
-        if self._stop_at == math.inf or work[counts.ITERATIONS] == self._began:
+        if self._stop_at == math.inf or self._scratch.work[counts.ITERATIONS] == self._began:
             return False
-        if work[counts.SHORT] == 0:
-            size = int(self._binding.num_bytes)
-        else:
-            size = counts.num_bytes(self._nodes if work[counts.SHORT] >= counts.SHORT_OF_NODES else self._known)
         pace = self._byte_pace.seconds if size > _SMALL else _QUICK
         return bool(time.perf_counter() + pace * size > self._stop_at)
 

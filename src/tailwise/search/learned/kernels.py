@@ -90,7 +90,7 @@ from tailwise.search.learned.counts import (
     remove_last_node,
     short_of,
 )
-from tailwise.search.learned.sweeps import explore_unknown, refresh_novelty, sweep_if_due, wanted_draws
+from tailwise.search.learned.sweeps import PAUSED, explore_unknown, refresh_novelty, sweep_if_due, wanted_draws
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
@@ -414,7 +414,7 @@ def learned_chunk(model, parts, stream, depth, iterations):  # type: ignore[no-u
             note_deviation(rules, scratch, depth)
         if not tree and (work[STAGE] == RESTING or nodes.visits[scratch.root[0]] > 0):
             status = sweep_if_due(model, known, nodes, rules, scratch, depth, stream)
-            if status < 0:
+            if status < 0 and not (rules.hurries and status == PAUSED):
                 return done, status
         if known.used[OUTCOMES] + rules.horizon > known.costs.size:
             work[SHORT] = SHORT_OF_OUTCOMES

@@ -59,6 +59,10 @@ _JUDGED = 8  # leaf values that were judged before all of them may be dismissed
 PAUSED = -4  # a status beside the kernel model's
 _SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
 _LATE = 3  # or after growth by a half, and half a step per node
+_SELDOM, _A_STEP = (
+    16,
+    4,
+)  # steps per node, and outcomes for each step that is left, where steps are cheap and time short
 _SAME = 1.0 + 1e-9  # chances of a smaller ratio count as equal
 _HURRY = 0.05  # part of a chance that a step's delay is worth: of equally sure ways the shortest is taken
 
@@ -246,14 +250,17 @@ def back_up_all(model, known, nodes, rules, scratch, depth):  # type: ignore[no-
 def sweep_if_due(model, known, nodes, rules, scratch, depth, stream):  # type: ignore[no-untyped-def]
     """Sweep once enough was walked since the last time: its work is then a part of the walk's; return a status.
 
-    After every so many outcomes it pauses, so that somebody may look at the clock; the next call goes on with it.
+    After every so many outcomes it pauses, so that somebody may look at the clock; the next call goes on with it. Where
+    steps are cheap and time is short it comes more seldom, and goes on a little before each iteration.
     """
     work = scratch.work
+    if rules.hurries:
+        work[SLICE] = min(np.int64(0), work[SLICE]) + _A_STEP * (rules.horizon - depth)
     if work[STAGE] == RESTING:
-        is_late = _LATE * work[STEPS_SINCE_SWEEP] >= work[WALKED] and 2 * work[STEPS_SINCE_SWEEP] >= work[SWEEP_COST]
-        if not is_late and (
-            work[STEPS_SINCE_SWEEP] < _SWEEP * work[SWEEP_COST] or _GROWTH * work[STEPS_SINCE_SWEEP] < work[WALKED]
-        ):
+        since = work[STEPS_SINCE_SWEEP]
+        is_late = not rules.hurries and _LATE * since >= work[WALKED] and 2 * since >= work[SWEEP_COST]
+        often = _SELDOM if rules.hurries else _SWEEP
+        if not is_late and (since < often * work[SWEEP_COST] or _GROWTH * since < work[WALKED]):
             return np.int64(GO_ON)
         if known.used[CHANGES] != work[CHANGES_AT_EXPANSION]:
             work[STAGE], work[AT_STEP], work[AT_NODE] = EXPANDING, depth, nodes.heads[depth]
