@@ -10,9 +10,20 @@ import numpy as np
 import pytest
 
 from conftest import random_mdp
-from tailwise import ErmMcts, ExactPlanner, LogBonus, PolynomialBonus, SearchOptions, Simulator, TabularMDP, domains
+from tailwise import (
+    ErmMcts,
+    ExactPlanner,
+    LearnedModelSearch,
+    LogBonus,
+    PolynomialBonus,
+    SearchOptions,
+    Simulator,
+    TabularMDP,
+    domains,
+)
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.search import StopReason, TreeSearch
+from tailwise.search.learned.answering import Answering
 
 
 def summary(plan):
@@ -338,3 +349,19 @@ def test_counts_stop_before_they_wrap(monkeypatch):
     plan = search.plan(iterations=1000)
     assert (plan.stopped, plan.iterations) == (StopReason.MAX_VISITS, 100)
     assert search.plan(iterations=10).iterations == 0
+
+
+def test_the_answer_after_ctrl_c_is_not_that_of_the_whole_call(monkeypatch):
+    search, given = LearnedModelSearch(domains.make("mdp-4"), 0.5, seed=0), []
+    begin = Answering.begin
+    monkeypatch.setattr(Answering, "begin", lambda one, *times: given.append(times) or begin(one, *times))
+
+    def interrupt(iterations, seconds):
+        raise KeyboardInterrupt
+
+    for limits in ({"seconds": 3600.0}, {"iterations": 10**9}):
+        plan = search.plan(**limits, progress=interrupt)
+        assert plan.stopped is StopReason.INTERRUPTED
+        allowed, by = given.pop()
+        assert allowed <= 3.0
+        assert by <= time.perf_counter() + 3.0

@@ -35,6 +35,7 @@ from tailwise import (
 )
 from tailwise.bonuses import PolynomialBonus
 from tailwise.errors import FormatError, ModelError, OptionError, SimulatorError
+from tailwise.planners import HistoryMcts
 from tailwise.reproduction.variants import SlippedAccMcts
 
 GRID, FOUR = domains.make("grid-mdp"), domains.make("mdp-4")
@@ -546,3 +547,36 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_work(tmp_path
     monkeypatch.setattr(search, "prepare", lambda iterations: pytest.fail("the work begins first"))
     with pytest.raises(FormatError, match="cannot be written"):
         search.plan(iterations=10, checkpoint=tmp_path / "missing" / "file")
+
+
+@pytest.mark.parametrize("name", ["tiger", "light-dark"])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_search_over_histories_goes_on_from_a_file(name, moved, tmp_path):
+    model = domains.make(name)
+    search = HistoryMcts(model, 0.1, seed=4, particles=200)
+    plan = search.plan(iterations=300)
+    if moved:
+        rng = np.random.default_rng(0)
+        state = model.sample_start(rng)
+        target, _, _ = model.step(state, plan.action, rng)
+        search.advance(plan.action, model.observe(state, plan.action, target, rng))
+        search.plan(iterations=100)
+    again = load_search(search.save(tmp_path / "it"), domains.make(name))
+    assert (again.step, again.get_params()) == (search.step, search.get_params())
+    for _ in range(2):
+        here, there = search.plan(iterations=200), again.plan(iterations=200)
+        assert there.rows == here.rows
+        assert (there.nodes, there.bytes) == (here.nodes, here.bytes)
+    assert again.belief.tilted == search.belief.tilted
+    with pytest.raises(ModelError, match="another model"):
+        load_search(tmp_path / "it", domains.make("light-dark" if name == "tiger" else "tiger"))
+
+
+def test_hidden_states_that_no_file_can_hold_are_named(tmp_path):
+    model = domains.make("light-dark")
+    search = HistoryMcts(model, 0.1, seed=4, particles=20)
+    search.plan(iterations=20)
+    search.belief.particles[3] = object()
+    with pytest.raises(SimulatorError, match="cannot be kept in a file"):
+        search.save(tmp_path / "it")
+    assert not any(tmp_path.iterdir())

@@ -93,6 +93,12 @@ class _Sampler(LearnedSearch):
 
     bootstraps = False
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a search for the whole distribution cannot be pickled: it holds compiled code and a live random stream; "
+            "copy.deepcopy(search) gives an independent copy in this process, and its plans last: plan.save(path)"
+        )
+
 
 @dataclass
 class _Pace:

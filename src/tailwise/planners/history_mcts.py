@@ -23,6 +23,7 @@ import math
 import time
 from collections.abc import Hashable
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,8 +31,9 @@ import numpy as np
 from tailwise._arrays import Floats, Ints
 from tailwise._jit import kernel_for
 from tailwise._random import Seed, stream_words
-from tailwise._validate import integer, real
+from tailwise._validate import file_path, integer, real
 from tailwise.bindings.hidden import bind_hidden
+from tailwise.bindings.intern import require_portable
 from tailwise.bindings.kernel_model import FULL
 from tailwise.errors import OptionError, StateError
 from tailwise.models.contract import short
@@ -58,9 +60,12 @@ from tailwise.search.histories import (
     search_histories,
     subtree,
     try_roll_outs,
+    viewed,
 )
 from tailwise.search.plan import StopReason
+from tailwise.search.saving import save_search
 
+_OWN = "_step", "_done", "_notes", "_is_loose", "_seed"  # what a file keeps as it is
 _UNCHOSEN = -2
 _TRIALS = 64  # roll-outs of each way to play on, before one is chosen
 _MOST_TRIALS = 4096  # of all ways together, where they are so many that each still has its 4
@@ -238,6 +243,40 @@ class HistoryMcts(HiddenPlanner):
         self._binding.set_keys(keys)
         self._tree = joined(self._tree)
         self._set_root(self._settings.repeated)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return all that was found, and where the random stream stands; see :class:`tailwise.search.AnytimeSearch`."""
+        known = self._known
+        return {
+            "made_as": (self.kind, self.reason), "stream": self._stream.copy(), "keys": list(self._binding.keys),
+            "belief": None if known is None else (known.particles, known.log_weights, known.plain),
+            "tree": ([self._tree.values.copy(), self._tree.sums.copy()], self._tree.used.copy()),
+            "counts": self._trace.counts.copy(), "repeated": self._settings.repeated,
+            "own": {name: getattr(self, name) for name in _OWN},
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Know what another search of the same parameters knew: what its :meth:`state_dict` returned, taken over."""
+        self.kind, self.reason = state["made_as"]
+        vars(self).update(state["own"])
+        self._known = None if state["belief"] is None else ParticleBelief(*state["belief"])
+        self._tree = viewed(*state["tree"])
+        self._binding.set_keys({seen: k for k, seen in enumerate(state["keys"])})
+        self._stream[:] = state["stream"]
+        self._set_root(state["repeated"])
+        self._trace.counts[:] = state["counts"]
+
+    def require_portable(self) -> None:
+        """Raise ``SimulatorError`` if a file cannot hold a hidden state or an observation; names it."""
+        states = [] if self._known is None else self._known.particles
+        require_portable([*states, *self._binding.keys], 0, self.model)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the search to a file, for :func:`tailwise.load_search`; see :meth:`tailwise.TreeSearch.save`."""
+        target = file_path(path)
+        with self._turn:
+            save_search(self, target)
+        return target
 
     def _run(self, count: int) -> StopReason | None:
         if self._settings.repeated == _UNCHOSEN:

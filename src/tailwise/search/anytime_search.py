@@ -45,6 +45,7 @@ _UNLIMITED = 2**62
 _SLACK = 1.3  # of the time that a report took before, kept for the next
 _FIRST_REPORT = 0.5  # seconds, that are kept for one whose time is not known, at most
 _ALIKE = 2.0  # calls so many times as long are of another length: their reports do more
+_AFTER_INTERRUPT = 3.0  # seconds, that a report may take after Ctrl-C
 _SPARE = 0.04  # of the time of a call: growing trees are copied now and then
 
 
@@ -250,6 +251,9 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
             if keeper is not None:
                 keeper.save()
             ended = time.perf_counter()
+            if stopped is StopReason.INTERRUPTED:  # whoever pressed Ctrl-C waits
+                self._allowed = min(self._allowed, _AFTER_INTERRUPT)
+                self._report_by = ended + self._allowed
             plan = so_far(work.reason or stopped if stopped is StopReason.ITERATIONS else stopped)
             why = f"{self.reason}; {plan.reason}" if self.reason and plan.reason else self.reason
             if self.reason:  # who chose should hear of it
@@ -321,6 +325,11 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
                 one._load_found(found)
                 one._stream[:], one._seed_text = stream, found["seed"]
                 one._step, one._handle = found["step"], found["handle"]
+
+    def require_portable(self) -> None:
+        """Raise ``SimulatorError`` if a file cannot hold one of the states that are known; names it."""
+        for one in self._trees:
+            one._binding.require_portable()
 
     def save(self, path: str | Path) -> Path:
         """Write the search to a file, for :func:`tailwise.load_search`; it is there as a whole or not at all.

@@ -79,7 +79,7 @@ class Trace(NamedTuple):
 
 def new_histories(nodes: int, actions: int) -> Histories:
     """Return an empty tree with room for so much, and a root."""
-    made = _viewed([_rows(nodes, _WIDTHS[NODES]), _rows(actions, _WIDTHS[ACTIONS])], np.zeros(3, np.int64))
+    made = viewed([_rows(nodes, _WIDTHS[NODES]), _rows(actions, _WIDTHS[ACTIONS])], np.zeros(3, np.int64))
     made.nodes[0, [KEY, NEXT, FIRST, VISITS]] = _END, -1, -1, 0
     made.values[0, MASS:] = 0.0, 0.0, 0.0, 0.0, math.inf, -math.inf
     made.used[NODES] = 1
@@ -95,10 +95,11 @@ def _rows(count: int, width: int) -> Floats:
 
 def joined(tree: Histories) -> Histories:
     """Return a copied tree whose views are of the same memory again."""
-    return _viewed([tree.values, tree.sums], tree.used)
+    return viewed([tree.values, tree.sums], tree.used)
 
 
-def _viewed(buffers: list[Floats], used: Ints) -> Histories:
+def viewed(buffers: list[Floats], used: Ints) -> Histories:
+    """Return the tree whose memory, of nodes and of actions, is given."""
     nodes, actions = buffers
     return Histories(nodes.view(np.int32), nodes, actions.view(np.int32), actions, used)
 
@@ -111,7 +112,7 @@ def enlarged(tree: Histories, num_actions: int) -> Histories:
         if used + needed > len(old):
             buffers[kind] = _rows(2 * len(old) + needed, old.shape[1])
             buffers[kind].view(np.int64)[:used] = old.view(np.int64)[:used]
-    return _viewed(buffers, tree.used)
+    return viewed(buffers, tree.used)
 
 
 def subtree(tree: Histories, root: int, num_actions: int) -> Histories:

@@ -13,7 +13,7 @@ from tailwise._validate import file_path
 from tailwise._values import find_class, function_name, unpack
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.models.check import fingerprint, require_model
-from tailwise.models.simulator import model_name
+from tailwise.models.simulator import is_partly_observed, model_name
 from tailwise.search.anytime_search import AnytimeSearch
 from tailwise.search.plan import Plan
 from tailwise.search.saving import KIND, VERSION, take_over
@@ -34,7 +34,7 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
 
     Returns
     -------
-    TreeSearch, LearnedModelSearch or BoundedRtdp
+    TreeSearch, LearnedModelSearch, BoundedRtdp or HistoryMcts
         Of the class that was saved. The same calls give what they would have given, bit for bit.
 
     Raises
@@ -60,7 +60,8 @@ def load_search(path: str | Path, model: Any, **functions: Callable[..., Any]) -
     """
     source = file_path(path)
     record = read_record(source, KIND, VERSION)
-    require_model(model)
+    if not is_partly_observed(model):
+        require_model(model)
     found = fingerprint(model).hex()
     kind, options = checked(source, KIND, lambda: _made_with(source, record, model_name(model), found, functions))
     whole = options.get("options")

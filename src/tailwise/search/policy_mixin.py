@@ -108,7 +108,8 @@ class PolicyMixin:
         """
         raise OptionError(
             f"{path}: a {type(self).__name__} cannot be kept in a file; save its plan (plan.save(path)), or take a "
-            "search that can: LearnedModelSearch, ErmMcts, AccMcts, NluMcts, Uct or BoundedRtdp"
+            "search that can: LearnedModelSearch, ErmMcts, AccMcts, NluMcts, Uct, BoundedRtdp or, of hidden states, "
+            "HistoryMcts"
         )
 
 

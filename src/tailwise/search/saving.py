@@ -43,8 +43,7 @@ def _record_of(search: Any, model: str = "", call: Any = None) -> Record:
     """Return what a file keeps of a search: its ``model`` by a fingerprint, and ``call``, if one is under way."""
     arrays: list[Any] = []
     options, functions = _split(search)
-    for tree in search._trees:
-        tree._binding.require_portable()
+    search.require_portable()
     content = {
         "tailwise": __version__,
         "search": class_name(type(search)),
