@@ -381,3 +381,11 @@ def test_many_actions_are_not_all_played_out_at_length_first():
 
     assert make_planner(Many(), 0.1, seed=0).plan(iterations=10).iterations == 10
     assert Many.steps < 5_000
+
+
+@pytest.mark.parametrize(("wrong", "told"), [("bright", "is 'bright' an observation"), ([1.0], "not hashable")])
+def test_an_observation_that_is_none_is_told_and_moves_nothing(wrong, told):
+    search = HistoryMcts(domains.make("light-dark"), 0.1, seed=0, particles=10)
+    with pytest.raises(StateError, match=told):
+        search.advance(1, wrong)
+    assert search.step == 0

@@ -36,7 +36,7 @@ from tailwise.bindings.hidden import bind_hidden
 from tailwise.bindings.intern import require_portable
 from tailwise.bindings.kernel_model import FULL
 from tailwise.errors import OptionError, StateError
-from tailwise.models.contract import short
+from tailwise.models.contract import short, state_fault
 from tailwise.models.partly_observed import drawn
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.simulator import action_label, model_name
@@ -330,6 +330,8 @@ class HistoryMcts(HiddenPlanner):
 
     def _follow(self, action: Any, observation: Any, cost: float | None) -> None:
         place, action, observation = self._placed(action, observation)
+        if state_fault(observation):
+            raise StateError(f"the observation {state_fault(observation)}")
         find = self._fitting_entries if isinstance(self.model, PomdpTable) else self._fitting
         particles, logs, plain = find(action, observation, cost)
         if not particles:
@@ -354,7 +356,7 @@ class HistoryMcts(HiddenPlanner):
                 continue
             share = 0.0
             if self._density is not None:
-                chance = float(self._density(old.particles[k], action, following, observation))
+                chance = self._likelihood(old.particles[k], action, following, observation)
                 if not chance > 0.0:
                     continue
                 share = math.log(chance)
@@ -366,6 +368,16 @@ class HistoryMcts(HiddenPlanner):
             if len(particles) >= self._wanted:
                 break
         return particles, logs, plain
+
+    def _likelihood(self, *drawn_and_seen: Any) -> float:
+        try:
+            return float(self._density(*drawn_and_seen))  # type: ignore[misc]
+        except Exception as error:
+            told = ", ".join(map(short, drawn_and_seen))
+            raise StateError(
+                f"likelihood({told}) of {model_name(self.model)} raised {type(error).__name__}: {error}; is "
+                f"{short(drawn_and_seen[-1])} an observation of the model?"
+            ) from error
 
     def _fitting_entries(self, action: int, observation: int, cost: float | None) -> _Particles:
         """Return the same of a table: many draws at once."""
