@@ -484,3 +484,5 @@ def test_a_module_that_ends_the_program_is_told_as_one_that_fails(tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModelError, match="python:leaving:Shop cannot be made: SystemExit: 0"):
         load("python:leaving:Shop")
+    with pytest.raises(UnknownNameError, match="planner 'leaving:Planner' cannot be loaded: SystemExit: 0"):
+        make_planner(GRID, 0.1, kind="leaving:Planner")

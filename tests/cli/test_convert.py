@@ -88,3 +88,10 @@ def test_other_simulators_cannot_be_converted(tmp_path):
     result = run("rddl:Option_or/0", tmp_path / "out.npz")
     assert isinstance(result.exception, ModelError)
     assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_model_whose_state_is_not_seen_has_no_table_to_save(tmp_path):
+    result = run("tiger", tmp_path / "out.csv")
+    assert isinstance(result.exception, ModelError)
+    assert "no table that is saved says what is observed" in str(result.exception)
+    assert not (tmp_path / "out.csv").exists()

@@ -144,10 +144,17 @@ def convert(
 ) -> None:
     """Read a model (a table, or a simulator that lists its outcomes) and save it as a table."""
     from tailwise.formats import save
+    from tailwise.models.simulator import is_partly_observed, model_name
     from tailwise.models.tabulate import tabulate
 
     check_model_file(out, force=force)
-    mdp = tabulate(model.load(start=state), progress=True)
+    found = model.load(start=state)
+    if is_partly_observed(found):
+        raise ModelError(
+            f"the state of {model_name(found)} is not seen: no table that is saved says what is observed; give the "
+            "model itself to 'tailwise plan' or 'tailwise solve'"
+        )
+    mdp = tabulate(found, progress=True)
     written = save(mdp, out)
     if json:
         print_json({

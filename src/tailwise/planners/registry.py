@@ -104,7 +104,7 @@ class PlannerKind:
             what = getattr(objective, "beta", 0.0)
         try:
             planner: Planner = imported(self.build)(model, what, **options)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, TailwiseError) or ":" not in self.name:
                 raise
             raise OptionError(
@@ -193,7 +193,7 @@ def _others() -> list[Any]:
 def _loaded(name: str, load: Callable[[], Any]) -> PlannerKind:
     try:
         build = load()
-    except Exception as error:  # whatever importing another's code raises
+    except (Exception, SystemExit) as error:  # whatever importing another's code raises
         raise UnknownNameError(f"planner {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
     if name in _KINDS:  # it registered itself
         return _KINDS[name]
