@@ -482,7 +482,11 @@ def test_options_that_a_table_has_no_use_for_are_looked_at_all_the_same(wrong):
 def test_a_module_that_ends_the_program_is_told_as_one_that_fails(tmp_path, monkeypatch):
     (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModelError, match="python:leaving:Shop cannot be made: SystemExit: 0"):
+    with pytest.raises(
+        ModelError, match="python:leaving:Shop cannot be made: ImportError: module leaving ends the program"
+    ):
         load("python:leaving:Shop")
-    with pytest.raises(UnknownNameError, match="planner 'leaving:Planner' cannot be loaded: SystemExit: 0"):
+    with pytest.raises(
+        UnknownNameError, match="planner 'leaving:Planner' cannot be loaded: ImportError: module leaving ends"
+    ):
         make_planner(GRID, 0.1, kind="leaving:Planner")

@@ -58,13 +58,16 @@ def import_modules(package: str) -> None:
 def own_module(name: str) -> ModuleType:
     """Import a module that the user names, from the current folder where Python finds it nowhere else."""
     try:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name.partition(".")[0] or str(Path.cwd()) in sys.path:
+                raise
+        sys.path.append(str(Path.cwd()))  # last, so that it hides nothing; kept, for what the module imports later
+        importlib.invalidate_caches()
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name.partition(".")[0] or str(Path.cwd()) in sys.path:
-            raise
-    sys.path.append(str(Path.cwd()))  # last, so that it hides nothing; kept, for what the module imports later
-    importlib.invalidate_caches()
-    return importlib.import_module(name)
+    except SystemExit as error:  # of a script
+        raise ImportError(f"module {name} ends the program (SystemExit: {error})", name=name) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

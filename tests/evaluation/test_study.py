@@ -89,3 +89,5 @@ def test_a_file_says_what_it_lacks_and_has_too_much(tmp_path):
     study, out = load_study(path)
     assert [run.seed for run in study.runs] == [3, 5]
     assert out == tmp_path / "mine"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))  # as Windows may write it
+    assert load_study(path)[1] == out

@@ -288,7 +288,7 @@ def load_study(path: str | Path) -> tuple[Study, Path]:
     if not file.is_file():
         raise OptionError(f"there is no file {file}")
     try:
-        content = tomllib.loads(file.read_text(encoding="utf8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"{file} is no TOML: {error}") from None
     out = file.parent / str(content.pop("out", file.stem))

@@ -193,7 +193,7 @@ def _others() -> list[Any]:
 def _loaded(name: str, load: Callable[[], Any]) -> PlannerKind:
     try:
         build = load()
-    except (Exception, SystemExit) as error:  # whatever importing another's code raises
+    except Exception as error:  # whatever importing another's code raises
         raise UnknownNameError(f"planner {name!r} cannot be loaded: {type(error).__name__}: {error}") from error
     if name in _KINDS:  # it registered itself
         return _KINDS[name]
