@@ -223,6 +223,8 @@ def number(value: float | None, digits: int = 6) -> str:
         return "∞" if value > 0 else "-∞"
     text = f"{value:.{digits}g}" if value else "0"
     rounded = float(text)
+    if 1e-7 <= abs(rounded) < 1e-4:
+        return f"{rounded:.{digits + 6}f}".rstrip("0")
     if not 1e3 <= abs(rounded) < 1e15:
         return text
     whole = math.floor(math.log10(abs(rounded)))

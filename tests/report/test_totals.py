@@ -4,13 +4,15 @@ import dataclasses
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from tailwise import backward_induction, domains, evaluate, frontier, make_planner
 from tailwise.cli.app import app
 from tailwise.evaluation import compare
-from tailwise.report import comparison_report, decision_report, evaluation_report, frontier_report
+from tailwise.report import comparison_report, decision_report, evaluation_report, frontier_report, plans_report
+from tailwise.risk import ReturnDistribution
 
 pytestmark = pytest.mark.compiled  # the sampled plan solves a table of totals over and over
 pytest.importorskip("plotly", reason="plotly is not installed: no report")
@@ -120,10 +122,26 @@ def test_long_names_on_a_phone(browser, tmp_path, monkeypatch, line):
     browser.wait("return document.documentElement.dataset.drawn === 'yes'")
     assert browser.clashes() == []
     assert browser.overflow() <= 0
+    assert "e-05" not in browser.find("main").text
     scrolled = "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1)"
     assert browser.run(scrolled)  # and what is out of sight casts a shadow
     hint = "return getComputedStyle(document.querySelector('.wide')).backgroundAttachment"
     assert browser.run(hint) == "local, local, scroll, scroll"
+
+
+def test_a_legend_names_what_the_first_histogram_has_not(browser, tmp_path):
+    """Of a plan that always pays the same there are no worst cases to name; of the next there are."""
+    laws = ((1.0,), (1.0,)), ((0.0, 3.0, 9.0), (0.95, 0.04, 0.01))
+    sure, risky = (ReturnDistribution(*map(np.array, law), "cost") for law in laws)
+    page = plans_report("Two", "", [("sure", sure), ("risky", risky)], model=domains.make("mdp-4")).save(
+        tmp_path / "a.html"
+    )
+    browser.open(page)
+    browser.wait("return document.documentElement.dataset.drawn === 'yes'")
+    names = browser.run(
+        "return [...document.querySelector('.chart').querySelectorAll('.legendtext')].map(e => e.textContent)"
+    )
+    assert sorted(names) == ["CVaR 95%", "mean", "total", "worst cases"]
 
 
 def test_a_section_that_says_nothing_is_left_out():

@@ -147,7 +147,7 @@ class Frontier(Shown, Tabled):
         """What the frontier says, and how sure it is, in sentences."""
         said = ["The first action is the same throughout."]
         if self.switches:
-            said = [f"The first action changes at beta = {', '.join(f'{beta:.8g}' for beta in self.switches)}."]
+            said = [f"The first action changes at beta = {', '.join(number(beta, 8) for beta in self.switches)}."]
         said.append(
             "price: mean given up per unit of 95 % CVaR saved, against the plan before. ERM is at the interval's lower "
             "end."
@@ -155,8 +155,8 @@ class Frontier(Shown, Tabled):
         if (hidden := len(self.points) - len(self.shown)) > 0:
             said.append(f"{hidden:,} more plans lie between these: JSON and to_csv have them all.")
         said += [
-            f"By shape {point.dominated_by} dominates {point.label} at beta {point.beta:.4g}: nobody averse to risk "
-            "prefers the latter."
+            f"By shape {point.dominated_by} dominates {point.label} at beta {number(point.beta, 4)}: nobody averse to "
+            "risk prefers the latter."
             for point in self.points
             if point.dominated_by
         ]
@@ -241,4 +241,4 @@ def _better_by_shape(points: list[FrontierPoint], k: int) -> str:
     if len(points) * sum(point.law.weighted()[0].size for point in points) > _MOST_ATOMS:
         return ""
     found = next((one for one in points if one is not points[k] and one.law.dominates(points[k].law)), None)
-    return "" if found is None else f"{found.label} at beta {found.beta:.4g}"
+    return "" if found is None else f"{found.label} at beta {number(found.beta, 4)}"

@@ -351,7 +351,7 @@ def episode_columns(samples: Iterable[tuple[Mapping[str, Any], Floats]]) -> Colu
 
 def _name(measure: str, beta: float | None, level: float | None) -> str:
     if measure == "erm":
-        return f"ERM at beta {beta:g}"
+        return f"ERM at beta {number(beta)}"
     if measure == "cvar":
         return f"CVaR {level:.0%}"
     if measure == "quantile":

@@ -54,7 +54,7 @@ def histograms(
     layout: dict[str, Any] = {
         "bargap": 0.05, "legend": _LEGEND, "annotations": [], "barmode": "overlay", "margin": {"t": 60},
     }  # fmt: skip
-    room = 1.0 / len(parts)
+    room, named = 1.0 / len(parts), set[str]()
     for which, (span, across, bins) in enumerate(panels):
         edges = np.linspace(*span, bins + 1)
         slack = 0.03 * (span[1] - span[0])
@@ -64,9 +64,10 @@ def histograms(
             y = f"y{place if place > 1 else ''}"
             bars, top = _bars(law, edges, vars_[k], is_tail_only=bool(which))
             top = top or 1.0
-            drawn = bars + _marks(law, span, top, beta, level)
-            first = {"showlegend": k == 0 and not which}
-            traces += [{**trace, **first, "legendgroup": trace["name"], "xaxis": x, "yaxis": y} for trace in drawn]
+            for trace in bars + _marks(law, span, top, beta, level):
+                is_new = len(trace["x"]) > 0 and trace["name"] not in named  # plotly names nothing that is empty
+                named |= {trace["name"]} if is_new else set()
+                traces.append({**trace, "showlegend": is_new, "legendgroup": trace["name"], "xaxis": x, "yaxis": y})
             start = 1.0 - (k + 1) * room
             up = [start + (0.02 if k < len(parts) - 1 else 0.0), start + room - 0.2 * room]
             layout[f"yaxis{y[1:]}"] = {
@@ -111,7 +112,7 @@ def _marks(
     """Return a vertical line at the mean, the ERM and the CVaR, as far as they lie in the span."""
     marks = [("mean", law.mean, "solid", "@text"), (f"CVaR {level:.0%}", law.cvar(level), "dash", "@text")]
     if beta is not None:
-        marks.insert(1, (f"ERM at beta {beta:g}", law.erm(beta), "dot", "@text"))
+        marks.insert(1, (f"ERM at beta {number(beta)}", law.erm(beta), "dot", "@text"))
     return [
         {
             "type": "scatter", "mode": "lines", "x": [value, value], "y": [0.0, top * 1.05], "name": said,
@@ -238,7 +239,7 @@ def frontier(found: Frontier, *, caption: str) -> Chart:
             traces.append({
                 "type": "scatter", "mode": "markers" if dominated else "lines+markers", "name": said,
                 "x": [point.mean for point in points], "y": [point.cvar[1] for point in points],
-                "text": [f"{label(point.label)}<br>beta {point.low:.4g} to {point.high:.4g}" for point in points],
+                "text": [f"{label(p.label)}<br>beta {number(p.low, 4)} to {number(p.high, 4)}" for p in points],
                 "marker": {"symbol": symbol, "color": colour, "size": 10}, "line": {"color": colour, "width": 1},
                 "hovertemplate": "%{text}<br>mean %{x:,.5~g}, CVaR 95 % %{y:,.5~g}<extra></extra>",
             })  # fmt: skip

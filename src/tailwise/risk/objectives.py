@@ -31,6 +31,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailwise._results import number
 from tailwise._validate import real
 from tailwise.errors import OptionError
 from tailwise.risk.entropic import erm
@@ -140,7 +141,7 @@ class ERM(Objective):
     @property
     def words(self) -> str:
         """The objective in words."""
-        return f"ERM at beta {self.beta:.6g}"
+        return f"ERM at beta {number(self.beta)}"
 
     def of_costs(self, costs: ArrayLike, weights: ArrayLike | None = None) -> float:
         """Return the ERM of costs."""
