@@ -72,7 +72,7 @@ PICTURES = {
     "report-narrow": ("plan", True, 400, "h1", 1100),
     "report-frontier": ("frontier", False, 860, "h1", "#distribution-of-the-total"),
     "report-compare": ("compare", False, 860, "h1", "#distribution-of-the-total"),
-    "tornado": ("tornado", False, 860, ".plot", 520),
+    "tornado": ("tornado", False, 860, ".plot", ".wide"),
     "report-policies": ("policies", False, 860, "h1", 1500),
 }
 

@@ -100,7 +100,7 @@ def exact_part(measured: Measured, behind: list[str]) -> str:
             each = [row["seconds_per_sweep"] for row in found]
             ratios = [b["seconds_per_sweep"] / a["seconds_per_sweep"] for a, b in zip(ours, found, strict=False)]
             memory = [b["megabytes"] / max(a["megabytes"], 0.1) for a, b in zip(ours, found, strict=False)]
-            apart = "" if "beta" in solver else f"{abs(found[0]['value'] - ours[0]['value']):.0e}"
+            apart = "" if "beta" in solver else f"{abs(found[0]['value'] - ours[0]['value']):.0e}".replace("0e+00", "0")
             rows.append([
                 f"{states:,}", solver, number(1e3 * min(each)), "1" if solver == "tailwise" else median(ratios), apart,
                 number(found[0]["setup_seconds"]), number(max(row["megabytes"] for row in found)),
@@ -135,7 +135,7 @@ def endless_part(measured: Measured, behind: list[str]) -> str:
             rows.append([
                 f"{states:,}", solver, number(min(row["seconds"] for row in found)),
                 "1" if solver == "tailwise" else median(ratios),
-                "" if "beta" in solver else f"{abs(found[0]['value'] - ours[0]['value']):.0e}",
+                "" if "beta" in solver else f"{abs(found[0]['value'] - ours[0]['value']):.0e}".replace("0e+00", "0"),
                 number(found[0]["setup_seconds"]), number(max(row["megabytes"] for row in found)),
             ])  # fmt: skip
             if "tailwise" not in solver and np.median(ratios) < 1.0:

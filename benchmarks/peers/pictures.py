@@ -126,5 +126,6 @@ def closed(dots: list[dict[str, Any]], file: Path) -> None:
         )
         axis.set_ylim(len(order) - 0.5, -0.5)
         axis.tick_params(labelsize=7)
+    figure.supxlabel("risk above the reference, in the units of each problem", fontsize=9)
     figure.tight_layout()
     save(figure, file)
