@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import re
 from typing import Any
 
 MARK = "<!-- layers -->"
 FOLDER = "api"
+_ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>(?:~[\w.]*\.)?")
 _HEADING = ("    options:", "      show_root_heading: true", "      show_root_toc_entry: true")
 
 
@@ -65,3 +67,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put the overview where a page has its mark (called by mkdocs)."""
     return markdown.replace(MARK, overview()) if MARK in markdown else markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Show what docstrings refer to as code, without the role that is for other tools (called by mkdocs)."""
+    return _ROLE.sub("<code>", html)

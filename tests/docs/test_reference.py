@@ -51,6 +51,12 @@ def test_the_page_of_a_layer_shows_every_exported_name(layer):
             assert f"::: tailwise.{layer}.{name}.{name}\n" in f"{page}\n"
 
 
+def test_roles_of_docstrings_are_not_shown():
+    shown = loaded("api_page").on_page_content
+    assert shown("by :meth:<code>Objective.within</code>.") == "by <code>Objective.within</code>."
+    assert shown(":class:<code>~tailwise.risk.ERM</code>") == "<code>ERM</code>"
+
+
 def test_the_short_names_are_exported_by_their_layers():
     """What ``tailwise`` re-exports is on the API page under its layer."""
     for name, layer in tailwise._homes().items():

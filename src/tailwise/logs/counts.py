@@ -243,7 +243,7 @@ class Coverage:
 
         Parameters
         ----------
-        policy : Policy or whatever :func:`tailwise.exact.policy_risk` takes
+        policy : Policy or whatever tailwise.exact.policy_risk takes
             What is done; on the learned table.
         below : int, default 5
             1 for those never tried.
