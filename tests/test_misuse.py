@@ -403,8 +403,11 @@ class Lazy(Coin):
         (lambda: LearnedModelSearch(Lazy(), 0.1), r"step\(1, .\) of Lazy at step 1"),
         (lambda: NluMcts(GRID, lambda total: "x"), "the utility of the total .* raised ValueError"),
         (lambda: NluMcts(GRID, lambda total: math.nan), "the utility of the total .* is nan; it must be finite"),
-        (lambda: DistributionalMcts(GRID, lambda total: "x"), "the utility of the total .* raised ValueError"),
-        (lambda: DistributionalMcts(Coin(), lambda total: math.nan), "the utility of the total .* is nan"),
+        (lambda: DistributionalMcts(GRID, lambda total: "x"), "the utility of the total .* failed with ValueError"),
+        (
+            lambda: DistributionalMcts(Coin(), lambda total: math.nan),
+            "the utility of the total .* is nan",
+        ),
         (lambda: BoundedRtdp(GRID, 0.1, bounds=lambda state, h: 3), "is 3; expected a pair"),
         (lambda: HistoryMcts(HiddenSpoilt("much", False), 0.1), r"step\(0, 0\) of HiddenSpoilt.*: the cost is 'much'"),
         (lambda: HistoryMcts(HiddenSpoilt(1.0, False, []), 0.1), "the observation .* is not hashable"),

@@ -44,7 +44,7 @@ from tailwise.exact.tails import Graph, check_level
 from tailwise.exact.totals import reach_totals
 from tailwise.models import TabularMDP
 from tailwise.models.accrued import AccruedView, known_cost
-from tailwise.planners.pursued import Episode, Pursued, Shortfall, choose_pursued, worth
+from tailwise.planners.pursued import Episode, Pursued, Shortfall, asked, choose_pursued, worth
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.objectives import (
     ERM,
@@ -299,8 +299,12 @@ class DistributionalMcts(PolicyMixin):
         """Compile or load what the call may need, before the clock starts."""
         self.search.require_decision()
         if isinstance(self.objective, ExpectedUtility) and not self._is_led:  # asked before anything is compiled
-            view = PythonInterface(AccruedView(self.model, self.objective.utility), generator(0), SimulationOptions())
-            view.try_out(view.handle((self.state, self._accrued)), self.step)
+            totals, utility = list[float](), self.objective.utility
+            view = AccruedView(self.model, lambda total: totals.append(total) or 0.0)  # type: ignore[func-returns-value]
+            episode = PythonInterface(view, generator(0), SimulationOptions())
+            episode.try_out(episode.handle((self.state, self._accrued)), self.step)
+            for total in totals:
+                asked(functools.partial(utility, total), f"the utility of the total {total:g}")
         self.search.prepare(wanted)
         if seconds is not None:
             _prepare_grid()
