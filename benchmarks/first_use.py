@@ -38,7 +38,7 @@ COMMANDS = {
     "learned, Gymnasium environment": f"{PLAN} gym:CartPole-v1 --horizon 20 --planner learned",
     "erm-mcts, table": f"{PLAN} grid-mdp --planner erm-mcts",
     "erm-mcts, compiled simulator": f"{PLAN} sailing --planner erm-mcts",
-    "learned-beliefs": f"{PLAN} tiger --planner learned-beliefs",
+    "learned-beliefs": f"{PLAN} tiger --planner learned-beliefs",  # Python and NumPy: next to nothing is compiled
     "histories": f"{PLAN} tiger --planner histories",
     "cvar-mcts": f"{PLAN} sailing --planner cvar-mcts --cvar 0.9",
     "distributional": f"{PLAN} sailing --planner distributional --cvar 0.9",

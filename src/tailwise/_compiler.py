@@ -7,21 +7,33 @@ zero give inf or NaN, as in NumPy, and spares a branch per division.
 
 from __future__ import annotations
 
+import functools
+import gc
 import importlib
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numba
 from numba import config, types
-from numba import njit as njit  # whoever compiles by himself takes it from here, once the below is done
 from numba.core import cgutils
 from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, overload, register_model
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_builtin,
+    lower_getattr,
+    lower_getattr_generic,
+    models,
+    overload,
+    register_model,
+)
 from numba.np import linalg
 
 if TYPE_CHECKING:
@@ -43,6 +55,7 @@ def _trust_that_scipy_is_installed() -> None:
 
 
 _trust_that_scipy_is_installed()
+arrayobj: Any = importlib.import_module("numba.np.arrayobj")
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
@@ -72,8 +85,52 @@ class _PartLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
         return True
 
 
-class _PartCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
-    """numba's compiler, less what makes a function one that can be called by itself."""
+class _Flags(Flags):  # type: ignore[misc, unused-ignore]
+    """A function's options; what looks an overload up at every call compares copies, numba's option by option."""
+
+    def copy(self) -> Flags:
+        return _SETTLED.setdefault(self.summary(), _Settled(self))
+
+
+class _Settled(Flags):  # type: ignore[misc, unused-ignore]
+    """Options that change no more: equal ones are the same object."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def copy(self) -> Flags:
+        return Flags(self)
+
+
+_SETTLED: dict[str, _Settled] = {}
+_size_in_memory = functools.cache(cpu_target.target_context.get_abi_sizeof)  # numba parses code to learn each
+
+
+class _Compiler(Compiler):  # type: ignore[misc, unused-ignore]
+    """numba's compiler, with less done besides; it makes the same code.
+
+    It makes many objects, of which hardly one is garbage: looking for some took a ninth of its time.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.state.flags = _Flags(self.state.flags)
+        self.state.targetctx.get_abi_sizeof = _size_in_memory
+
+    def compile_extra(self, func: Any) -> Any:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+
+class _PartCompiler(_Compiler):
+    """The same, less what makes a function one that can be called by itself."""
 
     def define_pipelines(self) -> list[object]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -98,7 +155,9 @@ class _CacheFile(IndexDataCacheFile):  # type: ignore[misc, unused-ignore]
             return None
 
 
-_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+njit: Any = functools.partial(numba.njit, pipeline_class=_Compiler)  # for whoever compiles by himself
+cfunc: Any = functools.partial(numba.cfunc, pipeline_class=_Compiler)
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": _Compiler}
 PART = {"forceinline": True, "pipeline_class": _PartCompiler}  # the options of a function that only kernels call
 
 
@@ -106,7 +165,7 @@ def compiled(function: Kernel, **options: Any) -> Kernel:
     """Return numba's dispatcher of a function; with ``forceinline``, of one that kernels alone may call."""
     made: Kernel
     if "forceinline" in options:
-        made = njit(**_OPTIONS, **PART)(function)
+        made = njit(**{**_OPTIONS, **PART})(function)
         return made
     try:
         made = njit(**_OPTIONS, **options)(function)
@@ -126,16 +185,89 @@ def choose_by_kind(function: Kernel, body: Callable[[type], Kernel]) -> None:
     overload(function, jit_options={**_OPTIONS, **PART}, strict=False)(choose)
 
 
+class LentArray(types.Array):  # type: ignore[misc, unused-ignore]
+    """An array of the caller's: nothing counts references to it."""
+
+
+@register_model(LentArray)
+class _LentArrayModel(models.ArrayModel):  # type: ignore[misc, unused-ignore]
+    def traverse(self, builder: Any) -> list[object]:
+        return []
+
+    def contains_nrt_meminfo(self) -> bool:
+        return False
+
+
+def _pointer(context: Any, builder: Any, kind: LentArray, array: Any, kinds: Any, indices: Any) -> Any:
+    """Pointer to an item; numba says the same at greater length, which takes longer to compile."""
+    model = context.data_model_manager[kind]
+    data, shape, strides = (model.get(builder, array, name) for name in ("data", "shape", "strides"))
+    sizes, found = cgutils.unpack_tuple(builder, shape, kind.ndim), []
+    for axis, (index, of, size) in enumerate(zip(indices, kinds, sizes, strict=True)):
+        found.append(arrayobj.fix_integer_index(context, builder, of, index, size))
+        if context.enable_boundscheck:
+            cgutils.do_boundscheck(context, builder, found[axis], size, axis)
+    steps = cgutils.unpack_tuple(builder, strides, kind.ndim)
+    return cgutils.get_item_pointer2(context, builder, data, sizes, steps, kind.layout, found)
+
+
+def _is_item(kind: LentArray, index: Any) -> bool:
+    """Whether an index is as many numbers as the array has axes."""
+    kinds = index.types if isinstance(index, types.BaseTuple) else (index,)
+    return len(kinds) == kind.ndim and all(isinstance(one, types.Integer) for one in kinds)
+
+
+def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind, index = signature.args[:2]
+    if isinstance(index, types.BaseTuple):
+        return _pointer(context, builder, kind, args[0], index.types, cgutils.unpack_tuple(builder, args[1], kind.ndim))
+    return _pointer(context, builder, kind, args[0], (index,), args[1:2])
+
+
+@lower_builtin(operator.getitem, LentArray, types.Integer)  # type: ignore[untyped-decorator, unused-ignore]
+@lower_builtin(operator.getitem, LentArray, types.BaseTuple)  # type: ignore[untyped-decorator, unused-ignore]
+def _item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind, index = signature.args
+    if _is_item(kind, index):
+        return arrayobj.load_item(context, builder, kind, _place(context, builder, signature, args))
+    other = arrayobj.getitem_array_tuple if isinstance(index, types.BaseTuple) else arrayobj.getitem_arraynd_intp
+    return other(context, builder, signature, args)
+
+
+@lower_builtin(operator.setitem, LentArray, types.Any, types.Any)  # type: ignore[untyped-decorator, unused-ignore]
+def _set_item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind, index, given = signature.args
+    if not _is_item(kind, index):
+        return arrayobj.setitem_array(context, builder, signature, args)
+    place = _place(context, builder, signature, args)
+    arrayobj.store_item(context, builder, kind, context.cast(builder, args[2], given, kind.dtype), place)
+    return None
+
+
+@lower_getattr(LentArray, "size")  # type: ignore[untyped-decorator, unused-ignore]
+def _size(context: Any, builder: Any, kind: LentArray, value: Any) -> Any:
+    return context.data_model_manager[kind].get(builder, value, "nitems")
+
+
+def _lent(kind: Any) -> Any:
+    """The type of a value of such a type, once its arrays are lent."""
+    if isinstance(kind, types.Array):
+        return LentArray(kind.dtype, kind.ndim, kind.layout, readonly=not kind.mutable, aligned=kind.aligned)
+    if isinstance(kind, types.BaseTuple):
+        return types.BaseTuple.from_types(tuple(map(_lent, kind.types)), getattr(kind, "instance_class", None))
+    return kind
+
+
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """The native ``value`` of numba type ``kind`` with the owners of all its arrays set to null."""
     if isinstance(kind, types.Array):
-        array = context.make_array(kind)(context, builder, value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        return array._getvalue()
+        at = context.data_model_manager[kind].get_field_position("meminfo")
+        return builder.insert_value(value, cgutils.get_null_value(value.type.elements[at]), at)
     if isinstance(kind, types.BaseTuple):
-        items = cgutils.unpack_tuple(builder, value, len(kind))
-        parts = [_without_owner(context, builder, k, v) for k, v in zip(kind.types, items, strict=True)]
-        return context.make_tuple(builder, kind, parts)
+        for at, part in enumerate(kind.types):
+            if isinstance(part, types.Array | types.BaseTuple):
+                lent = _without_owner(context, builder, part, builder.extract_value(value, at))
+                value = builder.insert_value(value, lent, at)
     return value
 
 
@@ -164,7 +296,7 @@ class _LentAttributes(AttributeTemplate):  # type: ignore[misc, unused-ignore]
 
     def generic_resolve(self, lent: Any, name: str) -> object:
         kind = lent.kind
-        return kind.types[kind.fields.index(name)] if name in kind.fields else None
+        return _lent(kind.types[kind.fields.index(name)]) if name in kind.fields else None
 
 
 @lower_getattr_generic(Lent)  # type: ignore[untyped-decorator, unused-ignore]
@@ -182,7 +314,7 @@ def _borrowed(typing_context, value):  # type: ignore[no-untyped-def]
         found = _without_owner(context, builder, signature.args[0], args[0])
         return cgutils.alloca_once_value(builder, found) if lends else found
 
-    return (Lent(value) if lends else value)(value), codegen
+    return (Lent(value) if lends else _lent(value))(value), codegen
 
 
 def type_of_borrowed() -> types.Type:

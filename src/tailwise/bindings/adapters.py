@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tailwise._compiler import PART, njit
+from tailwise._compiler import PART, cfunc, njit
 from tailwise._jit import kernel
 from tailwise._random import generator
 from tailwise.bindings import callback_model as shared

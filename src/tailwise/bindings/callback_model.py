@@ -21,12 +21,12 @@ from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import cfunc, float64, types
+from numba import float64, types
 from numba.core.errors import NumbaWarning
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from tailwise._compiler import njit
+from tailwise._compiler import cfunc, njit
 from tailwise._jit import DISABLE_JIT, inlined
 from tailwise._random import next_double
 from tailwise._values import NoKeyError, function_key
