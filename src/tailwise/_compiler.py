@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,6 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     infer_getattr,
     intrinsic,
-    lower_builtin,
-    lower_getattr,
     lower_getattr_generic,
     models,
     overload,
@@ -55,7 +52,6 @@ def _trust_that_scipy_is_installed() -> None:
 
 
 _trust_that_scipy_is_installed()
-arrayobj: Any = importlib.import_module("numba.np.arrayobj")
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
@@ -185,79 +181,6 @@ def choose_by_kind(function: Kernel, body: Callable[[type], Kernel]) -> None:
     overload(function, jit_options={**_OPTIONS, **PART}, strict=False)(choose)
 
 
-class LentArray(types.Array):  # type: ignore[misc, unused-ignore]
-    """An array of the caller's: nothing counts references to it."""
-
-
-@register_model(LentArray)
-class _LentArrayModel(models.ArrayModel):  # type: ignore[misc, unused-ignore]
-    def traverse(self, builder: Any) -> list[object]:
-        return []
-
-    def contains_nrt_meminfo(self) -> bool:
-        return False
-
-
-def _pointer(context: Any, builder: Any, kind: LentArray, array: Any, kinds: Any, indices: Any) -> Any:
-    """Pointer to an item; numba says the same at greater length, which takes longer to compile."""
-    model = context.data_model_manager[kind]
-    data, shape, strides = (model.get(builder, array, name) for name in ("data", "shape", "strides"))
-    sizes, found = cgutils.unpack_tuple(builder, shape, kind.ndim), []
-    for axis, (index, of, size) in enumerate(zip(indices, kinds, sizes, strict=True)):
-        found.append(arrayobj.fix_integer_index(context, builder, of, index, size))
-        if context.enable_boundscheck:
-            cgutils.do_boundscheck(context, builder, found[axis], size, axis)
-    steps = cgutils.unpack_tuple(builder, strides, kind.ndim)
-    return cgutils.get_item_pointer2(context, builder, data, sizes, steps, kind.layout, found)
-
-
-def _is_item(kind: LentArray, index: Any) -> bool:
-    """Whether an index is as many numbers as the array has axes."""
-    kinds = index.types if isinstance(index, types.BaseTuple) else (index,)
-    return len(kinds) == kind.ndim and all(isinstance(one, types.Integer) for one in kinds)
-
-
-def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    kind, index = signature.args[:2]
-    if isinstance(index, types.BaseTuple):
-        return _pointer(context, builder, kind, args[0], index.types, cgutils.unpack_tuple(builder, args[1], kind.ndim))
-    return _pointer(context, builder, kind, args[0], (index,), args[1:2])
-
-
-@lower_builtin(operator.getitem, LentArray, types.Integer)  # type: ignore[untyped-decorator, unused-ignore]
-@lower_builtin(operator.getitem, LentArray, types.BaseTuple)  # type: ignore[untyped-decorator, unused-ignore]
-def _item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    kind, index = signature.args
-    if _is_item(kind, index):
-        return arrayobj.load_item(context, builder, kind, _place(context, builder, signature, args))
-    other = arrayobj.getitem_array_tuple if isinstance(index, types.BaseTuple) else arrayobj.getitem_arraynd_intp
-    return other(context, builder, signature, args)
-
-
-@lower_builtin(operator.setitem, LentArray, types.Any, types.Any)  # type: ignore[untyped-decorator, unused-ignore]
-def _set_item(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    kind, index, given = signature.args
-    if not _is_item(kind, index):
-        return arrayobj.setitem_array(context, builder, signature, args)
-    place = _place(context, builder, signature, args)
-    arrayobj.store_item(context, builder, kind, context.cast(builder, args[2], given, kind.dtype), place)
-    return None
-
-
-@lower_getattr(LentArray, "size")  # type: ignore[untyped-decorator, unused-ignore]
-def _size(context: Any, builder: Any, kind: LentArray, value: Any) -> Any:
-    return context.data_model_manager[kind].get(builder, value, "nitems")
-
-
-def _lent(kind: Any) -> Any:
-    """The type of a value of such a type, once its arrays are lent."""
-    if isinstance(kind, types.Array):
-        return LentArray(kind.dtype, kind.ndim, kind.layout, readonly=not kind.mutable, aligned=kind.aligned)
-    if isinstance(kind, types.BaseTuple):
-        return types.BaseTuple.from_types(tuple(map(_lent, kind.types)), getattr(kind, "instance_class", None))
-    return kind
-
-
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """The native ``value`` of numba type ``kind`` with the owners of all its arrays set to null."""
     if isinstance(kind, types.Array):
@@ -296,7 +219,7 @@ class _LentAttributes(AttributeTemplate):  # type: ignore[misc, unused-ignore]
 
     def generic_resolve(self, lent: Any, name: str) -> object:
         kind = lent.kind
-        return _lent(kind.types[kind.fields.index(name)]) if name in kind.fields else None
+        return kind.types[kind.fields.index(name)] if name in kind.fields else None
 
 
 @lower_getattr_generic(Lent)  # type: ignore[untyped-decorator, unused-ignore]
@@ -314,7 +237,7 @@ def _borrowed(typing_context, value):  # type: ignore[no-untyped-def]
         found = _without_owner(context, builder, signature.args[0], args[0])
         return cgutils.alloca_once_value(builder, found) if lends else found
 
-    return (Lent(value) if lends else _lent(value))(value), codegen
+    return (Lent(value) if lends else value)(value), codegen
 
 
 def type_of_borrowed() -> types.Type:
