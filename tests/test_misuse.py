@@ -457,6 +457,58 @@ def test_what_is_tried_before_kernels_are_compiled_leaves_the_search_as_it_was(m
     assert one == two
 
 
+class Door(HiddenSpoilt):
+    """The first action ends the episode, with no state that follows; other costs are listed by time."""
+
+    costs = 1.0, 2.0, 3.0
+
+    def sample_start(self, rng):
+        return int(rng.integers(2)), 0
+
+    def step(self, state, action, rng):
+        k, h = state
+        return (None, 5.0 * k, True) if action == 0 else ((k, h + 1), self.costs[h], False)
+
+    def observe(self, state, action, next_state, rng):
+        return int(rng.random() < 0.8) ^ next_state[0]
+
+
+@pytest.mark.compiled
+def test_functions_are_tried_only_where_searches_ask_them(monkeypatch):
+    options = (
+        {"leaf_value": lambda state, h: 8.0 / h},  # not at the root
+        {"bounds": lambda state, h: (-9.0 / h, 9.0 / h)},
+        {"rollout_policy": lambda state, h, rng: 6 // h % 2},
+    )
+    for kind in (ErmMcts, LearnedModelSearch):
+        for given in options:
+            forget_compiled(monkeypatch)
+            assert kind(Lines(), 0.1, **given, seed=0).plan(iterations=20).rows
+    for steps in range(3):  # from the last one, too
+        search = HistoryMcts(Door(), 0.1, seed=0)
+        for _ in range(steps):
+            search.advance(1, 1)
+        assert search.plan(iterations=50).rows
+
+
+@pytest.mark.compiled
+def test_a_utility_is_tried_outside_of_the_count_only_before_kernels_are_compiled():
+    class Counted(Lines):
+        steps = 0
+
+        def step(self, state, action, rng):
+            self.steps += 1
+            return super().step(state, action, rng)
+
+    model = Counted()
+    search = DistributionalMcts(model, lambda total: total, seed=0)
+    search.plan(iterations=8)
+    search.reset()
+    before = model.steps
+    plan = search.plan(iterations=8)
+    assert model.steps - before == plan.simulator_steps
+
+
 class Lines(Coin):
     def step(self, state, action, rng):
         return state + int(rng.integers(3)), float(rng.random() + action), False

@@ -256,7 +256,7 @@ def test_labels_stay_text(browser):
         assert browser.find("#action").text == HTML
         assert HTML in browser.find("#episode").text
         shown = "return [...document.querySelectorAll('.legendtext')].some(e => e.textContent === arguments[0])"
-        assert browser.wait(shown, f"{HTML[:29]}…")  # long names are cut
+        assert browser.wait(shown, f"{HTML[:39]}…")  # long names are cut
         assert browser.run("return document.title") == "tailwise"
         assert browser.run("return document.querySelectorAll('main img').length") == 0
         assert browser.errors() == []

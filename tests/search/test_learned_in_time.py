@@ -8,6 +8,7 @@ import pytest
 
 from conftest import random_mdp
 from tailwise import LearnedModelSearch, Simulator, erm, solve
+from tailwise.search import anytime
 from tailwise.search.anytime import Pace
 from tailwise.search.learned import answering, counts, driver
 from tailwise.search.learned.answering import Answer
@@ -63,6 +64,8 @@ def test_a_call_may_end_in_the_middle_of_a_sweep_which_the_next_one_finishes(mon
 
 @pytest.mark.parametrize("seed", range(3))
 def test_sweeps_of_a_call_in_time_go_on_between_its_iterations(seed, monkeypatch):
+    prepare = driver.LearnedSearch.prepare
+    monkeypatch.setattr(driver.LearnedSearch, "prepare", lambda search, _: prepare(search, None))  # as in time alone
     monkeypatch.setattr(answering, "_AFFORDABLE", 0)  # no bootstraps
     table = random_mdp(seed, states=25, actions=3, horizon=10)
     search, exact = LearnedModelSearch(table, 0.4, seed=seed), solve(table, 0.4)
@@ -78,6 +81,15 @@ def test_sweeps_of_a_call_in_time_go_on_between_its_iterations(seed, monkeypatch
     assert abs(search._nodes.values[search._scratch.root[0]] - value) < 0.02 * abs(value)
     assert plan.action == exact.act(table.start, 0)
     assert search._scratch.work[counts.STEPS_SINCE_SWEEP] < search._scratch.work[counts.WALKED] // 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_seconds_that_end_nothing_change_nothing(seed, monkeypatch):
+    table = random_mdp(seed, states=12, actions=3, horizon=8)
+    plan = LearnedModelSearch(table, 0.4, seed=seed).plan(iterations=3000)
+    for chunk in (0.05, 0.002):  # seconds
+        monkeypatch.setattr(anytime, "CHUNK_SECONDS", chunk)
+        assert same(plan, LearnedModelSearch(table, 0.4, seed=seed).plan(iterations=3000, seconds=1e6))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -300,25 +300,35 @@ class SimulatorInterface(ModelInterface):
         )
 
     def try_out(self, handle: int, step: int) -> None:
-        """Take a step and value the state as a leaf, and ask what else the user gave, as the kernel would."""
+        """Take a step and value the state that follows as a leaf; ask there what else the user gave: as kernels do."""
         stream = self._rng.bit_generator
         before = stream.state
         try:
             with self.running():
-                for function, place, what in self._asked(handle):
-                    self._integers[STATUS] = FAILED
-                    (function if DISABLE_JIT else SIGNATURE(function))(self.data.context, place, what, step)
-                    if self._integers[STATUS] < 0:
-                        self.fail(place, what, step)
+                self._try(self.data.step, self._begun(handle, step), 0, step)
+                target = int(self._integers[NEXT])
+                for what in self._valued() if self._integers[STATUS] == GO_ON else ():
+                    self._try(self.data.roll, target, what, step + 1)
         finally:
             stream.state = before
 
-    def _asked(self, handle: int) -> list[tuple[Any, int, int]]:
-        """Return what is tried: functions of the data, with what they are given."""
-        roll, options = self.data.roll, self._options
-        asked = [(self.data.step, handle, 0), (roll, handle, TOTAL)]
-        asked += [(roll, handle, POLICY_ACTION)] * (options.rollout_policy is not None)
-        return asked + [(roll, handle, BOUNDS)] * (options.bounds is not None)
+    def _try(self, function: Any, handle: int, what: int, step: int) -> None:
+        self._integers[STATUS] = FAILED
+        (function if DISABLE_JIT else SIGNATURE(function))(self.data.context, handle, what, step)
+        if self._integers[STATUS] < 0:
+            self.fail(handle, what, step)
+
+    def _begun(self, handle: int, step: int) -> int:
+        """Return the handle from which a step is tried."""
+        return handle
+
+    def _valued(self) -> list[int]:
+        """Return what is asked of a state after it, of those that have a handle by then."""
+        if self._scratch.size > 0:
+            return []
+        options = self._options
+        asked = [TOTAL] + [POLICY_ACTION] * (options.rollout_policy is not None)
+        return asked + [BOUNDS] * (options.bounds is not None)
 
     def state_name(self, state: Any) -> str:
         """Return the simulator's own name for a state, or its text."""

@@ -228,8 +228,12 @@ class HiddenSimulatorInterface(PythonInterface):
         """Try it from a particle, or, where the handle is -1, from where an episode begins."""
         SimulatorInterface.try_out(self, handle, step)
 
-    def _asked(self, handle: int) -> list[tuple[Any, int, int]]:
-        return [(self.data.count, handle, _BEGIN), (self.data.step, 0, 0), (self.data.roll, 0, -1)]
+    def _begun(self, handle: int, step: int) -> int:
+        self._try(self.data.count, handle, _BEGIN, step)
+        return 0
+
+    def _valued(self) -> list[int]:
+        return [-1]  # a rollout at random
 
     def set_particles(self, particles: list[Any]) -> None:
         """Say which states the particles of the root are."""

@@ -298,7 +298,7 @@ class DistributionalMcts(PolicyMixin):
     def _prepare(self, wanted: int | None, seconds: float | None) -> None:
         """Compile or load what the call may need, before the clock starts."""
         self.search.require_decision()
-        if isinstance(self.objective, ExpectedUtility) and not self._is_led:  # asked before anything is compiled
+        if isinstance(self.objective, ExpectedUtility) and not self.search.is_compiled:  # asked before
             totals, utility = list[float](), self.objective.utility
             view = AccruedView(self.model, lambda total: totals.append(total) or 0.0)  # type: ignore[func-returns-value]
             episode = PythonInterface(view, generator(0), SimulationOptions())

@@ -60,10 +60,11 @@ def histograms(
         slack = 0.03 * (span[1] - span[0])
         x = "x2" if which else "x"
         for k, (name, law) in enumerate(parts):
-            place = which * len(parts) + k + 1
-            y = f"y{place if place > 1 else ''}"
             bars, top = _bars(law, edges, vars_[k], is_tail_only=bool(which))
-            top = top or 1.0
+            if which and not top:
+                continue
+            place = which * len(parts) + k + 1
+            y, top = f"y{place if place > 1 else ''}", top or 1.0
             for trace in bars + _marks(law, span, top, beta, level):
                 is_new = len(trace["x"]) > 0 and trace["name"] not in named  # plotly names nothing that is empty
                 named |= {trace["name"]} if is_new else set()

@@ -185,7 +185,7 @@ def _slides(plans: list[tuple[str, FrontierPoint]], sense: str) -> list[Block]:
         return []
     said = "{}: {} on average, {} in the worst 5 %, {} at worst"
     parts = [(said.format(name, *map(number, (p.mean, p.cvar[1], p.worst))), p.law) for name, p in plans]
-    caption = "The slider goes from plan to plan as beta grows; the bars are the chances of each total."
+    caption = "The slider goes from plan to plan as beta grows; the bars are the chances of totals in each bin."
     return [
         Heading("Move beta"),
         charts.slides(parts, xlabel=f"total {sense}", caption=caption),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -268,7 +269,8 @@ def time_limits(env: Any) -> list[TimeLimit | None]:
 def hidden(env: Any) -> Any:
     """Let no step of a private environment be drawn on the screen, at the screen's pace."""
     if getattr(env.unwrapped, "render_mode", None) == "human":
-        env.unwrapped.render_mode = None
+        with suppress(AttributeError):  # it cannot be set everywhere
+            env.unwrapped.render_mode = None
     return env
 
 

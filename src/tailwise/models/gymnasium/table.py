@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tailwise.errors import ModelError
 from tailwise.models.gymnasium.copying import Copier
 from tailwise.models.gymnasium.private_env import (
+    hidden,
     lift_limits,
     make_environment,
     require_fixed_scales,
@@ -94,7 +95,7 @@ def _try_out(env: Any, inner: Any, entries: list[tuple[int, int, int, float, flo
     is_wrapped = strip(env) is not inner
     try:
         copier = Copier()
-        tried = lift_limits(copier.thaw(copier.freeze(env))[0])
+        tried = hidden(lift_limits(copier.thaw(copier.freeze(env))[0]))
         core = tried.unwrapped
         is_end = True
         for trial, (state, action) in enumerate(pairs * _DRAWS):

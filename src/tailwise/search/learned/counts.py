@@ -38,7 +38,6 @@ LEAST, GREATEST, RANGE, DEVIATION = range(4)
 GAPS = 32  # costs-to-go less the leaf values that they followed, kept of each step
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
-_SMALL_ROOM = 4096  # entries
 _FEW = 4  # outcomes that are looked through one by one
 _MULTIPLIER, _32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _STEP_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -443,20 +442,15 @@ def _by_node(nodes: Nodes) -> tuple[str, ...]:
 
 
 def grown_nodes(nodes: Nodes, short: int) -> Nodes:
-    """Return the nodes with more room for what they are ``short`` of."""
+    """Return the nodes with twice the room of what they are ``short`` of."""
     if short == SHORT_OF_Q:
-        larger: Nodes = _enlarged(nodes, _by_action(nodes), _more(nodes.q.size))
+        larger: Nodes = _enlarged(nodes, _by_action(nodes), 2 * nodes.q.size)
         return larger
-    room = _more(nodes.states.size)
+    room = 2 * nodes.states.size
     slots, heads = np.zeros(_slots_for(room), np.int32), np.zeros_like(nodes.heads)
     larger = _enlarged(nodes, _by_node(nodes), room)._replace(slots=slots, heads=heads)
     enter_nodes(larger)
     return larger
-
-
-def _more(size: int) -> int:
-    """Return the room that follows: twice as much, and, as growing itself takes its time, four times a small one."""
-    return size * (4 if size < _SMALL_ROOM else 2)
 
 
 def _enlarged(part: Any, names: Iterable[str], size: int) -> Any:
@@ -477,17 +471,17 @@ def compile_growth() -> None:
 
 
 def grown_counts(known: TransitionCounts, short: int, places: int, extra: int) -> TransitionCounts:
-    """Return the knowledge with more room for what it is ``short`` of: room for ``places``, ``extra`` outcomes."""
+    """Return the knowledge with twice the room of what it is ``short`` of: room for ``places``, ``extra`` outcomes."""
     if short == SHORT_OF_PAIRS:
-        larger = _enlarged(known, ("heads", "widths", "draws", "visits"), _more(known.heads.size))
+        larger = _enlarged(known, ("heads", "widths", "draws", "visits"), 2 * known.heads.size)
     elif short == SHORT_OF_OUTCOMES:
-        room = max(_more(known.costs.size), int(known.used[OUTCOMES]) + extra)
+        room = max(2 * known.costs.size, int(known.used[OUTCOMES]) + extra)
         larger = _enlarged(known, ("pairs", "targets", "links", "counts", "costs"), room)
         larger = larger._replace(slots=np.zeros(_slots_for(room), np.int32))
         rehash_outcomes(larger)
     else:
         room = known.first.size
         while room < places:
-            room = _more(room)
+            room *= 2
         larger = _enlarged(known, ("first", "arity"), room)
     return larger  # type: ignore[no-any-return]

@@ -261,13 +261,22 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _kernel_arguments(self) -> tuple[Any, counts.Parts]:
         return self._binding.data, counts.Parts(self._known, self._nodes, self._rules, self._scratch)
 
+    @property
+    def _kernel_kind(self) -> tuple[Any, ...]:
+        return type(self._binding.data), self._prior is None, self.bootstraps
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether nothing is left to compile, or to load."""
+        return DISABLE_JIT or self._kernel_kind in _compiled_kinds
+
     def prepare(self, iterations: int | None) -> None:
         """Compile or load the kernels for this kind of model, before the clock starts."""
         self._began = int(self._scratch.work[counts.ITERATIONS])
         self._plant()
-        self._rules = self._rules._replace(hurries=self._allowed < math.inf and self._binding.first_chunk > 1)
-        kind = type(self._binding.data), self._prior is None, self.bootstraps
-        if kind in _compiled_kinds or DISABLE_JIT:
+        is_short = iterations is None and self._allowed < math.inf  # what is counted must not depend on the clock
+        self._rules = self._rules._replace(hurries=is_short and self._binding.first_chunk > 1)
+        if self.is_compiled:
             return
         with self._compiling():
             self._search(*self._kernel_arguments(), self._stream, self._step, 0)
@@ -281,7 +290,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
                 none = counts.Draws(*(np.empty(0, np.int64),) * 5, np.empty(0))
                 counts.note_draws(self._known, self._horizon, none, 0)
             counts.compile_growth()
-        _compiled_kinds.add(kind)
+        _compiled_kinds.add(self._kernel_kind)
 
     def _first_chunk(self) -> int:
         return min(_FIRST_CHUNK, super()._first_chunk())  # an iteration is longer than a tree's
