@@ -266,7 +266,7 @@ def time_limits(env: Any) -> list[TimeLimit | None]:
     return limits[::-1]
 
 
-def hidden(env: Any) -> Any:
+def hidden(env: Env) -> Env:
     """Let no step of a private environment be drawn on the screen, at the screen's pace."""
     if getattr(env.unwrapped, "render_mode", None) == "human":
         with suppress(AttributeError):  # it cannot be set everywhere

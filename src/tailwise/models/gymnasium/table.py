@@ -95,7 +95,7 @@ def _try_out(env: Any, inner: Any, entries: list[tuple[int, int, int, float, flo
     is_wrapped = strip(env) is not inner
     try:
         copier = Copier()
-        tried = hidden(lift_limits(copier.thaw(copier.freeze(env))[0]))
+        tried: Any = hidden(lift_limits(copier.thaw(copier.freeze(env))[0]))
         core = tried.unwrapped
         is_end = True
         for trial, (state, action) in enumerate(pairs * _DRAWS):
