@@ -172,6 +172,12 @@ class Answering:
         other._space, other._features, other._numbers = np.empty((6, 0)), [], {}
         return other
 
+    def rename(self, kept: NDArray[np.int64]) -> None:
+        """Note that all handles but these, ascending, were given up, and that these are now called 0, 1, ..."""
+        old = kept.tolist()
+        self._features = [self._features[handle] for handle in old if handle < len(self._features)]
+        self._numbers = {k: self._numbers[handle] for k, handle in enumerate(old) if handle in self._numbers}
+
     def begin(self, allowed: float, by: float) -> None:
         """Note how long the call is, in seconds, and when it is to end."""
         self._allowed, self._by = allowed, by

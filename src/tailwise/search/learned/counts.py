@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import ranges
+from tailwise._arrays import marked, ranges
 from tailwise._jit import DISABLE_JIT, Kernel, borrowed, inlined, kernel
 from tailwise.bindings.intern import float_bits, mix
 from tailwise.search.options import LearnedRules
@@ -37,6 +37,7 @@ SHORT_OF_STATES, SHORT_OF_PAIRS, SHORT_OF_OUTCOMES, SHORT_OF_NODES, SHORT_OF_Q =
 LEAST, GREATEST, RANGE, DEVIATION = range(4)
 GAPS = 32  # costs-to-go less the leaf values that they followed, kept of each step
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
+AMPLE = 2**16  # entries that are kept free when others are
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
 _FEW = 4  # outcomes that are looked through one by one
 _MULTIPLIER, _32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
@@ -413,12 +414,14 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
         known.slots[slot] = outcome
 
 
-def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
-    """Return the nodes ``kept``, in the same order and as much room."""
+def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_], spare: float = math.inf) -> Nodes:
+    """Return the nodes ``kept``, in the same order and as much room, or with room for as much again and ``spare``."""
     old, kind = np.flatnonzero(kept[: nodes.used[NODES]]), {"bounded": nodes.least.size > 0}
     kind["guided"] = nodes.prior.size > 0
     most, arity, first = int(nodes.used[MAX_NODES]), nodes.arity[old], nodes.first_q[old].astype(np.int64)
-    other = new_nodes(nodes.heads.size - 1, most, nodes.states.size, nodes.q.size, **kind)
+    rooms = (nodes.states.size, old.size), (nodes.q.size, int(arity.sum()))
+    room, values_room = (int(min(room, 2 * size + spare)) for room, size in rooms)
+    other = new_nodes(nodes.heads.size - 1, most, room, values_room, **kind)
     for name in _by_node(nodes):
         getattr(other, name)[1 : old.size + 1] = getattr(nodes, name)[old]
     _, _, values = ranges(first, first + arity)
@@ -429,6 +432,71 @@ def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_]) -> Nodes:
     other.used[:] = old.size + 1, values.size + 1, most, nodes.used[DISMISSED], nodes.used[EPOCH], 0
     enter_nodes(other)
     return other
+
+
+class Remembered(NamedTuple):
+    """What is kept of the counts when the rest is forgotten."""
+
+    owners: NDArray[np.bool_]  # by handle: whether its draws are kept
+    pairs: NDArray[np.int64]  # of these states, ascending
+    outcomes: NDArray[np.int64]  # of these pairs, ascending
+    handles: NDArray[np.int64]  # of these states and of those that follow, ascending
+
+
+def remembered(known: TransitionCounts, states: NDArray[np.int32]) -> Remembered:
+    """Return what is known of these states, at any step."""
+    first, arity = known.first.reshape(-1, known.step_kinds), known.arity.reshape(-1, known.step_kinds)
+    owners = marked(first.shape[0], states[states < first.shape[0]])
+    rows = np.flatnonzero(owners)
+    begin, number = first[rows].ravel().astype(np.int64), arity[rows].ravel()
+    pairs = np.sort(ranges(begin, np.where(begin > 0, begin + number, begin))[2])
+    used = int(known.used[OUTCOMES])
+    of_kept = marked(int(known.used[PAIRS]), pairs)[known.pairs[:used]]
+    of_kept[0] = False
+    outcomes = np.flatnonzero(of_kept)
+    targets = known.targets[outcomes].astype(np.int64)
+    handles = np.union1d(rows, targets[targets >= 0])
+    return Remembered(owners, pairs, outcomes, handles)
+
+
+def forgotten(
+    known: TransitionCounts, nodes: Nodes, kept: Remembered, fresh: NDArray[np.int64], spare: int
+) -> tuple[TransitionCounts, Nodes]:
+    """Return what is kept of the counts, and the nodes, of which all are; ``fresh`` are the handles' new names.
+
+    There is room for as much again and ``spare`` more, if there was.
+    """
+    kinds, used = known.step_kinds, int(known.used[OUTCOMES])
+    names = np.zeros(1 + int(kept.handles.max(initial=-1)), np.int32)
+    names[kept.handles] = fresh
+    pair_of, outcome_of = np.zeros(int(known.used[PAIRS]), np.int32), np.zeros(used, np.int32)
+    pair_of[kept.pairs], outcome_of[kept.outcomes] = (
+        np.arange(1, part.size + 1) for part in (kept.pairs, kept.outcomes)
+    )
+    old_rooms = known.first.size // kinds, known.heads.size, known.costs.size
+    sizes = 1 + int(fresh.max(initial=0)), kept.pairs.size, kept.outcomes.size
+    rooms = [min(room, 2 * size + spare) for room, size in zip(old_rooms, sizes, strict=True)]
+    other, rows = new_counts(kinds, *rooms), np.flatnonzero(kept.owners)
+    pairs, outcomes = slice(1, kept.pairs.size + 1), slice(1, kept.outcomes.size + 1)
+    other.first.reshape(-1, kinds)[names[rows]] = pair_of[known.first.reshape(-1, kinds)[rows]]
+    other.arity.reshape(-1, kinds)[names[rows]] = known.arity.reshape(-1, kinds)[rows]
+    other.heads[pairs] = outcome_of[known.heads[kept.pairs]]
+    for name in ("widths", "draws", "visits"):
+        getattr(other, name)[pairs] = getattr(known, name)[kept.pairs]
+    targets = known.targets[kept.outcomes]
+    other.pairs[outcomes] = pair_of[known.pairs[kept.outcomes]]
+    other.targets[outcomes] = np.where(targets >= 0, names[targets], -1)
+    other.links[outcomes] = outcome_of[known.links[kept.outcomes]]
+    for name in ("counts", "costs"):
+        getattr(other, name)[outcomes] = getattr(known, name)[kept.outcomes]
+    other.used[:] = kept.pairs.size + 1, kept.outcomes.size + 1, known.used[CHANGES]
+    rehash_outcomes(other)
+    size = int(nodes.used[NODES])
+    nodes.states[1:size] = names[nodes.states[1:size]]
+    nodes.first_pair[1:size] = pair_of[nodes.first_pair[1:size]]
+    nodes.slots[:], nodes.heads[:] = 0, 0
+    enter_nodes(nodes)
+    return other, nodes
 
 
 def _by_action(nodes: Nodes) -> tuple[str, ...]:

@@ -73,7 +73,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
     _report_share = 0.25
     _byte_pace = Pace(_QUICK, most=_SLOWEST)  # of each byte of what grows
     _ends: list[float]  # what the end costs, by handle, as far as the model was asked
-    _is_loose = False  # whether there may be nodes that the root does not reach
+    _is_loose = False  # whether there may be nodes that the root does not reach,
+    _is_counted = False  # and whether these were counted, and were too few to be freed
+    _is_lent = False  # whether tables were given away that call states by their handles
     _began = 0  # iterations before the call
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
@@ -127,7 +129,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return max(3, self._horizon) if own_steps else 2
 
     def _move_root(self, position: int, handle: int, step: int) -> None:
-        self._is_loose = True
+        self._is_loose, self._is_counted = True, False
         self._settle(handle, step, self._scratch)
         self._scratch.work[counts.CHANGES_AT_EXPANSION] = -1  # the next sweep finds what the new root reaches
 
@@ -139,7 +141,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         ``choose(handle, number of actions, step, paid)`` says the position of the action in a state after ``paid``
         inner cost from the root on. After ``until``, by ``time.perf_counter``, no episode begins but the first.
         """
-        played = 0
+        played, self._is_lent = 0, True
         arity: dict[int, int] = {}
         draws: list[tuple[int, int, int, int, int, float]] = []  # step, handle, arity, position, target, cost
         with self._turn:
@@ -192,6 +194,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
         After about so many ``outcomes`` it is cut: states of the next step have the ERM at the search's own beta.
         """
+        self._is_lent = True
         return learned_table(self._learned(), outcomes)
 
     def _learned(self) -> Learned:
@@ -218,12 +221,15 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._binding.fail(handle, -1, step)
         self._step, self._handle = step, handle
         self._scratch = counts.new_scratch(self._horizon, num_actions, BLOCK)
-        if before is None:
-            self._plant()
-        else:
+        if before is not None:
             self._scratch = self._scratch._replace(work=before.work, numbers=before.numbers, compared=before.compared)
-        if self._num_bytes() > (self.options.max_memory or _UNLIMITED):
+            return
+        self._plant()
+        if self._is_too_large():
             self.refuse(StopReason.MAX_MEMORY)
+
+    def _is_too_large(self) -> bool:
+        return self.options.max_memory is not None and self._num_bytes() > self.options.max_memory
 
     def _plant(self) -> None:
         """Note the node of the root, made if need be."""
@@ -296,8 +302,15 @@ class LearnedSearch(AnytimeSearch[Plan]):
         return min(_FIRST_CHUNK, super()._first_chunk())  # an iteration is longer than a tree's
 
     def _grow_by(self, iterations: int) -> StopReason | None:
-        work = self._scratch.work
+        work, known = self._scratch.work, self._known
         target = int(work[counts.ITERATIONS]) + iterations
+        is_new = 2 * work[counts.MET] < work[counts.ARRIVED] and work[counts.ARRIVED] >= kernels.EVIDENCE
+        if is_new and not self._is_counted and 2 * known.used[counts.OUTCOMES] > known.costs.size:
+            self._forget(0.5, counts.AMPLE)  # states do not come back
+        if self._is_too_large():  # by the state that was observed
+            self._forget(1.0)
+            if self._is_too_large():
+                return StopReason.MAX_MEMORY
         while (left := target - int(work[counts.ITERATIONS])) > 0:
             if time.perf_counter() > self._stop_at and self._nodes.visits[self._scratch.root[0]] > 0:
                 return StopReason.SECONDS
@@ -347,10 +360,11 @@ class LearnedSearch(AnytimeSearch[Plan]):
             try:
                 self._binding.make_room()
             except BudgetSpentError:
-                return StopReason.MAX_MEMORY
+                return None if self._forget(1.0) else StopReason.MAX_MEMORY
             return None
         if short in (counts.SHORT_OF_NODES, counts.SHORT_OF_Q):
-            kept = self._kept(exactly=self._is_tree()) if self._is_loose else None
+            kept = self._kept(exactly=self._is_tree()) if self._is_loose and not self._is_counted else None
+            self._is_counted = self._is_tree()
             if kept is not None and 2 * np.count_nonzero(kept) < nodes.used[counts.NODES]:  # at least one is freed
                 self._keep(kept)
                 return None
@@ -360,9 +374,30 @@ class LearnedSearch(AnytimeSearch[Plan]):
         largest = max(known.first.size, known.heads.size, known.costs.size, nodes.states.size, nodes.q.size)
         taken = counts.num_bytes(known, nodes, self._scratch) + int(self._binding.num_bytes)
         if largest > counts.MOST_ENTRIES or taken > (self.options.max_memory or _UNLIMITED):
-            return StopReason.MAX_MEMORY
+            return None if self._forget(1.0) else StopReason.MAX_MEMORY
         self._known, self._nodes = known, nodes
         return None
+
+    def _forget(self, most: float, spare: int = 128) -> bool:
+        """Free what the root does not reach, if less than a part of what was learned is left; return whether it is."""
+        if not self._is_loose or self._is_lent or not self._scratch.root[0]:
+            return False
+        self._is_counted, known = True, self._known
+        states, _, _ = answer.reach(known, self._horizon, self._handle, self._step, _UNLIMITED)
+        kept = counts.remembered(known, states)
+        if kept.outcomes.size >= most * (known.used[counts.OUTCOMES] - 1):
+            return False
+        nodes = counts.kept_nodes(self._nodes, self._kept(exactly=True), spare)
+        fresh = np.asarray(self._binding.retain(kept.handles), np.int64)
+        self._known, self._nodes = counts.forgotten(known, nodes, kept, fresh, spare)
+        if self._binding.forgets:
+            self._handle = int(fresh[np.searchsorted(kept.handles, self._handle)])
+            self._answering.rename(kept.handles)
+            self._ends = [self._ends[handle] for handle in kept.handles if handle < len(self._ends)]
+        self._scratch.work[counts.AT_NODE] = self._nodes.heads[self._scratch.work[counts.AT_STEP]]
+        self._is_loose = False
+        self._plant()
+        return True
 
     def _kept(self, *, exactly: bool) -> NDArray[np.bool_]:
         """Return which nodes the root leads to, or, quicker, a few more: those that it did when a sweep last looked."""

@@ -59,10 +59,7 @@ _JUDGED = 8  # leaf values that were judged before all of them may be dismissed
 PAUSED = -4  # a status beside the kernel model's
 _SWEEP, _GROWTH = 4, 8  # a sweep comes after 4 steps per node, and after growth by an eighth
 _LATE = 3  # or after growth by a half, and half a step per node
-_SELDOM, _A_STEP = (
-    16,
-    4,
-)  # steps per node, and outcomes for each step that is left, where steps are cheap and time short
+_SELDOM, _A_STEP = 16, 4  # where time is short: steps per node, and outcomes for each step that is left
 _SAME = 1.0 + 1e-9  # chances of a smaller ratio count as equal
 _HURRY = 0.05  # part of a chance that a step's delay is worth: of equally sure ways the shortest is taken
 
