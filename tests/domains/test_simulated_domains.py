@@ -1,6 +1,8 @@
 """The domains that are simulators: their laws, exact and known values, compiled and interpreted alike."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -34,6 +36,26 @@ def test_the_contract_holds_and_outcomes_list_what_step_draws(name):
     report = check_simulator(domains.make(name), 1, episodes=15)
     assert report.ok, str(report)
     assert not report.warnings
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize("name", [domain.name for domain in domains.list_domains()])
+def test_every_domain_is_pickled_and_copied_with_what_was_changed_since(name, again):
+    model = domains.make(name, horizon=7)
+    if name in NAMES:
+        model.name, model.actions = "mine", all_alike
+    twin = again(again(model))
+    assert type(twin) is type(model)
+    assert (twin.name, twin.horizon) == (model.name, 7)
+    if name in NAMES:
+        assert twin.actions is all_alike
+        drawn = [one.step(one.start, 0, np.random.default_rng(3)) for one in (model, twin)]
+        assert drawn[0] == drawn[1]
+        assert twin.outcomes(twin.start, 0) == model.outcomes(model.start, 0)
+
+
+def all_alike(state):
+    return 1
 
 
 @pytest.mark.parametrize("name", NAMES)

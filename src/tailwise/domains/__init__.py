@@ -127,12 +127,20 @@ def make(name: str, **options: Any) -> Any:
     defaults = inspect.signature(domain.build).parameters
     checked = {key: _checked(value, key, defaults[key].default, name) for key, value in options.items()}
     try:
-        return domain.build(**checked)
+        return _built(domain.build, checked)
     except OptionError:
         raise
     except (ArithmeticError, ValueError, IndexError) as error:
         given = ", ".join(f"{key}={value!r}" for key, value in checked.items())
         raise ModelError(f"domain {name!r} cannot be built with {given or 'its defaults'}: {error}") from error
+
+
+def _built(build: Builder, options: dict[str, Any]) -> Any:
+    """Return a domain's model; one of functions made in ``build``, which pickle cannot find, knows how it was made."""
+    model = build(**options)
+    if hasattr(model, "made_by"):
+        model.made_by = (_built, (build, options), dict(vars(model)))
+    return model
 
 
 def _checked(value: Any, key: str, default: Any, name: str) -> Any:

@@ -82,6 +82,7 @@ class CompiledSimulator(Simulator):
     """
 
     is_shareable = True  # threads may use it at a time: it keeps nothing of a step
+    made_by: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None  # how, of what, and as what
 
     def __init__(
         self,
@@ -183,6 +184,13 @@ class CompiledSimulator(Simulator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "adapters": {}}
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.made_by is None:
+            return super().__reduce_ex__(protocol)
+        make, given, made = self.made_by
+        own = {key: value for key, value in vars(self).items() if key != "made_by" and made.get(key) is not value}
+        return make, given, own or None
 
 
 def _fields(start: Any) -> tuple[type, ...]:
