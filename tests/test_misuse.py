@@ -38,11 +38,13 @@ from tailwise.bandits import Bandit, Ucb1, make_bandit, simulate
 from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
+from tailwise.logs import PooledPrior
 from tailwise.models import tabulate
 from tailwise.models.contract import holds_nan
 from tailwise.models.tabulate import tabulate_hidden
 from tailwise.planners import BoundedRtdp, HistoryMcts, bounded_rtdp, history_mcts
 from tailwise.report import plots
+from tailwise.reproduction import reproduce
 from tailwise.risk import ReturnDistribution
 from tailwise.search import Recommendation, anytime_search
 from tailwise.search import driver as tree_driver
@@ -545,3 +547,22 @@ def test_a_module_that_ends_the_program_is_told_as_one_that_fails(tmp_path, monk
         UnknownNameError, match="planner 'leaving:Planner' cannot be loaded: ImportError: module leaving ends"
     ):
         make_planner(GRID, 0.1, kind="leaving:Planner")
+
+
+@pytest.mark.parametrize("wrong", ["no", "x", 1, 0, None, [True]])
+def test_what_is_neither_true_nor_false_is_not_taken_for_one_of_them(wrong):
+    columns = [0, 0], [0, 0], [0, 0], [0.5, 0.5], [1.0, 2.0]
+    policy = solve(GRID, 0.1)
+    for name, asked in (
+        ("reuse", lambda: evaluate(GRID, policy, episodes=2, reuse=wrong)),
+        ("partial", lambda: evaluate(GRID, policy, episodes=2, partial=wrong)),
+        ("distributions", lambda: policy.plan(distributions=wrong)),
+        ("validate", lambda: TabularMDP.from_outcomes(*columns, horizon=2, validate=wrong)),
+        ("fallback", lambda: CompiledSimulator(compiled_line, start=0, horizon=2, actions=2, fallback=wrong)),
+        ("option cost_seen of domain 'tiger'", lambda: domains.make("tiger", cost_seen=wrong)),
+        ("untried", lambda: PooledPrior(untried=wrong)),
+        ("resume", lambda: reproduce("nowhere", resume=wrong)),
+    ):
+        with pytest.raises(OptionError, match=f"{name} must be True or False"):
+            asked()
+    assert evaluate(GRID, policy, episodes=2, seed=0, reuse=np.True_).episodes == 2

@@ -84,6 +84,13 @@ def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def truth(value: Any, name: str) -> bool:
+    """Return ``value`` if it is True or False, or raise ``OptionError``: "no" would be taken for True."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise OptionError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def file_path(path: Any) -> Path:
     """Return the path of a file, ``~`` being the home, or raise ``OptionError``."""
     try:

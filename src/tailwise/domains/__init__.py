@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailwise._lazy import import_modules, nearest
-from tailwise._validate import integer, real
+from tailwise._validate import integer, real, truth
 from tailwise.errors import ModelError, OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -147,9 +147,7 @@ def _checked(value: Any, key: str, default: Any, name: str) -> Any:
     """Return an option's value in the type of its default, or raise ``OptionError``."""
     what = f"option {key} of domain {name!r}"
     if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise OptionError(f"{what} must be True or False, not {value!r}")
-        return value
+        return truth(value, what)
     if isinstance(default, int):
         return integer(value, what, low=1 if key == "horizon" else 0)
     return real(value, what) if isinstance(default, float) else value

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tailwise._jit import kernel
 from tailwise._progress import Progress, followed
 from tailwise._random import Seed, generator, next_double, seed_sequence
-from tailwise._validate import integer, thread_count
+from tailwise._validate import integer, thread_count, truth
 from tailwise.bindings.table import outcome_at
 from tailwise.errors import ModelError, OptionError, SimulatorError, StateError
 from tailwise.evaluation.closed_loop import (
@@ -150,6 +150,8 @@ def evaluate(
         raise OptionError(f"max_steps is for models without a horizon; this one ends at step {model.horizon}")
     count = integer(episodes, "episodes", low=1, high=MOST_EPISODES)
     workers = thread_count(threads)
+    for flag, name in ((reuse, "reuse"), (partial, "partial")):
+        truth(flag, name)
     root = seed_sequence(seed)
     name = str(label if label is not None else getattr(planner_or_policy, "kind", type(planner_or_policy).__name__))
     played = Episodes(model, planner_or_policy, root, (iterations, seconds), reuse)

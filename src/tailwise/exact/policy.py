@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
 from tailwise._results import Columns, Shown, Tabled, amount, amounts, number, plain
-from tailwise._validate import real
+from tailwise._validate import real, truth
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.adversary import FearedModel, feared_model
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
@@ -329,6 +329,7 @@ class Policy(Shown, Tabled):
             If the policy acts on what was paid, and the decision is another than the first.
         """
         begun, mdp = time.perf_counter(), self.mdp
+        truth(distributions, "distributions")
         own = self.model if self.model is not None else mdp
         at = self.start if state is None else state
         root = self.index(at, step)

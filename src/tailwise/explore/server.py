@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tailwise._results import nesting
-from tailwise._validate import integer
+from tailwise._validate import integer, truth
 from tailwise.errors import RunError, TailwiseError, require
 from tailwise.explore import layout
 from tailwise.explore.session import Session
@@ -168,6 +168,7 @@ def explore(
         If the port is taken.
     """
     require("dash", "explore", "the explorer")
+    truth(open_browser, "open_browser")
     session = Session(model, beta=beta, iterations=iterations, kind=kind, seed=seed)
     server = PageServer(session, port=port)
     announce(f"exploring {model_name(model)} at {server.address} (Ctrl-C ends it)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tailwise._validate import choice, integer, real
+from tailwise._validate import choice, integer, real, truth
 from tailwise.errors import OptionError
 from tailwise.formats.list_columns import KNOWN
 from tailwise.formats.registry import value_of
@@ -200,8 +200,7 @@ class StormOptions:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise OptionError(f"{name} must be a text, not {value!r}")
-        if not isinstance(self.average_rewards, bool):
-            raise OptionError(f"average_rewards must be True or False, not {self.average_rewards!r}")
+        truth(self.average_rewards, "average_rewards")
         if self.progress is not None and not isinstance(self.progress, bool):
             raise OptionError(f"progress must be True, False or None, not {self.progress!r}")
         if self.observe is not None:

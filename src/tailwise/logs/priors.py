@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailwise._arrays import Floats
-from tailwise._validate import real
+from tailwise._validate import real, truth
 from tailwise.errors import OptionError
 from tailwise.logs.counts import Counts
 from tailwise.models import TabularMDP
@@ -56,6 +56,7 @@ class PooledPrior(Prior):
         for name in ("weight", "spread"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, real(getattr(self, name), name, low=0.0, ends="(]"))
+        truth(self.untried, "untried")
 
     @property
     def words(self) -> str:

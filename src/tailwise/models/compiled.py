@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._random import generator
+from tailwise._validate import truth
 from tailwise.errors import ModelError, StateError
 from tailwise.models.contract import LARGEST_COST, MAX_ACTIONS, Sense, short
 from tailwise.models.simulator import Simulator, model_name, validate_simulator
@@ -104,7 +105,7 @@ class CompiledSimulator(Simulator):
         self.is_tuple = isinstance(start, tuple)
         self.start = self.canonical(start)
         self.horizon, self.discount, self.sense, self.name = horizon, discount, sense, name
-        self.fallback = bool(fallback)
+        self.fallback = truth(fallback, "fallback")
         self.num_actions = None if callable(actions) else _count(actions)
         self.labels_by_state = callable(action_labels)
         self.action_labels = action_labels if callable(action_labels) else self._checked_labels(action_labels)

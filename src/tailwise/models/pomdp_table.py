@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tailwise._arrays import Floats, Ints
 from tailwise._results import Shown
-from tailwise._validate import numeric
+from tailwise._validate import numeric, truth
 from tailwise.errors import ModelError, StateError
 from tailwise.models.contract import LARGEST_COST, SUM_TOLERANCE, Sense
 from tailwise.models.partly_observed import Draw
@@ -239,9 +239,9 @@ class PomdpTable(Shown):
         built = cls(
             table=table, observed=seen[kept][order].astype(np.int64),
             start_belief=belief_of(start, table), observation_labels=names,
-            observation_values=tuple(observation_values), cost_seen=bool(cost_seen),
+            observation_values=tuple(observation_values), cost_seen=truth(cost_seen, "cost_seen"),
         )  # fmt: skip
-        if validate:
+        if truth(validate, "validate"):
             built.require_sound()
         return built
 

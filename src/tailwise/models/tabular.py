@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tailwise._arrays import Ints
 from tailwise._results import Shown
+from tailwise._validate import truth
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.models import tabular_build
 from tailwise.models.contract import OWN, Outcome, Own, check_any_horizon, check_discount, needs_horizon
@@ -291,7 +292,7 @@ class TabularMDP(Shown, Table):
             name=frame.name,
             notes=tuple(frame.notes),
         )
-        if validate:
+        if truth(validate, "validate"):
             built.require_sound(endless=True)
         return built
 

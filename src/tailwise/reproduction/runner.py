@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tailwise import __version__
 from tailwise._files import PART, write_whole
 from tailwise._progress import Progress, followed
-from tailwise._validate import thread_count
+from tailwise._validate import thread_count, truth
 from tailwise.errors import RunError
 from tailwise.evaluation.episodes import Episodes
 from tailwise.exact import action_frequencies, backward_induction, policy_risk
@@ -89,7 +89,8 @@ def opened(out: str | Path, settings: Settings | None, *, resume: bool) -> tuple
     RunError
         If the folder holds something else, or a file in it is damaged: that is found before hours of work, not after.
     """
-    folder = RunFolder(Path(out), Settings() if settings is None else settings, resume=resume)
+    own = Settings() if settings is None else settings
+    folder = RunFolder(Path(out), own, resume=truth(resume, "resume"))
     experiments = list_experiments(folder.settings)
     present = {experiment for experiment in experiments if folder.has(experiment)}
     for experiment in present:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tailwise._progress import PlanProgress, Progress, followed_plan
 from tailwise._random import Seed, seed_sequence
-from tailwise._validate import integer
+from tailwise._validate import integer, truth
 from tailwise.errors import OptionError, WorkersLostError
 from tailwise.evaluation import Returns
 from tailwise.evaluation.closed_loop import checked_limits, child, world_name
@@ -82,6 +82,8 @@ def evaluate(
     """
     require_model(model)
     count, root = integer(episodes, "episodes", low=1), seed_sequence(seed)
+    for flag, option in ((reuse, "reuse"), (partial, "partial")):
+        truth(flag, option)
     limits = (iterations, seconds)
     if isinstance(planner_or_policy, Planner) and not hasattr(planner_or_policy, "fixed_policy"):
         limits = checked_limits(iterations, seconds)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tailwise._validate import function_of, integer
-from tailwise.errors import ModelError, OptionError, StateError, require
+from tailwise._validate import function_of, integer, truth
+from tailwise.errors import ModelError, StateError, require
 from tailwise.models.contract import Action, Sense, check_discount, check_horizon, short
 from tailwise.models.gymnasium.actions import Discretized, FiniteActions
 from tailwise.models.gymnasium.choose_snapshot import SpotCheck, choose_snapshot, find_change
@@ -154,8 +154,7 @@ class GymnasiumSimulator(Simulator):
         require("gymnasium", "gym", "a Gymnasium environment")
         if (save is None) != (restore is None):
             raise ModelError("give both save and restore, or neither")
-        if not isinstance(foresight, bool):
-            raise OptionError(f"foresight must be True or False, not {foresight!r}")
+        truth(foresight, "foresight")
         env = make_environment(env_or_id, **options)
         require_fixed_scales(env)
         spec_id = getattr(getattr(env, "spec", None), "id", None)
