@@ -132,6 +132,21 @@ def test_what_is_copied_as_it_was_made_is_fine_where_nothing_was_changed(make):
     assert GymnasiumSimulator(env, horizon=3).start.observation in (1, "a live state")
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("outer", [Priced, lambda env: gymnasium.wrappers.TransformReward(env, float)])
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_what_checks_of_the_caller_remember_is_no_change(outer, steps):
+    env = outer(gymnasium.wrappers.OrderEnforcing(gymnasium.wrappers.PassiveEnvChecker(Remade())))
+    env.reset(seed=0)
+    for _ in range(steps):
+        env.step(1)
+    model = GymnasiumSimulator(env, horizon=3 - steps, actions=[1])
+    assert model.rollout(model.start, 0, np.random.default_rng(0)) == (steps - 3.0, 3 - steps)
+    env.unwrapped.prices = [9.0] * 3
+    with pytest.raises(StateError, match="prices"):
+        model.state_of(env)
+
+
 def test_a_live_environment_that_differs_from_the_model_is_no_state_of_it():
     model, env = GymnasiumSimulator(Toll(), horizon=3), Toll()
     env.prices = [100.0] * 3

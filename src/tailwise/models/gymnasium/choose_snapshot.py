@@ -23,6 +23,7 @@ from tailwise.models.gymnasium.actions import FiniteActions
 from tailwise.models.gymnasium.copying import GENERATORS, SCALARS, Copier, freeze
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
+    CALLER_CHECKS,
     PrivateEnv,
     StepResult,
     UnsuitableError,
@@ -143,7 +144,7 @@ def find_change(given: Any, private: PrivateEnv) -> str:
     differing = {
         (depth, name): (vars(one).get(name, _MISSING), short(vars(other).get(name, _MISSING), 60))
         for depth, (one, other) in enumerate(zip(_layers(given), _layers(private.env), strict=False))
-        if type(one) is type(other)
+        if type(one) is type(other) and type(one).__name__ not in CALLER_CHECKS
         for name in dict.fromkeys((*vars(one), *vars(other)))
         if name not in _NOT_COMPARED
         and (depth, name) not in private.varying
@@ -196,6 +197,8 @@ def _is_same(a: Any, b: Any, met: set[tuple[int, int]], depth: int = 0) -> bool:
         return all(is_same(a.get(key, _MISSING), b.get(key, _MISSING)) for key in dict.fromkeys((*a, *b)))
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(is_same, a, b))
+    if type(a).__name__ in CALLER_CHECKS:
+        return is_same(a.env, b.env)
     if hasattr(a, "__dict__") and not isinstance(a, type):
         return is_same(vars(a), vars(b))
     return freeze(a) == freeze(b) or not (_is_open(a) and _is_open(b))

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 _BUGS = (TypeError, AttributeError, NameError, NotImplementedError, MemoryError)  # not what refuses an action
+CALLER_CHECKS = ("OrderEnforcing", "PassiveEnvChecker")  # all that they hold is what the caller has done
 _HARMLESS = (
-    *("TimeLimit", "OrderEnforcing", "PassiveEnvChecker"),
+    *("TimeLimit", *CALLER_CHECKS),
     *("RecordEpisodeStatistics", "RecordVideo", "HumanRendering", "RenderCollection"),
 )
 _NEVER = 2**62
