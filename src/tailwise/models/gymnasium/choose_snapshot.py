@@ -141,14 +141,16 @@ def _methods(private: PrivateEnv, own: OwnFunctions | None) -> list[tuple[str, C
 
 def find_change(given: Any, private: PrivateEnv) -> str:
     """Name what differs between a given environment and the private one, and never varies there; empty if nothing."""
+    pairs = list(zip(_layers(given), _layers(private.env), strict=False))
+    met = {(id(one), id(other)) for one, other in pairs}  # what a layer holds of others is compared there
     differing = {
         (depth, name): (vars(one).get(name, _MISSING), short(vars(other).get(name, _MISSING), 60))
-        for depth, (one, other) in enumerate(zip(_layers(given), _layers(private.env), strict=False))
+        for depth, (one, other) in enumerate(pairs)
         if type(one) is type(other) and type(one).__name__ not in CALLER_CHECKS
         for name in dict.fromkeys((*vars(one), *vars(other)))
         if name not in _NOT_COMPARED
         and (depth, name) not in private.varying
-        and not _is_same(vars(one).get(name, _MISSING), vars(other).get(name, _MISSING), set())
+        and not _is_same(vars(one).get(name, _MISSING), vars(other).get(name, _MISSING), set(met))
     }
     if not differing:
         return ""
@@ -197,8 +199,6 @@ def _is_same(a: Any, b: Any, met: set[tuple[int, int]], depth: int = 0) -> bool:
         return all(is_same(a.get(key, _MISSING), b.get(key, _MISSING)) for key in dict.fromkeys((*a, *b)))
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(is_same, a, b))
-    if type(a).__name__ in CALLER_CHECKS:
-        return is_same(a.env, b.env)
     if hasattr(a, "__dict__") and not isinstance(a, type):
         return is_same(vars(a), vars(b))
     return freeze(a) == freeze(b) or not (_is_open(a) and _is_open(b))
