@@ -100,3 +100,22 @@ def test_a_search_that_forgot_is_saved_and_goes_on_as_it_would_have(tmp_path):
     search.save(tmp_path / "search.npz")
     other = load_search(tmp_path / "search.npz", model)
     assert search.plan(iterations=300).rows == other.plan(iterations=300).rows
+
+
+@pytest.mark.compiled
+def test_policies_of_earlier_plans_act_as_before_once_states_are_forgotten(monkeypatch):
+    forget, times = LearnedSearch._forget, []
+    monkeypatch.setattr(LearnedSearch, "_forget", lambda self, *given: times.append(forget(self, *given)) or times[-1])
+    model = MODELS["compiled"][0]()
+    search = make_planner(model, 0.3, kind="distributional", seed=0)
+    rng, state, paid, acts = np.random.default_rng(1), model.start, 0.0, []
+    for h in range(6):
+        plan = search.plan(iterations=4000)
+        assert plan.act(state, h, paid) == plan.action
+        acts.append((plan, state, h, paid))
+        state, cost, _ = model.step(state, plan.action, rng)
+        search.advance(plan.action, state, cost=cost)
+        paid += cost
+    assert any(times)
+    for plan, then, h, before in acts:
+        assert plan.act(then, h, before) == plan.action

@@ -1,12 +1,13 @@
 """Counts near the end of what they can hold, and counts of very long runs."""
 
+import gc
 import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tailwise import BoundedRtdp, ErmMcts, LearnedModelSearch, domains
+from tailwise import BoundedRtdp, ErmMcts, LearnedModelSearch, domains, make_planner
 from tailwise.errors import OptionError
 from tailwise.search import StopReason, anytime, anytime_search
 from tailwise.search import arena as units
@@ -152,3 +153,29 @@ def test_of_a_short_call_little_is_left_unused(monkeypatch):
         assert sum(calls) >= 0.99 * seconds / 1e-6
         assert now[0] - begun <= 1.001 * seconds
         assert len(calls) < 40  # of which each takes some time of its own
+
+
+def test_no_garbage_is_collected_in_a_short_call():
+    collected = []
+
+    def note(phase, info):
+        collected.append(phase)
+
+    def tell(iterations, seconds):
+        assert gc.isenabled() == (allowed > 1.0)
+        cycles.extend([[] for _ in range(100_000)])
+
+    cycles, search = [], make_planner(domains.make("mdp-4"), 0.3, kind="erm-mcts", seed=0)
+    search.plan(iterations=1)
+    gc.callbacks.append(note)
+    try:
+        allowed = 0.2
+        search.plan(seconds=allowed, progress=tell)
+        assert cycles
+        assert gc.isenabled()
+        collected.clear()
+        allowed = 1.1
+        search.plan(seconds=allowed, progress=tell)
+        assert collected
+    finally:
+        gc.callbacks.remove(note)

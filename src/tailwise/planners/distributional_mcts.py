@@ -288,7 +288,7 @@ class DistributionalMcts(PolicyMixin):
         """
         wanted, seconds = plan_limits(iterations, seconds, until)
         more = one_thread(threads, f"{type(self).__name__} keeps to one")
-        with self._turn, followed_plan(progress, wanted, seconds) as watch:
+        with self._turn.within(seconds), followed_plan(progress, wanted, seconds) as watch:
             self._prepare(wanted, seconds)
             begun = time.perf_counter()
             plan, stopped = self._sampled(wanted, seconds, until, watch, begun)

@@ -126,7 +126,7 @@ class HiddenPlanner(PolicyMixin):
         """Search on from what is known, and report; see :meth:`tailwise.TreeSearch.plan`."""
         notes = one_thread(threads, f"{type(self).__name__} keeps to one")
         limit = plan_limits(iterations, seconds, until)[1]
-        with self._turn, followed_plan(progress, iterations, seconds) as told:
+        with self._turn.within(limit), followed_plan(progress, iterations, seconds) as told:
             if self._step >= self.model.horizon:
                 raise OptionError(f"no decision is left: step {self._step} is the horizon; call reset() to start again")
             begun, before = time.perf_counter(), self._done

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
+from tailwise._jit import uncollected
 from tailwise._progress import PlanTick, Progress, followed
 from tailwise._validate import function_of, integer, real, thread_count
 from tailwise.errors import OptionError
@@ -26,6 +27,7 @@ from tailwise.search.plan import StopReason
 
 CHUNK_SECONDS = 0.05
 _OF_LEFT = 1 / 3  # of what is left of the time, for the next chunk: it may turn out slower than the last one
+_SHORT = 1.0  # seconds of a call during which no garbage is collected
 _log = logging.getLogger(__name__)
 
 
@@ -134,6 +136,12 @@ class Turn:
     def __exit__(self, *error: object) -> None:
         self._owner = 0
         self._lock.release()
+
+    @contextmanager
+    def within(self, seconds: float | None) -> Iterator[None]:
+        """Hold the turn for a call of so many seconds; in a short one Python collects no garbage: that takes long."""
+        with self, uncollected(wanted=seconds is not None and seconds <= _SHORT):
+            yield
 
     def or_mine(self) -> AbstractContextManager[None]:
         """Return what waits for a turn, unless this thread has it: for what may look at a search between two chunks."""

@@ -217,7 +217,7 @@ class AnytimeSearch(PolicyMixin, Generic[Found]):
         alone = self._single_thread_reason()
         notes = one_thread(threads, alone) if alone else ()
         count = 1 if alone else thread_count(threads)
-        with self._turn:
+        with self._turn.within(seconds):
             self.require_decision()
             begun, compiled = time.perf_counter(), compiling.seconds
             self._allowed = math.inf if seconds is None else seconds

@@ -75,7 +75,6 @@ class LearnedSearch(AnytimeSearch[Plan]):
     _ends: list[float]  # what the end costs, by handle, as far as the model was asked
     _is_loose = False  # whether there may be nodes that the root does not reach,
     _is_counted = False  # and whether these were counted, and were too few to be freed
-    _is_lent = False  # whether tables were given away that call states by their handles
     _began = 0  # iterations before the call
 
     def __init__(self, model: Any, options: LearnedOptions, *, seed: Seed = None) -> None:
@@ -141,7 +140,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         ``choose(handle, number of actions, step, paid)`` says the position of the action in a state after ``paid``
         inner cost from the root on. After ``until``, by ``time.perf_counter``, no episode begins but the first.
         """
-        played, self._is_lent = 0, True
+        played = 0
         arity: dict[int, int] = {}
         draws: list[tuple[int, int, int, int, int, float]] = []  # step, handle, arity, position, target, cost
         with self._turn:
@@ -185,7 +184,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         while begin < len(draws):
             begin, short = counts.note_draws(self._known, self._horizon, columns, begin)
             work[counts.SHORT], work[counts.PLACES] = short, self._known.step_kinds * (int(columns.handles.max()) + 1)
-            if short and self._grow() is not None:
+            if short and self._grow(forgetting=False) is not None:  # draws name states by their handles
                 break
         work[counts.STEPS] += len(draws)
 
@@ -194,8 +193,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
         After about so many ``outcomes`` it is cut: states of the next step have the ERM at the search's own beta.
         """
-        self._is_lent = True
-        return learned_table(self._learned(), outcomes)
+        last = copy.copy(self._binding)  # what an interface forgets it replaces, so the copy still has it
+        return learned_table(dataclasses.replace(self._learned(), binding=last), outcomes)
 
     def _learned(self) -> Learned:
         return Learned(
@@ -352,7 +351,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         pace = self._byte_pace.seconds if size > _SMALL else _QUICK
         return bool(time.perf_counter() + pace * size > self._stop_at)
 
-    def _grow(self) -> StopReason | None:
+    def _grow(self, *, forgetting: bool = True) -> StopReason | None:
         """Double what ran out of room, unless that is more than ``max_memory``."""
         work, known, nodes = self._scratch.work, self._known, self._nodes
         short, work[counts.SHORT] = int(work[counts.SHORT]), 0
@@ -360,7 +359,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
             try:
                 self._binding.make_room()
             except BudgetSpentError:
-                return None if self._forget(1.0) else StopReason.MAX_MEMORY
+                return None if forgetting and self._forget(1.0) else StopReason.MAX_MEMORY
             return None
         if short in (counts.SHORT_OF_NODES, counts.SHORT_OF_Q):
             kept = self._kept(exactly=self._is_tree()) if self._is_loose and not self._is_counted else None
@@ -374,13 +373,13 @@ class LearnedSearch(AnytimeSearch[Plan]):
         largest = max(known.first.size, known.heads.size, known.costs.size, nodes.states.size, nodes.q.size)
         taken = counts.num_bytes(known, nodes, self._scratch) + int(self._binding.num_bytes)
         if largest > counts.MOST_ENTRIES or taken > (self.options.max_memory or _UNLIMITED):
-            return None if self._forget(1.0) else StopReason.MAX_MEMORY
+            return None if forgetting and self._forget(1.0) else StopReason.MAX_MEMORY
         self._known, self._nodes = known, nodes
         return None
 
     def _forget(self, most: float, spare: int = 128) -> bool:
         """Free what the root does not reach, if less than a part of what was learned is left; return whether it is."""
-        if not self._is_loose or self._is_lent or not self._scratch.root[0]:
+        if not self._is_loose or not self._scratch.root[0]:
             return False
         self._is_counted, known = True, self._known
         states, _, _ = answer.reach(known, self._horizon, self._handle, self._step, _UNLIMITED)
