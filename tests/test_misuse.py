@@ -35,7 +35,16 @@ from tailwise import (
     what_if,
 )
 from tailwise.bandits import Bandit, Ucb1, make_bandit, simulate
-from tailwise.errors import ModelError, OptionError, RunError, StateError, TailwiseError, UnknownNameError
+from tailwise.bindings import compiled as compiled_binding
+from tailwise.errors import (
+    ModelError,
+    OptionError,
+    RunError,
+    SimulatorError,
+    StateError,
+    TailwiseError,
+    UnknownNameError,
+)
 from tailwise.evaluation import compare, load_study, sampling_interval
 from tailwise.exact import return_distribution
 from tailwise.logs import PooledPrior
@@ -566,3 +575,48 @@ def test_what_is_neither_true_nor_false_is_not_taken_for_one_of_them(wrong):
         with pytest.raises(OptionError, match=f"{name} must be True or False"):
             asked()
     assert evaluate(GRID, policy, episodes=2, seed=0, reuse=np.True_).episodes == 2
+
+
+def failing(*given):
+    return 1 / (given[0] - given[0])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["learned", "erm-mcts"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"leaf_value": failing}, r"leaf_value\(\d\) of line at step 1 raised ZeroDivisionError"),
+        ({"leaf_value": lambda state, h: math.nan}, "its value is nan; it must be a finite number"),
+        ({"leaf_value": lambda state, h: "x"}, "its value is 'x' of type str; it must be a number"),
+        ({"rollout_policy": failing}, "rollout_policy.*raised ZeroDivisionError"),
+        ({"rollout_policy": lambda state, h, rng: 9}, "it chose 9, which is not allowed; allowed: 2 actions"),
+        ({"prior_policy": failing}, r"prior_policy\(0\) of line at step 0 raised ZeroDivisionError"),
+        ({}, r"step\(0, 0\) of line at step 0 raised ZeroDivisionError"),
+    ],
+)
+def test_functions_that_are_to_be_compiled_are_tried_before(monkeypatch, kind, options, said):
+    monkeypatch.setattr(compiled_binding, "compile_adapters", None)  # so that compiling is another error
+    model = CompiledSimulator(compiled_line if options else failing, start=0, horizon=3, actions=2, name="line")
+    with pytest.raises(SimulatorError, match=said):
+        make_planner(model, 0.1, kind=kind, seed=0, **options)
+    if options:
+        with pytest.raises(TypeError, match="NoneType"):
+            make_planner(model, 0.1, kind=kind, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (lambda state: [state] * (1 + state % 2), "must return 1 finite numbers, as for the first state, not"),
+        (lambda state: [math.inf if state else 0.0], "must return 1 finite numbers"),
+        (failing, r"features\(0\) raised ZeroDivisionError"),
+    ],
+)
+def test_features_that_differ_in_number_are_no_features(features, said):
+    class Far(Lines):
+        def step(self, state, action, rng):
+            return state + int(rng.integers(10**12)), float(rng.random() + action), False
+
+    with pytest.raises(OptionError, match=said):
+        make_planner(Far(), 0.1, kind="learned", seed=0, features=features).plan(iterations=400)

@@ -25,7 +25,7 @@ from tailwise.bindings.adapters import Adapters, UserFunctions, make_adapters
 from tailwise.bindings.callback_model import SimulatorInterface
 from tailwise.bindings.intern import InternStore, WordStates, float_word, new_store, word_float
 from tailwise.bindings.options import SimulationOptions
-from tailwise.errors import ModelError, SimulatorError
+from tailwise.errors import ModelError, SimulatorError, StateError
 from tailwise.models.compiled import CompiledSimulator
 from tailwise.models.contract import cost_fault, listed_actions, outcome_fault, short
 from tailwise.models.simulator import model_name
@@ -187,9 +187,10 @@ class CompiledInterface(WordStates, SimulatorInterface):
 
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
         faults.verify_layout()
-        adapters = compile_adapters(model, options)
         super().__init__(model, rng, options, width=len(model.fields))
-        self._adapters = adapters  # their machine code must live as long as its addresses are used
+        self._try_interpreted()
+        self._adapters = adapters = compile_adapters(model, options)
+        # their machine code must live as long as its addresses are used
         words = faults.generator_words(rng)
         self._integers[shared.GENERATOR : shared.GENERATOR + len(words)] = words
         self._integers[shared.SCRATCH] = self._scratch.ctypes.data
@@ -197,6 +198,51 @@ class CompiledInterface(WordStates, SimulatorInterface):
         store = new_store(len(model.fields))
         self._integers[shared.WORDS] = store.words.ctypes.data
         self._connect([function.address for function in adapters], store)
+
+    def _try_interpreted(self) -> None:
+        """Call what is to be compiled once, along a step from the start: that takes microseconds, compiling seconds."""
+        model, rng = self.model, generator(0)
+        if self._options.prior_policy is not None:
+            self._called("prior_policy", model.start, -1, 0, rng)
+        result = self._called("step", model.start, 0, 0, rng)
+        try:
+            following, _, done = result
+            following = model.canonical(following)
+        except (TypeError, ValueError, StateError):  # of which type it is, the compiler says
+            return
+        if done or model.horizon == 1:
+            return
+        if self._options.leaf_value is not None:
+            fault = cost_fault(self._called("leaf_value", following, -1, 1, rng))
+            if fault:
+                raise SimulatorError(f"{self._place_of('leaf_value', following, -1, 1)}: its value {fault}")
+        if self._options.rollout_policy is not None:
+            chosen = self._called("rollout_policy", following, -1, 1, rng)
+            if chosen not in self.actions_of(following):
+                where = self._place_of("rollout_policy", following, -1, 1)
+                raise SimulatorError(f"{where}: {self._fault('rollout_policy', chosen, following)}")
+
+    def _place_of(self, method: str, state: Any, action: int, h: int) -> str:
+        shown = f"{short(state)}, {action}" if method == "step" else short(state)
+        return f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h >= 0 else "")
+
+    def _called(self, method: str, state: Any, action: int, h: int, rng: np.random.Generator) -> Any:
+        """Call a function of the user, interpreted; say where it was if it raises."""
+        arguments: dict[str, tuple[Any, ...]] = {
+            "actions": (state,),
+            "step": (state, action, rng),
+            "terminal_cost": (state,),
+            "rollout": (state, h, rng),
+            "leaf_value": (state, h),
+            "rollout_policy": (state, h, rng),
+            "prior_policy": (state, h),
+        }
+        function = getattr(self._options, method, None) or getattr(self.model, method)
+        try:
+            return function(*arguments[method])
+        except Exception as error:
+            where = self._place_of(method, state, action, h)
+            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
 
     def handle(self, state: Any) -> int:
         """Return the handle of a state, known or new."""
@@ -220,7 +266,10 @@ class CompiledInterface(WordStates, SimulatorInterface):
 
     def actions(self, handle: int) -> list[object]:
         """Return the actions allowed in a state: 0..n-1."""
-        state = self.state(handle)
+        return self.actions_of(self.state(handle))
+
+    def actions_of(self, state: Any) -> list[object]:
+        """Return the actions allowed in a state, which may have no handle."""
         try:
             number: Any = self.model.actions(state)
         except Exception as error:
@@ -244,22 +293,8 @@ class CompiledInterface(WordStates, SimulatorInterface):
         action, h = int(integers[shared.FAULT_ACTION]), int(integers[shared.FAULT_STEP])
         rng = generator(0)
         stream_words(rng)[:] = integers[shared.SAVED_STREAM : shared.SAVED_STREAM + 5].view(np.uint64)
-        arguments = {
-            "actions": (state,),
-            "step": (state, action, rng),
-            "terminal_cost": (state,),
-            "rollout": (state, h, rng),
-            "leaf_value": (state, h),
-            "rollout_policy": (state, h, rng),
-        }[method]
-        shown = f"{short(state)}, {action}" if method == "step" else short(state)
-        where = f"{method}({shown}) of {model_name(self.model)}" + (f" at step {h}" if h >= 0 else "")
-        function = getattr(self._options, method, None) or getattr(self.model, method)
-        try:
-            result = function(*arguments)
-        except Exception as error:
-            raise SimulatorError(f"{where} raised {type(error).__name__}: {error}") from error
-        raise SimulatorError(f"{where}: {self._fault(method, result, state)}")
+        result = self._called(method, state, action, h, rng)
+        raise SimulatorError(f"{self._place_of(method, state, action, h)}: {self._fault(method, result, state)}")
 
     def _fault(self, method: str, result: Any, state: Any) -> str:
         if method == "actions":

@@ -164,6 +164,7 @@ class Answering:
         self._options, self._bootstraps = options, bootstraps
         self._space = np.empty((6, 0))  # in which answers are worked out
         self._features: list[tuple[float, ...] | None] = []
+        self._width = 0  # of the features that the user gives, once a state was asked
         self._numbers: dict[int, tuple[float, ...] | None] = {}  # by handle
 
     def anew(self) -> Self:
@@ -264,11 +265,21 @@ class Answering:
     def features_of(self, state: Any) -> tuple[float, ...] | None:
         """Return what the cost-to-go may be fitted to; None where nothing is known."""
         if self._options.features is not None:
-            said: Any = self._options.features(state)
             try:
-                return tuple(float(value) for value in said)
+                said: Any = self._options.features(state)
+            except Exception as error:
+                raise OptionError(f"features({short(state)}) raised {type(error).__name__}: {error}") from error
+            try:
+                row = tuple(float(value) for value in said)
             except (TypeError, ValueError) as error:
                 raise OptionError(f"features({short(state)}) must return numbers: {error}") from error
+            self._width = self._width or len(row)
+            if len(row) != self._width or not np.isfinite(row).all():
+                raise OptionError(
+                    f"features({short(state)}) must return {self._width} finite numbers, as for the first state, not "
+                    f"{short(said)}"
+                )
+            return row
         return fitted.standard_features(state)
 
     def _fitted(self, learned: Learned, kept: Callable[[], NDArray[np.bool_]] | None) -> Floats | None:
