@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from explore.line import Line
-from tailwise import domains
+from tailwise import domains, printoptions
 from tailwise._results import span
 from tailwise.cli.app import app
 from tailwise.errors import RunError, TailwiseError
@@ -306,6 +306,22 @@ def test_a_port_that_is_taken_is_explained():
             PageServer(Session(domains.make("mdp-4")), port=port)
         result = CliRunner().invoke(app, ["explore", "mdp-4", "--no-browser", "--port", str(port)])
         assert isinstance(result.exception, RunError)
+
+
+def test_the_command_names_amounts_and_steps(monkeypatch):
+    told = []
+
+    def shown(model, **options):
+        session = Session(model, beta=options["beta"])
+        assert session.wait(60.0)
+        told.append(str(layout.decision(session, session.view())) + str(layout.episode(session, session.view())))
+
+    monkeypatch.setattr("tailwise.explore.explore", shown)
+    with printoptions():
+        told_by = CliRunner().invoke(app, ["explore", "mdp-4", "--unit", "EUR", "--step-name", "week", "--no-browser"])
+    assert told_by.exit_code == 0, told_by.output
+    for words in ("at week 0", "The episode, week by week", "in EUR before", "Look at week 0"):
+        assert words in told[0]
 
 
 def test_ctrl_c_ends_the_command(monkeypatch):

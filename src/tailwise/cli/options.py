@@ -199,14 +199,18 @@ class Aim:
             raise OptionError(f"--{option.replace('_', '-')} {rest}") from None
 
 
+Unit: TypeAlias = Annotated[str, typer.Option(help="What costs or rewards are counted in, as EUR: only words change.")]
+StepName: TypeAlias = Annotated[str, typer.Option(help="What a step is, as week: only words change.")]
+
+
 @dataclass(frozen=True)
 class Output:
     """Where what was found goes, beside the screen."""
 
     report: Report = None
     json: Json = False
-    unit: Annotated[str, typer.Option(help="What costs or rewards are counted in, as EUR: only words change.")] = ""
-    step_name: Annotated[str, typer.Option(help="What a step is, as week: only words change.")] = "step"
+    unit: Unit = ""
+    step_name: StepName = "step"
 
     def check(self) -> None:
         """Raise, before the work, what would keep a report from being written after it; set the words."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO, TextIO
 
 import typer
 
-from tailwise._results import JsonObject, nesting, plain
+from tailwise._results import JsonObject, nesting, plain, set_printoptions
 from tailwise._validate import integer, real
 from tailwise.cli import options as given
 from tailwise.cli.output import say
@@ -182,6 +182,8 @@ def explore(
     seed: Annotated[int, typer.Option(help="Seed of the planner and of what happens in the episodes.")] = 0,
     port: Annotated[int, typer.Option(help="Port of this machine; a free one if not given.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
+    unit: given.Unit = "",
+    step_name: given.StepName = "step",
 ) -> None:
     """Explore decisions on a local page: what each beta does, and an episode step by step. Ctrl-C ends it."""
     from tailwise.cli.models import with_horizon
@@ -190,6 +192,7 @@ def explore(
     real(beta, "beta")
     integer(seed, "seed", low=0)
     integer(port, "port", low=0, high=65535)
+    set_printoptions(unit=unit, step_name=step_name)
     given.check_work((planner,), iterations=iterations)
     problem = with_horizon(model.load(), model)
     begun: dict[str, Any] = {"beta": beta, "kind": planner, "seed": seed}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailwise._results import amounts, number, span
+from tailwise._results import amount, amounts, in_unit, number, span, step_word
 from tailwise.evaluation import Frontier
 from tailwise.explore.session import Moment, Session, View
 from tailwise.models.simulator import model_name
@@ -278,7 +278,7 @@ def decision(session: Session, view: View) -> Children:
 
     moment, h = view.moment, view.place
     plan, exact = moment.plan, moment.exact
-    where = f"in state {session.state_text(moment.state)} at step {h}"
+    where = f"in state {session.state_text(moment.state)} at {step_word()} {h}"
     if plan is None:
         return [html.H2(f"Thinking {where}")]
     label = session.action_text(plan.action, moment.state)
@@ -353,18 +353,25 @@ def episode(session: Session, view: View) -> Children:
         thought = "..." if moment.plan is None else session.action_text(moment.plan.action, moment.state)
         taken = "" if moment.taken is None else session.action_text(moment.taken, moment.state)
         cost = "" if moment.taken is None else number(moment.cost)
-        look = html.Button("Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at step {h}"})
+        look = html.Button(
+            "Look", id={"type": "look", "place": h, "action": 0}, **{"aria-label": f"Look at {step_word()} {h}"}
+        )
         worth = "" if moment.plan is None else moment.plan.worth
         state = session.state_text(moment.state)
         rows.append(([str(h), look, state, thought, worth, taken, cost, number(moment.accrued)], h == view.place))
     unit = session.model.sense
-    columns = ["step", "look at it", "state", "advised", "worth", "taken", unit, f"total {unit} before"]
+    columns = [step_word(), "look at it", "state", "advised", "worth", "taken", in_unit(unit)]
+    columns.append(in_unit(f"total {unit} before"))
     text = (
-        "Take an action above to go on; at an earlier step it begins another course."
+        f"Take an action above to go on; at an earlier {step_word()} it begins another course."
         if view.total is None
-        else f"The episode is over: its total {unit} is {number(view.total)}."
+        else f"The episode is over: its total {unit} is {amount(number(view.total))}."
     )
-    return [html.H2("The episode, step by step"), html.P(text, id="outcome"), _table("Steps", columns, rows)]
+    return [
+        html.H2(f"The episode, {step_word()} by {step_word()}"),
+        html.P(text, id="outcome"),
+        _table("Steps", columns, rows),
+    ]
 
 
 def _field(label: str, name: str, *inputs: Any) -> Any:
