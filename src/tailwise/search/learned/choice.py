@@ -64,28 +64,29 @@ def knows_prior(nodes, rules, node, h):  # type: ignore[no-untyped-def]
 def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type: ignore[no-untyped-def]
     """Position of the action to take: one never tried, of most weight and in random order, else the least bound."""
     first, at, num_actions = nodes.first_pair[node], nodes.first_q[node], nodes.arity[node]
-    factor = bonus_factor(nodes, rules, scratch, node, h, tree)
-    best, least, ties, untried, most, guided = 0, math.inf, 0, 0, 0.0, is_guided(rules.prior)
+    untried, most, guided = 0, 0.0, is_guided(rules.prior)
     for a in range(num_actions):
         if nodes.q[at + a] == math.inf:
-            if known.visits[first + a] == 0:
-                if guided and (untried == 0 or nodes.prior[at + a] > most):
-                    untried, most = 0, nodes.prior[at + a]
-                untried += not guided or nodes.prior[at + a] == most
+            if known.heads[first + a] != 0:
+                refresh_action(model, known, nodes, rules, scratch, node, a, h)
                 continue
-            refresh_action(model, known, nodes, rules, scratch, node, a, h)
+            if guided and (untried == 0 or nodes.prior[at + a] > most):
+                untried, most = 0, nodes.prior[at + a]
+            untried += not guided or nodes.prior[at + a] == most
+    if untried > 0:
+        pick = draw_index(stream, untried)
+        for a in range(num_actions):
+            if known.heads[first + a] == 0 and (not guided or nodes.prior[at + a] == most):
+                if pick == 0:
+                    return a
+                pick -= 1
+    factor, best, least, ties = bonus_factor(nodes, rules, scratch, node, h, tree), 0, math.inf, 0
+    for a in range(num_actions):
         score = score_of(nodes, rules, at + a, factor, guided)
         if score < least:
             best, least, ties = a, score, 1
         elif score == least:
             ties += 1
-    if untried > 0:
-        pick = draw_index(stream, untried)
-        for a in range(num_actions):
-            if known.visits[first + a] == 0 and (not guided or nodes.prior[at + a] == most):
-                if pick == 0:
-                    return a
-                pick -= 1
     if ties > 1:
         pick = draw_index(stream, ties)
         for a in range(best, num_actions):
