@@ -39,7 +39,7 @@ GAPS = 32  # costs-to-go less the leaf values that they followed, kept of each s
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
 AMPLE = 2**16  # entries that are kept free when others are
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
-_FEW = 4  # outcomes that are looked through one by one
+FEW = 4  # outcomes of a pair that are looked through one by one, and in no table
 _MULTIPLIER, _32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _STEP_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -60,7 +60,9 @@ class TransitionCounts(NamedTuple):
     links: NDArray[np.int32]  # (O,) next older outcome of the pair, 0 if none
     counts: NDArray[np.int64]  # (O,)
     costs: NDArray[np.float64]  # (O,)
-    slots: NDArray[np.int32]  # (2**k,) outcome by (pair, target, cost); at most half are taken
+    slots: NDArray[
+        np.int32
+    ]  # (2**k,) outcome by (pair, target, cost), of pairs with more than FEW; half or less are taken
     used: NDArray[np.int64]  # (3,) pairs, outcomes; CHANGES grows with all that a sweep could reach anew
 
 
@@ -83,7 +85,7 @@ class Nodes(NamedTuple):
     least: NDArray[np.float64]  # (N,) bounds of V that the user knows,
     most: NDArray[np.float64]  # (N,) (0,) where none are
     q: NDArray[np.float64]  # (U,) inf until known
-    errors: NDArray[np.float64]  # (U,) of q, as far as leaf values are weighed against it
+    errors: NDArray[np.float64]  # (U,) of q, which leaf values and bounds are weighed against; (0,) without any
     taken: NDArray[np.int64]  # (U,)
     prior: NDArray[np.float64]  # (U,) weight of the action over the mean one, NaN until asked; (0,) without a prior
     slots: NDArray[np.int32]  # (2**k,) node by (step, state); at most half are taken
@@ -150,13 +152,14 @@ def new_counts(step_kinds: int, handles: int = 64, pairs: int = 128, outcomes: i
 
 
 def new_nodes(
-    horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256, *, bounded: bool = False, guided: bool = False
-) -> Nodes:
-    """Return no nodes, with room for so many nodes and actions of them; with bounds, and a prior, or without."""
+    horizon: int, max_nodes: int, nodes: int = 64, actions: int = 256, *, bounded: bool = False, weighed: bool = False,
+    guided: bool = False,
+) -> Nodes:  # fmt: skip
+    """Return no nodes, with room for so many nodes and actions of them; with bounds, errors, a prior, or without."""
     states, steps, first, pairs, arity, links, marks = (np.zeros(nodes, np.int32) for _ in range(7))
     visits, (values, novelty, lows, highs, leaves) = np.zeros(nodes, np.int64), (np.zeros(nodes) for _ in range(5))
     least, most = (np.zeros(nodes if bounded else 0) for _ in range(2))
-    q, errors, taken = np.zeros(actions), np.zeros(actions), np.zeros(actions, np.int64)
+    q, errors, taken = np.zeros(actions), np.zeros(actions if weighed else 0), np.zeros(actions, np.int64)
     prior = np.zeros(actions if guided else 0)
     values[0], novelty[0] = math.inf, 1.0  # where there is no node nothing is known, and nothing was tried
     slots, heads = np.zeros(_slots_for(nodes), np.int32), np.zeros(horizon + 1, np.int32)
@@ -246,7 +249,9 @@ def add_node(nodes, step, state, first_record, num_actions):  # type: ignore[no-
     if nodes.least.size > 0:
         nodes.least[node], nodes.most[node] = -math.inf, math.inf
     for k in range(at, at + num_actions):
-        nodes.q[k], nodes.errors[k], nodes.taken[k] = math.inf, math.inf, 0
+        nodes.q[k], nodes.taken[k] = math.inf, 0
+        if nodes.errors.size > 0:
+            nodes.errors[k] = math.inf
         if nodes.prior.size > 0:
             nodes.prior[k] = math.nan
     nodes.used[NODES], nodes.used[Q_VALUES] = node + 1, at + num_actions
@@ -283,33 +288,46 @@ def add_state(known, place, num_actions):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def enter_outcome(known, outcome):  # type: ignore[no-untyped-def]
+    """Put an outcome into ``slots``."""
+    mask = known.slots.size - 1
+    slot = outcome_slot(known.pairs[outcome], known.targets[outcome], known.costs[outcome], mask)
+    while known.slots[slot] != 0:
+        slot = (slot + 1) & mask
+    known.slots[slot] = outcome
+
+
+@inlined
 def count_outcome(known, pair, target, cost):  # type: ignore[no-untyped-def]
     """Count an outcome of ``pair``, for which there must be room; return whether it is new."""
-    if known.widths[pair] <= _FEW:
+    width = known.widths[pair]
+    if width <= FEW:
         outcome = known.heads[pair]
-        while outcome != 0:
-            if known.targets[outcome] == target and known.costs[outcome] == cost:
-                known.counts[outcome] += 1
-                return False
+        while outcome != 0 and (known.targets[outcome] != target or known.costs[outcome] != cost):
             outcome = known.links[outcome]
-    mask = known.slots.size - 1
-    slot = outcome_slot(pair, target, cost, mask)
-    while True:
+    else:
+        mask = known.slots.size - 1
+        slot = outcome_slot(pair, target, cost, mask)
         outcome = known.slots[slot]
-        if outcome == 0:
-            break
-        if known.pairs[outcome] == pair and known.targets[outcome] == target and known.costs[outcome] == cost:
-            known.counts[outcome] += 1
-            return False
-        slot = (slot + 1) & mask
+        while outcome != 0 and (
+            known.pairs[outcome] != pair or known.targets[outcome] != target or known.costs[outcome] != cost
+        ):
+            slot = (slot + 1) & mask
+            outcome = known.slots[slot]
+    if outcome != 0:
+        known.counts[outcome] += 1
+        return False
     fresh = known.used[OUTCOMES]
-    known.slots[slot] = fresh
     known.pairs[fresh], known.targets[fresh], known.costs[fresh] = pair, target, cost
     known.counts[fresh] = 1
     known.links[fresh], known.heads[pair] = known.heads[pair], fresh
-    known.widths[pair] += 1
+    known.widths[pair] = width + 1
     known.used[OUTCOMES] = fresh + 1
     known.used[CHANGES] += 1
+    outcome = np.int64(fresh if width >= FEW else 0)
+    while outcome != 0:  # one more than few: from now on all of them are in the table
+        enter_outcome(known, outcome)
+        outcome = np.int64(known.links[outcome] if width == FEW else 0)
     return True
 
 
@@ -406,18 +424,15 @@ def enter_nodes(nodes):  # type: ignore[no-untyped-def]
 def rehash_outcomes(known):  # type: ignore[no-untyped-def]
     """Fill the empty ``slots`` from the outcomes."""
     known = borrowed(known)
-    mask = known.slots.size - 1
     for outcome in range(1, known.used[OUTCOMES]):
-        slot = outcome_slot(known.pairs[outcome], known.targets[outcome], known.costs[outcome], mask)
-        while known.slots[slot] != 0:
-            slot = (slot + 1) & mask
-        known.slots[slot] = outcome
+        if known.widths[known.pairs[outcome]] > FEW:
+            enter_outcome(known, outcome)
 
 
 def kept_nodes(nodes: Nodes, kept: NDArray[np.bool_], spare: float = math.inf) -> Nodes:
     """Return the nodes ``kept``, in the same order and as much room, or with room for as much again and ``spare``."""
     old, kind = np.flatnonzero(kept[: nodes.used[NODES]]), {"bounded": nodes.least.size > 0}
-    kind["guided"] = nodes.prior.size > 0
+    kind |= {"weighed": nodes.errors.size > 0, "guided": nodes.prior.size > 0}
     most, arity, first = int(nodes.used[MAX_NODES]), nodes.arity[old], nodes.first_q[old].astype(np.int64)
     rooms = (nodes.states.size, old.size), (nodes.q.size, int(arity.sum()))
     room, values_room = (int(min(room, 2 * size + spare)) for room, size in rooms)
@@ -501,7 +516,7 @@ def forgotten(
 
 def _by_action(nodes: Nodes) -> tuple[str, ...]:
     """Return the names of the arrays that have an entry for each action of a node."""
-    return ("q", "errors", "taken", "prior")[: 4 if nodes.prior.size else 3]
+    return tuple(name for name in ("q", "errors", "taken", "prior") if getattr(nodes, name).size)
 
 
 def _by_node(nodes: Nodes) -> tuple[str, ...]:

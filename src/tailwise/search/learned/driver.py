@@ -106,7 +106,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def _new_nodes(self) -> counts.Nodes:
         most, rules = self.options.max_nodes or _UNLIMITED, self._rules
-        return counts.new_nodes(self._horizon, most, bounded=rules.bounded, guided=self._prior is not None)
+        weighed, guided = rules.bounded or rules.leaves, self._prior is not None
+        return counts.new_nodes(self._horizon, most, bounded=rules.bounded, weighed=weighed, guided=guided)
 
     # -------------------------------------------------------------------- root
 
