@@ -235,8 +235,9 @@ def node_value(nodes, node):  # type: ignore[no-untyped-def]
     if nodes.leaves[node] < math.inf and nodes.used[DISMISSED] == 0:
         low, high = node_span(nodes, node)
         return between(leaf_of(nodes, node), low, high)
-    for k in range(at, at + nodes.arity[node]):
-        least = min(least, nodes.q[k])
+    for k in range(np.uint64(at), np.uint64(at + nodes.arity[node])):
+        if nodes.q[k] < least:
+            least = nodes.q[k]
     return within_bounds(nodes, node, least)
 
 
@@ -256,7 +257,7 @@ def refresh_node(model, known, nodes, rules, scratch, node, h):  # type: ignore[
     """Recompute Q of every action of which an outcome is known, and V; return the outcomes looked at."""
     first, best, looked = nodes.first_pair[node], math.inf, 0
     for a in range(nodes.arity[node]):
-        if known.visits[first + a] > 0:
+        if known.heads[first + a] != 0:
             best = min(best, refresh_action(model, known, nodes, rules, scratch, node, a, h))
             looked += known.widths[first + a]
     if best < math.inf or (nodes.leaves[node] < math.inf and nodes.used[DISMISSED] == 0):

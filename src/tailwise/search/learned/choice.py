@@ -65,8 +65,9 @@ def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type:
     """Position of the action to take: one never tried, of most weight and in random order, else the least bound."""
     first, at, num_actions = nodes.first_pair[node], nodes.first_q[node], nodes.arity[node]
     untried, most, guided = 0, 0.0, is_guided(rules.prior)
-    for a in range(num_actions):
-        if nodes.q[at + a] == math.inf:
+    for k in range(np.uint64(at), np.uint64(at + num_actions)):  # without a sign, indices are read as they are
+        if nodes.q[k] == math.inf:
+            a = np.int64(k) - at
             if known.heads[first + a] != 0:
                 refresh_action(model, known, nodes, rules, scratch, node, a, h)
                 continue

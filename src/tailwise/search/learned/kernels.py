@@ -139,22 +139,23 @@ def enter_new(model, known, nodes, rules, scratch, handle, h):  # type: ignore[n
     if place >= known.first.size:
         scratch.work[SHORT], scratch.work[PLACES] = SHORT_OF_STATES, place + 1
         return np.int64(0)
-    num_actions = np.int64(known.arity[place])
-    if known.first[place] == 0:
+    num_actions, is_new = np.int64(known.arity[place]), known.first[place] == 0
+    if is_new:
         num_actions = count_actions(model, handle)
         if num_actions <= 0:
             return np.int64(FAILED)
     if lacks_room(nodes, num_actions):
         scratch.work[SHORT] = short_of(nodes)
         return np.int64(0)
-    if known.first[place] == 0 and not add_state(known, place, num_actions):
+    if is_new and not add_state(known, place, num_actions):
         scratch.work[SHORT] = SHORT_OF_PAIRS
         return np.int64(0)
     node = add_node(nodes, h, handle, known.first[place], num_actions)
     status = bound(model, nodes, rules, node, handle, h)
     if status < 0:
         return status
-    refresh_node(model, known, nodes, rules, scratch, node, h)
+    if not is_new:
+        refresh_node(model, known, nodes, rules, scratch, node, h)
     known.used[CHANGES] += 1
     return node
 
