@@ -388,9 +388,9 @@ def test_states_that_no_file_can_hold_are_copied_all_the_same():
 
 def test_a_search_of_an_older_version_is_named(tmp_path):
     path = Uct(FOUR, seed=1).save(tmp_path / "it")
-    path.write_bytes(path.read_bytes().replace(b"tailwise search 6", b"tailwise search 5", 1))
+    path.write_bytes(path.read_bytes().replace(b"tailwise search 7", b"tailwise search 6", 1))
     for use in (lambda: load_search(path, FOUR), lambda: Uct(FOUR, seed=1).plan(iterations=9, checkpoint=path)):
-        with pytest.raises(FormatError, match="its format has version 5, this tailwise reads version 6"):
+        with pytest.raises(FormatError, match="its format has version 6, this tailwise reads version 7"):
             use()
 
 

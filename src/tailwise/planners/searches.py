@@ -159,12 +159,12 @@ class LearnedModelSearch(LearnedSearch):
 
     Notes
     -----
-    A node takes 80 to 88 bytes and 24 for each action, an action of a state 24, each of its outcomes 36 to 44, whatever
-    the number of iterations. An iteration walks to the end of the episode, unless states come back too seldom
-    (``plan.states_recur`` is False): then it ends at the first new state, as a tree search does, and so it does
-    where ``leaf_value`` is given; what that says is believed as far as the draws leave it possible. A quarter of the
-    iterations follows a ``rollout_policy``. ``max_nodes`` also holds back the nodes that were reached in the learned
-    model alone, which take half of them at most.
+    A node takes 80 to 88 bytes and 16 for each action (24 with ``leaf_value`` or ``bounds``), an action of a state 24,
+    each of its outcomes 36 to 44, whatever the number of iterations. An iteration walks to the end of the episode,
+    unless states come back too seldom (``plan.states_recur`` is False): then it ends at the first new state,
+    as a tree search does, and so it does where ``leaf_value`` is given; what that says is believed as far as the draws
+    leave it possible. A quarter of the iterations follows a ``rollout_policy``. ``max_nodes`` also holds back the nodes
+    that were reached in the learned model alone, which take half of them at most.
 
     Examples
     --------

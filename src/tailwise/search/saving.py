@@ -26,7 +26,7 @@ from tailwise.models.simulator import model_name
 from tailwise.search.anytime import SideBySide
 from tailwise.search.plan import StopReason
 
-KIND, VERSION = "search", 6
+KIND, VERSION = "search", 7
 
 _OTHERS = {
     "tailwise": "another version of tailwise", "search": "another kind", "model": "another model",

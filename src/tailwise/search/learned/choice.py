@@ -19,7 +19,7 @@ _TREE = 10.0  # times the exploration where states do not come back: of a deviat
 @inlined
 def inverse_root(rules, count):  # type: ignore[no-untyped-def]
     """``count ** -0.5``, looked up where it can be."""
-    return rules.inverse_roots[count] if count < rules.inverse_roots.size else 1.0 / math.sqrt(float(count))
+    return rules.inverse_roots[np.uint64(count)] if count < rules.inverse_roots.size else 1.0 / math.sqrt(float(count))
 
 
 @inlined
@@ -64,16 +64,24 @@ def knows_prior(nodes, rules, node, h):  # type: ignore[no-untyped-def]
 def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type: ignore[no-untyped-def]
     """Position of the action to take: one never tried, of most weight and in random order, else the least bound."""
     first, at, num_actions = nodes.first_pair[node], nodes.first_q[node], nodes.arity[node]
-    untried, most, guided = 0, 0.0, is_guided(rules.prior)
+    factor = bonus_factor(nodes, rules, scratch, node, h, tree)
+    best, least, ties, untried, most, guided = 0, math.inf, 0, 0, 0.0, is_guided(rules.prior)
     for k in range(np.uint64(at), np.uint64(at + num_actions)):  # without a sign, indices are read as they are
+        a = np.int64(k) - at
         if nodes.q[k] == math.inf:
-            a = np.int64(k) - at
-            if known.heads[first + a] != 0:
-                refresh_action(model, known, nodes, rules, scratch, node, a, h)
+            if known.heads[first + a] == 0:
+                if guided and (untried == 0 or nodes.prior[k] > most):
+                    untried, most = 0, nodes.prior[k]
+                untried += not guided or nodes.prior[k] == most
                 continue
-            if guided and (untried == 0 or nodes.prior[at + a] > most):
-                untried, most = 0, nodes.prior[at + a]
-            untried += not guided or nodes.prior[at + a] == most
+            refresh_action(model, known, nodes, rules, scratch, node, a, h)
+        if untried > 0:
+            continue  # bounds are for where all were tried
+        score = score_of(nodes, rules, k, factor, guided)
+        if score < least:
+            best, least, ties = a, score, 1
+        elif score == least:
+            ties += 1
     if untried > 0:
         pick = draw_index(stream, untried)
         for a in range(num_actions):
@@ -81,13 +89,6 @@ def select(model, known, nodes, rules, scratch, node, h, tree, stream):  # type:
                 if pick == 0:
                     return a
                 pick -= 1
-    factor, best, least, ties = bonus_factor(nodes, rules, scratch, node, h, tree), 0, math.inf, 0
-    for a in range(num_actions):
-        score = score_of(nodes, rules, at + a, factor, guided)
-        if score < least:
-            best, least, ties = a, score, 1
-        elif score == least:
-            ties += 1
     if ties > 1:
         pick = draw_index(stream, ties)
         for a in range(best, num_actions):

@@ -39,7 +39,7 @@ GAPS = 32  # costs-to-go less the leaf values that they followed, kept of each s
 MOST_ENTRIES = 2**31  # of an array: links are 32-bit ints
 AMPLE = 2**16  # entries that are kept free when others are
 _FEWEST_SAMPLES, _MOST_SAMPLES = 64, 1024
-FEW = 4  # outcomes of a pair that are looked through one by one, and in no table
+_FEW = 4  # outcomes of a pair that are looked through one by one, and in no table
 _MULTIPLIER, _32 = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _STEP_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -60,9 +60,7 @@ class TransitionCounts(NamedTuple):
     links: NDArray[np.int32]  # (O,) next older outcome of the pair, 0 if none
     counts: NDArray[np.int64]  # (O,)
     costs: NDArray[np.float64]  # (O,)
-    slots: NDArray[
-        np.int32
-    ]  # (2**k,) outcome by (pair, target, cost), of pairs with more than FEW; half or less are taken
+    slots: NDArray[np.int32]  # (2**k,) outcome by (pair, target, cost), of pairs with many; at most half are taken
     used: NDArray[np.int64]  # (3,) pairs, outcomes; CHANGES grows with all that a sweep could reach anew
 
 
@@ -301,7 +299,7 @@ def enter_outcome(known, outcome):  # type: ignore[no-untyped-def]
 def count_outcome(known, pair, target, cost):  # type: ignore[no-untyped-def]
     """Count an outcome of ``pair``, for which there must be room; return whether it is new."""
     width = known.widths[pair]
-    if width <= FEW:
+    if width <= _FEW:
         outcome = known.heads[pair]
         while outcome != 0 and (known.targets[outcome] != target or known.costs[outcome] != cost):
             outcome = known.links[outcome]
@@ -324,10 +322,10 @@ def count_outcome(known, pair, target, cost):  # type: ignore[no-untyped-def]
     known.widths[pair] = width + 1
     known.used[OUTCOMES] = fresh + 1
     known.used[CHANGES] += 1
-    outcome = np.int64(fresh if width >= FEW else 0)
+    outcome = np.int64(fresh if width >= _FEW else 0)
     while outcome != 0:  # one more than few: from now on all of them are in the table
         enter_outcome(known, outcome)
-        outcome = np.int64(known.links[outcome] if width == FEW else 0)
+        outcome = np.int64(known.links[outcome] if width == _FEW else 0)
     return True
 
 
@@ -425,7 +423,7 @@ def rehash_outcomes(known):  # type: ignore[no-untyped-def]
     """Fill the empty ``slots`` from the outcomes."""
     known = borrowed(known)
     for outcome in range(1, known.used[OUTCOMES]):
-        if known.widths[known.pairs[outcome]] > FEW:
+        if known.widths[known.pairs[outcome]] > _FEW:
             enter_outcome(known, outcome)
 
 
