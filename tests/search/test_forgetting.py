@@ -83,9 +83,10 @@ def counter(state, action, rng):
 
 
 @pytest.mark.compiled
-def test_what_the_root_leaves_behind_makes_room():
+@pytest.mark.parametrize("memory", [700_000, 1_000_000, 1_100_000])
+def test_what_the_root_leaves_behind_makes_room(memory):
     model = CompiledSimulator(counter, start=(0, 0), horizon=30, actions=3)
-    search = make_planner(model, 0.3, kind="learned", seed=0, max_memory=1_000_000)
+    search = make_planner(model, 0.3, kind="learned", seed=0, max_memory=memory)
     assert search.plan(iterations=20_000).stopped == "max_memory"
     plans = loop(search, model, 500, steps=29)  # which ended in an error at the second step
     assert plans[-1].iterations == 500

@@ -380,14 +380,19 @@ class LearnedSearch(AnytimeSearch[Plan]):
 
     def _forget(self, most: float, spare: int = 128) -> bool:
         """Free what the root does not reach, if less than a part of what was learned is left; return whether it is."""
-        if not self._is_loose or not self._scratch.root[0]:
+        if not self._is_loose:
             return False
         self._is_counted, known = True, self._known
         states, _, _ = answer.reach(known, self._horizon, self._handle, self._step, _UNLIMITED)
         kept = counts.remembered(known, states)
-        if kept.outcomes.size >= most * (known.used[counts.OUTCOMES] - 1):
-            return False
-        nodes = counts.kept_nodes(self._nodes, self._kept(exactly=True), spare)
+        held, is_planted = self._kept(exactly=True), bool(self._scratch.root[0])
+        if not is_planted or kept.outcomes.size >= most * (known.used[counts.OUTCOMES] - 1):
+            if most < 1.0 or np.count_nonzero(held) == self._nodes.used[counts.NODES] - 1:
+                return False
+            self._keep(held)  # nodes of steps that are over, at least
+            self._is_loose = not is_planted
+            return True
+        nodes = counts.kept_nodes(self._nodes, held, spare)
         fresh = np.asarray(self._binding.retain(kept.handles), np.int64)
         self._known, self._nodes = counts.forgotten(known, nodes, kept, fresh, spare)
         if self._binding.forgets:
