@@ -361,7 +361,7 @@ def episode(session: Session, view: View) -> Children:
         rows.append(([str(h), look, state, thought, worth, taken, cost, number(moment.accrued)], h == view.place))
     unit = session.model.sense
     columns = [step_word(), "look at it", "state", "advised", "worth", "taken", in_unit(unit)]
-    columns.append(in_unit(f"total {unit} before"))
+    columns.append(f"{in_unit(f'total {unit}')} before")
     text = (
         f"Take an action above to go on; at an earlier {step_word()} it begins another course."
         if view.total is None
