@@ -620,3 +620,12 @@ def test_features_that_differ_in_number_are_no_features(features, said):
 
     with pytest.raises(OptionError, match=said):
         make_planner(Far(), 0.1, kind="learned", seed=0, features=features).plan(iterations=400)
+
+
+@pytest.mark.parametrize("kind", [ErmMcts, LearnedModelSearch, type(solve(GRID, 0.1))])
+def test_a_class_is_no_planner_no_policy_and_no_model(kind):
+    with pytest.raises(ModelError, match=f"{kind.__name__} is a class, and no planner or policy yet"):
+        evaluate(GRID, kind, episodes=2)
+    for asked in (solve, make_planner):
+        with pytest.raises(ModelError, match="it is a class, not an object; pass an instance"):
+            asked(TabularMDP, 0.1)

@@ -194,6 +194,9 @@ class Episodes:
     ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None, list[str]]:
         """Play some of them; return totals, decisions (see :class:`Returns`) and notes."""
         model, planner_or_policy, root, limits = self.model, self.planner_or_policy, self.root, self.limits
+        if isinstance(planner_or_policy, type):
+            kind = planner_or_policy.__name__
+            raise ModelError(f"{kind} is a class, and no planner or policy yet: give one that is made, {kind}(...)")
         notes: list[str] = []
         options: dict[str, Any] = {"progress": progress, "partial": partial}
         decisions: NDArray[np.int32] | None = None

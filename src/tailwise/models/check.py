@@ -91,7 +91,7 @@ def require_model(model: Any, *, endless: bool = False) -> None:
     A table is looked through, once in its life; of a simulator the methods, their arguments and the attributes.
     """
     refuse_hidden(model)
-    own = getattr(model, "require_sound", None)
+    own = None if isinstance(model, type) else getattr(model, "require_sound", None)
     if own is not None:
         own(endless=endless)
         return
