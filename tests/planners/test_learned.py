@@ -168,6 +168,21 @@ def test_intervals_hold_although_the_best_of_many_estimates_looks_too_good():
     assert held >= 30  # of 40 at .9: error rate 0.002
 
 
+@pytest.mark.compiled
+def test_actions_that_are_equal_to_within_what_can_be_told_are_seldom_said_to_be_surely_best():
+    """Two coins of the same law, one of them dearer by 1e-8; and two, one of which is better by far."""
+    chances, costs = np.full((2, 2, 2), 0.5), np.zeros((2, 2, 2))
+    costs[..., 1] = 1.0
+    sure = []
+    for dearer in (1e-8, 0.5):
+        costs[1] = costs[0] + dearer
+        table = TabularMDP.from_arrays(chances, costs, order="ASS", costs_order="ASS", horizon=2)
+        plans = [LearnedModelSearch(table, 0.2, seed=seed).plan(iterations=200) for seed in range(40)]
+        sure.append(sum(plan.probability_best >= 0.95 for plan in plans))
+    assert sure[0] <= 5  # of 40: .056 each has an error rate of .02
+    assert sure[1] == 40
+
+
 @kernel
 def _gammas(shape, stream, out):
     for k in range(out.size):

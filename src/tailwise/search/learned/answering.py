@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erfc, xlogy
 
 from tailwise._arrays import Floats, ranges
 from tailwise._jit import interpreted
@@ -26,8 +27,8 @@ from tailwise.search.options import LearnedOptions
 TIE = 1e-9  # of a value: estimates that close count as equal
 _BOOTSTRAP = (
     "the optimal ERM after the action: its low end from the Bayesian bootstrap of all outcome counts, as if outcomes "
-    "were drawn independently, with something for actions that were never tried; its high end from plans made on one "
-    "half of what was seen and valued on the other, on average, and the spread of the bootstrap"
+    "were drawn independently, less its bias, with something for actions that were never tried; its high end halfway "
+    "to plans made on one half of what was seen and valued on the other, and the spread of the bootstrap"
 )
 _CUT = (
     "there was no time to solve all that was learned: what follows step {} is worth what the search held it for, a "
@@ -59,8 +60,10 @@ _BLIND = 0.05  # that probability, above which one half of the draws cannot vouc
 _ONCE = 0.5  # of the risk, that rests on outcomes seen once, above which those not seen may be what matters
 _UNTRIED = 0.5  # that probability, above which what was never tried may be the best
 _ALLOWED = 0.1  # of the range of the totals, that what was never tried may be better, with that probability
-_LOW, _HIGH = 0.05, 0.95  # quantiles, and
-_NORMAL_HIGH = 1.645  # that of the standard normal distribution
+_LOW, _HIGH = 0.05, 0.95  # quantiles
+_OF_EQUALS = 1.0 + math.sqrt(2.0)  # times its bias in the replicates, that of the least of equal values
+_EQUAL = 0.1  # prior probability that another action is as good as the first
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # whose multiples are spread evenly over 0 ... 1
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
 _AFFORDABLE_A_SECOND = 5_000_000  # and of each second that a call was given
@@ -83,35 +86,45 @@ class Answer(NamedTuple):
     compared: Floats  # (A,) the values by which the best is chosen
     meaning: str  # of the intervals
     possible: Floats  # (B, A) values that the samples leave possible, every other with an outcome that was not seen
-    held_out: Floats  # (C, A) values of plans made on half of the draws, by the others
+    halves: Floats  # (C, 2, A) values of plans made on half of the draws, by these and by the others
     blind: float = 0.0  # how probably one half of the draws leads to a state in which it shows nothing
     untried: float = 0.0  # how probably one could come to an action that was never tried
     singles: float = 0.0  # of the risk of the best action, what rests on outcomes that were seen once
     shift: Floats | None = None  # (A,) by which what actions did in other states moves what is compared
 
     def intervals(self, extent: float) -> list[Interval]:
-        """Return the 90 % interval of each value; ``extent`` is the range of the totals."""
+        """Return the 90 % interval of each value; ``extent`` is the range of the totals.
+
+        The least of uncertain values is too low, and lower once more in the replicates: by about as much where they are
+        well apart (Efron's correction of the bootstrap), and where they are equal the answer by 1 + sqrt(2) times as
+        much, since replicates vary twice as much as it does. A plan looks too good on its own draws by about as much
+        as it is worse than the best (Akaike, 1974), and one that is made on a part of them is worse than it: the truth
+        is halfway to the halves at most, unless actions are equal.
+        """
         allowance = _ALLOWED * self.untried * max(0.0, extent)  # actions that were never tried may be better by this
         low, high = np.full(self.values.size, -math.inf), np.full(self.values.size, math.inf)
         if self.possible.size:
             sure = np.isfinite(self.values)
-            held = np.where(np.isfinite(self.held_out), self.held_out, self.values)  # one half may not have the action
-            rounding = TIE * np.abs(self.values[sure])  # of values that are certain, but were not added up alike
-            least = np.minimum(np.quantile(self.possible[1::2, sure], _LOW, axis=0), self.values[sure])
-            low[sure] = least - allowance - rounding
-            spread = _NORMAL_HIGH * self.possible[::2, sure].std(axis=0)  # halves differ by more than samples do
-            most = np.minimum(np.quantile(held[:, sure], _HIGH, axis=0), held[:, sure].mean(axis=0) + spread)
-            high[sure] = np.maximum(most, self.values[sure]) + rounding
+            values, least = self.values[sure], self.possible[1::2, sure]
+            scatter = self.possible[::2, sure] - self.possible[::2, sure].mean(axis=0)
+            halves = np.where(np.isfinite(self.halves), self.halves, self.values)[:, :, sure]  # one may not have it
+            bias, above = np.maximum(0.0, values - least.mean(axis=0)), halves[:, 1].mean(axis=0) - values
+            above = np.minimum(above, np.maximum(0.5 * above, _OF_EQUALS * bias))
+            rounding = TIE * np.abs(values)  # of values that are certain, but were not added up alike
+            lowest = np.maximum(
+                values + bias + np.quantile(scatter, _LOW, axis=0), np.quantile(halves[:, 0], _LOW, axis=0)
+            )
+            highest = np.minimum(
+                values + above + np.quantile(scatter, _HIGH, axis=0), np.quantile(halves[:, 1], _HIGH, axis=0)
+            )
+            low[sure] = np.minimum(lowest, values) - allowance - rounding
+            high[sure] = np.maximum(highest, values) + rounding
         return [Interval(*span) for span in zip(low.tolist(), high.tolist(), strict=True)]
 
     def further(self, draws: NDArray[np.int64], worst: float, beta: float, sign: float) -> list[dict[str, Any]]:
         """Return what a row of a learned model has beside those of a tree; ``worst`` is the greatest total seen."""
-        known, best = np.isfinite(self.values), None
-        if self.possible.size:
-            possible = self.possible if self.shift is None else self.possible + self.shift
-            least = possible[:, known].min(axis=1)
-            limit = least + TIE * np.abs(least)
-            best = np.where(known, (possible <= limit[:, None]).mean(axis=0), 0.0).tolist()
+        known = np.isfinite(self.values)
+        best = self._chances_of_best(known) if self.possible.size else None
         merged = interpreted(merge_values)  # which is compiled into its callers, and anew in every process
         chances = np.minimum(1.0, 3.0 / np.maximum(draws, 1)).tolist()
         found = []
@@ -119,11 +132,32 @@ class Answer(NamedTuple):
             other = max(worst, erm)
             unseen = (other if chance == 1.0 else merged(erm, other, chance, beta)) if known[k] else math.nan
             found.append({
-                "draws": int(draws[k]), "probability_best": None if best is None else best[k],
+                "draws": int(draws[k]), "probability_best": None if best is None else float(best[k]),
                 "unexplored": float(self.unexplored[k]) if known[k] else math.nan,
                 "unseen_probability": chance, "unseen_erm": 0.0 + sign * unseen,
             })  # fmt: skip
         return found
+
+    def _chances_of_best(self, known: NDArray[np.bool_]) -> Floats:
+        """Return the share of replicates in which each action is the best, about the values that are compared.
+
+        In some an action is as good as the first: as many as a prior of :data:`_EQUAL` and the p-value of the
+        difference leave (the bound on its evidence of Sellke, Bayarri and Berger, 2001).
+        """
+        lies, scatter = self.compared[known], self.possible[:, known].copy()
+        for alike in (scatter[::2], scatter[1::2]):  # with outcomes that were not seen, and without
+            alike -= alike.mean(axis=0)
+        first = int(lies.argmin())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            apart = (lies - lies[first]) / (scatter - scatter[:, [first]]).std(axis=0)
+        chance = erfc(np.nan_to_num(apart) / math.sqrt(2.0))
+        odds = _EQUAL / (1.0 - _EQUAL) * np.where(chance < 1.0 / math.e, -math.e * xlogy(chance, chance), 1.0)
+        turns = _GOLDEN * np.arange(1, 1 + len(scatter))[:, None] + math.sqrt(2.0) * np.arange(lies.size)
+        possible = scatter + np.where(turns % 1.0 < odds / (1.0 + odds), lies[first], lies)
+        least = possible.min(axis=1, keepdims=True)
+        best = np.zeros(known.size)
+        best[known] = (possible <= least + TIE * np.abs(least)).mean(axis=0)
+        return best
 
     def recommended(self, taken: NDArray[np.int64]) -> int:
         """Return the position of the action to recommend: of least value, or, in a tree, the one taken most often."""
@@ -193,7 +227,7 @@ class Answering:
         known, nodes, work = learned.known, learned.nodes, learned.scratch.work
         root = int(learned.scratch.root[0])
         at, arity = int(nodes.first_q[root]), int(nodes.arity[root])
-        nothing = np.empty((0, arity)), np.empty((0, arity))
+        nothing = np.empty((0, arity)), np.empty((0, 2, arity))
         sampled = nodes.q[at : at + arity].copy()
         if learned.is_tree or (not self._bootstraps and np.isfinite(sampled).any()):
             values, meaning = self._fitted(learned, kept), _FITTED
@@ -245,8 +279,8 @@ class Answering:
         blind = float(drawn[replicates:, 1, best].mean())
         if blind > _BLIND:
             return found._replace(blind=blind)
-        possible, held_out = drawn[:replicates, 0], drawn[replicates:, 2]
-        return found._replace(meaning=_BOOTSTRAP, possible=possible, held_out=held_out, blind=blind)
+        possible, halves = drawn[:replicates, 0], drawn[replicates:, ::2]
+        return found._replace(meaning=_BOOTSTRAP, possible=possible, halves=halves, blind=blind)
 
     def _time(self) -> float:
         """Return the seconds that the next part of an answer may take."""
