@@ -53,7 +53,15 @@ def test_the_model_comes_first_and_what_is_wanted_second(name):
     names = [key for key, one in FOUND[name].items() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     models = [key for key in names if key in MODELS]
     if models and not name.startswith(
-        ("report.", "search.load_search", "models.Violation", "exact.Policy", "exact.BeliefPolicy", "exact.FixedPlan")
+        (
+            "report.",
+            "search.load_search",
+            "exact.load_policy",
+            "models.Violation",
+            "exact.Policy",
+            "exact.BeliefPolicy",
+            "exact.FixedPlan",
+        )
     ):
         assert names[0] == models[0]
         names = [key for key in names if key != "policy"]  # of a policy that is measured

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # each name by itself, so that strict type checkers take it f
     from tailwise.exact import Policy as Policy
     from tailwise.exact import backward_induction as backward_induction
     from tailwise.exact import limit_beta as limit_beta
+    from tailwise.exact import load_policy as load_policy
     from tailwise.exact import solve as solve
     from tailwise.exact import truncate as truncate
     from tailwise.formats import load as load

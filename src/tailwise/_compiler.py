@@ -32,7 +32,7 @@ from numba.extending import (
 )
 from numba.np import linalg
 
-from tailwise._jit import uncollected
+from tailwise._progress import uncollected
 
 if TYPE_CHECKING:
     from llvmlite import ir

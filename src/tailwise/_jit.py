@@ -6,12 +6,10 @@ Nothing here imports numba: that takes a third of a second, and :mod:`tailwise._
 from __future__ import annotations
 
 import functools
-import gc
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,19 +19,6 @@ T = TypeVar("T")
 Kernel: TypeAlias = Callable[..., Any]
 """A compiled function: numba infers the types of its arguments, so mypy sees none."""
 DISABLE_JIT = os.environ.get("NUMBA_DISABLE_JIT", "").strip().lstrip("0").isdecimal()  # as numba reads it, unimported
-
-
-@contextmanager
-def uncollected(*, wanted: bool = True) -> Iterator[None]:
-    """Put Python's garbage collection off, where that is wanted: to look through all that numba made takes 0.1 s."""
-    was_enabled = wanted and gc.isenabled()
-    if was_enabled:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Deferred:

@@ -9,6 +9,7 @@ instead.
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 import time
@@ -56,6 +57,19 @@ def followed_plan(progress: PlanProgress, iterations: int | None, seconds: float
     by_time = iterations is None and seconds is not None
     with _bar(progress, "searching", seconds if by_time else iterations, has_rate=not by_time) as move:
         yield lambda done, used: move(used if by_time else done)
+
+
+@contextmanager
+def uncollected(*, wanted: bool = True) -> Iterator[None]:
+    """Put Python's garbage collection off, where that is wanted: to look through all that numba made takes 0.1 s."""
+    was_enabled = wanted and gc.isenabled()
+    if was_enabled:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tailwise.exact.induction import backward_induction
     from tailwise.exact.intervals import PolicyInterval, policy_intervals
     from tailwise.exact.policy import Policy
-    from tailwise.exact.solving import register_solver, solve
+    from tailwise.exact.solving import load_policy, register_solver, solve
     from tailwise.exact.tails import Limits
     from tailwise.exact.truncation import truncate
 
@@ -33,6 +33,7 @@ __all__ = [
     "backward_induction",
     "feared_model",
     "limit_beta",
+    "load_policy",
     "policy_intervals",
     "policy_risk",
     "register_solver",

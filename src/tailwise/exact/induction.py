@@ -138,11 +138,16 @@ def worst_case(mdp: TabularMDP, progress: Progress = None) -> Policy:
 
 def nested_cvar(mdp: TabularMDP, level: float, progress: Progress = None) -> Policy:
     """Return the policy of the least nested CVaR, at a level inside (0, 1). O(H * outcomes * log outcomes)."""
-    rows = partial(row_tails, tail=1.0 - level)
+    rows = row_tails_of(level)
     values, policy = induced(mdp, rows, progress)
     return Policy(
         NestedCVaR(level), mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows
     )  # fmt: skip
+
+
+def row_tails_of(level: float) -> RowRisks:
+    """Return the CVaR of each row, at a level inside (0, 1)."""
+    return partial(row_tails, tail=1.0 - level)
 
 
 def induced(mdp: TabularMDP, rows: RowRisks, progress: Progress) -> tuple[Floats, NDArray[np.int32]]:

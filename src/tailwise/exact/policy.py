@@ -7,30 +7,39 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
-from tailwise._results import Columns, Shown, Tabled, amount, amounts, number, plain
-from tailwise._validate import real, truth
+from tailwise._files import Record, write_record
+from tailwise._results import Columns, Shown, Tabled, amount, amounts, number, plain, report_layer
+from tailwise._validate import file_path, real, truth
+from tailwise._values import CannotPackError, pack
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact.adversary import FearedModel, feared_model
 from tailwise.exact.distributions import distribution_of, followed, return_distribution
 from tailwise.exact.fixed_policies import action_id, policy_columns
-from tailwise.exact.grid_totals import Choices, GridTotals
+from tailwise.exact.grid_totals import Choices, GridTotals, Upward
 from tailwise.exact.parts import Part
-from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps
+from tailwise.exact.sweeps import TIE_TOLERANCE, RowRisks, Sweeps, row_worst
 from tailwise.exact.totals import ReachableTotals
 from tailwise.models import TabularMDP
+from tailwise.models.check import fingerprint
 from tailwise.models.contract import choices_of, short, state_fault
-from tailwise.models.simulator import action_label, state_label
+from tailwise.models.simulator import action_label, model_name, state_label
 from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
 from tailwise.search.plan import Origin, Plan, StopReason
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+KIND, VERSION = "policy", 1
 
 Places: TypeAlias = dict[Hashable, tuple[int, int]]
 """Index and first step of each state of a simulator that was made a table."""
@@ -437,6 +446,64 @@ class Policy(Shown, Tabled):
 
     def _label(self, action: Any, state: Any) -> str:
         return action_label(self.mdp if self.model is None else self.model, action, state)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the decision report of the first decision, with the policy; see :meth:`tailwise.Plan.report`."""
+        return self.plan().report(path)
+
+    def plot(self, step: int = 0) -> go.Figure:
+        """Draw what to do in each state, as :func:`tailwise.report.plots.policy`: a plotly figure (extra ``report``).
+
+        Where that depends on more than the state and the step, the total after each first action is drawn instead.
+        """
+        plots = report_layer("plots")
+        drawn: go.Figure = plots.policy(self, step) if self.policy is not None else self.plan().plot()
+        return drawn
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy to a file, for :func:`tailwise.load_policy`; the file is there as a whole or not at all.
+
+        The model is not in it.
+
+        Raises
+        ------
+        OptionError
+            If the objective has a function of the user's, or the policy acts on what was observed of a hidden state.
+        FormatError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from tailwise import CVaR, domains, load_policy, solve
+        >>> mdp = domains.make("grid-mdp")
+        >>> policy = solve(mdp, CVaR(0.9))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = load_policy(policy.save(f"{folder}/careful.policy"), mdp)
+        >>> again.value == policy.value, again.act("(1,0)", 3, accrued=2.97) == policy.act("(1,0)", 3, accrued=2.97)
+        (True, True)
+        """
+        target, arrays = file_path(path), list[Any]()
+        others = "its first decision can (policy.plan().save(path)), and its table (to_csv, to_excel)"
+        if type(self) is not Policy:
+            raise OptionError(f"{path}: a {type(self).__name__} cannot be kept in a file; {others}")
+        graph: Any = None if self.graph is None else replace(self.graph, mdp=None)  # type: ignore[arg-type]
+        bare: Any = None
+        kept = replace(self, mdp=bare, model=None, graph=graph, row_risks=None, _places={}, chosen=list(self.chosen))
+        try:
+            content = pack(kept, arrays)
+        except CannotPackError as error:
+            raise OptionError(
+                f"{path}: a policy for the {self.objective.words} cannot be kept in a file: {error}; {others}"
+            ) from None
+        own = self.mdp if self.model is None else self.model
+        whole = self.graph is not None and self.graph.mdp is self.mdp
+        about = {
+            "model": [model_name(own), fingerprint(own).hex()], "has_rows": self.row_risks is not None,
+            "is_worst": self.row_risks is row_worst, "whole": whole, "upward": isinstance(self.chosen, Upward),
+        }  # fmt: skip
+        write_record(target, KIND, VERSION, Record({"policy": content, **about}, arrays))
+        return target
 
     def to_dict(self) -> dict[str, object]:
         """Return what was found as plain values, ready for ``json.dumps``: the numbers, and the first decision."""

@@ -19,17 +19,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from tailwise._files import checked, read_record
 from tailwise._progress import Progress
-from tailwise._validate import Ends, integer, real, thread_count
+from tailwise._validate import Ends, file_path, integer, real, thread_count
+from tailwise._values import find_class, unpack
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.adversary import ball_rows, radii_of
-from tailwise.exact.induction import backward_induction, induced, nested_cvar, solve_evar, worst_case
-from tailwise.exact.policy import Places, Policy
+from tailwise.exact.grid_totals import GridTotals, Layer, Upward
+from tailwise.exact.induction import backward_induction, induced, nested_cvar, row_tails_of, solve_evar, worst_case
+from tailwise.exact.policy import KIND, VERSION, Places, Policy
+from tailwise.exact.reachability import relevant
+from tailwise.exact.sweeps import RowRisks, row_worst
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
+from tailwise.exact.totals import ReachableTotals, Step
 from tailwise.models import Alternatives, TabularMDP
-from tailwise.models.check import require_model
+from tailwise.models.check import fingerprint, require_model
 from tailwise.models.simulator import is_partly_observed, model_name, own_method
 from tailwise.models.tabulate import tabulate_hidden, tabulate_states
 from tailwise.risk import (
@@ -50,6 +57,7 @@ from tailwise.risk import (
     as_objective,
 )
 from tailwise.risk.criteria import of_criterion
+from tailwise.risk.distribution import ReturnDistribution
 
 Solver = Callable[[TabularMDP, Any, Limits], Policy]
 
@@ -141,6 +149,75 @@ def solve(
     return policy if table is model else replace(policy, model=model, _places=places)
 
 
+def load_policy(path: str | Path, model: Any, *, max_states: int = 100_000) -> Policy:
+    """Read a policy that :meth:`Policy.save` wrote: it acts, and says itself, as the one that was saved.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    model : TabularMDP or simulator
+        The model that was solved, which the file does not hold.
+    max_states : int, default 100,000
+        Most states of a simulator, as for :func:`tailwise.solve`.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    FormatError
+        If there is no such file, or it holds something else, is of another version or is damaged.
+    ModelError
+        If ``model`` is another one. Simulators are told apart by a hundred random steps, not by their code.
+
+    Examples
+    --------
+    See :meth:`Policy.save`.
+    """
+    source = file_path(path)
+    record = read_record(source, KIND, VERSION)
+    table, places = tabulated(model, max_states=integer(max_states, "max_states", low=1))
+    name, wanted = checked(source, KIND, lambda: record.content["model"])
+    if fingerprint(model).hex() != wanted:
+        raise ModelError(
+            f"{source}: the policy is of another model: one that is called {name!r}, not this {model_name(model)!r}, "
+            "or one with other costs, probabilities, start, horizon or discount"
+        )
+
+    def made() -> Policy:
+        found: Policy = unpack(record.content["policy"], record.arrays, _find_own)
+        graph: Any = found.graph
+        if graph is not None:
+            graph = replace(graph, mdp=table if record.content["whole"] else relevant(table))
+        rows: Any = row_worst if record.content["is_worst"] else None
+        if record.content["has_rows"] and rows is None:
+            rows = row_risks_of(table, found.objective)
+        chosen = Upward(found.chosen) if record.content["upward"] else found.chosen
+        own = {} if table is model else {"model": model, "_places": places}
+        return replace(found, mdp=table, graph=graph, row_risks=rows, chosen=chosen, **own)
+
+    return checked(source, KIND, made)
+
+
+_OWN = (Policy, Objective, ReturnDistribution, Step, Layer, ReachableTotals, GridTotals)
+
+
+def _find_own(name: str) -> type:
+    found = find_class(name)
+    if issubclass(found, _OWN):
+        return found
+    raise ValueError(f"{name} is no part of a policy")
+
+
+def row_risks_of(mdp: TabularMDP, objective: Any) -> RowRisks:
+    """Return the risk of each row of the table, of an objective that is taken again at every step."""
+    if isinstance(objective, NestedCVaR):
+        return row_tails_of(objective.level)
+    return partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
+
+
 def solver_of(objective: Objective) -> Solver:
     """Return what solves for an objective, or raise ``OptionError`` with what can be solved for."""
     solver = _SOLVERS.get(type(objective))
@@ -216,7 +293,7 @@ def _budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
 
 def _robust(mdp: TabularMDP, objective: RobustKL | RobustL1, limits: Limits) -> Policy:
     """Return the policy of least worst mean over the balls. O(H * outcomes * log outcomes)."""
-    rows = partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
+    rows = row_risks_of(mdp, objective)
     values, policy = induced(mdp, rows, limits.progress)
     return Policy(objective, mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows)
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats
 from tailwise._results import amount, in_unit, number, step_word
+from tailwise.errors import OptionError
 from tailwise.exact import Policy
 from tailwise.exact.reachability import reached_by
 from tailwise.models import TabularMDP
@@ -44,6 +45,11 @@ def policy_chart(solution: Policy, step: int = 0) -> Chart:
     """Return the chart of a policy; see :func:`tailwise.report.plots.policy`."""
     mdp = solution.mdp
     solution.index(solution.start, step)
+    if solution.policy is None:
+        raise OptionError(
+            f"a policy for the {solution.objective.words} acts on more than the state and the step: no action of each "
+            "state can be drawn; policy.plot() draws its totals, and to_frame() says what it does after every sum paid"
+        )
     reached = reached_by(mdp, np.ones(mdp.num_rows, np.bool_))
     places = _grid(mdp)
     if places is not None:

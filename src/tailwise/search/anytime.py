@@ -19,8 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
-from tailwise._jit import uncollected
-from tailwise._progress import PlanTick, Progress, followed
+from tailwise._progress import PlanTick, Progress, followed, uncollected
 from tailwise._validate import function_of, integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason

@@ -28,6 +28,8 @@ from tailwise.search.plan_words import StopReason as StopReason
 from tailwise.search.plan_words import Trajectory as Trajectory
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from tailwise.exact.adversary import FearedModel
     from tailwise.search.views import NodeView
 
@@ -159,6 +161,24 @@ class Plan(SaysItself):
         if target.is_dir() or not target.parent.is_dir():  # before the work
             raise RunError(f"the report cannot be written to {target}: it must be a file in a folder that exists")
         return Path(report_layer("decision").decision_report(self).save(target))
+
+    def plot(self, *, level: float = 0.95) -> go.Figure:
+        """Draw the total after each action, as :func:`tailwise.report.plots.distribution`: a plotly figure.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default 0.95
+            Where the tail begins.
+
+        Raises
+        ------
+        OptionError
+            If the plan has no totals.
+        MissingExtraError
+            If plotly is not installed (extra ``report``).
+        """
+        drawn: go.Figure = report_layer("plots").distribution(self, level=level)
+        return drawn
 
     @property
     def promise(self) -> Any:
