@@ -8,6 +8,7 @@ zero give inf or NaN, as in NumPy, and spares a branch per division.
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,6 @@ from numba.extending import (
     register_model,
 )
 from numba.np import linalg
-
-from tailwise._progress import uncollected
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -117,8 +116,13 @@ class _Compiler(Compiler):  # type: ignore[misc, unused-ignore]
         self.state.targetctx.get_abi_sizeof = _size_in_memory
 
     def compile_extra(self, func: Any) -> Any:
-        with uncollected():
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
             return super().compile_extra(func)
+        finally:
+            if was_enabled:
+                gc.enable()
 
 
 class _PartCompiler(_Compiler):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ Tick: TypeAlias = Callable[[float], None]
 """Told how much is done."""
 PlanTick: TypeAlias = Callable[[int, float], None]
 """Told how many iterations are done, and how long they took."""
+
+
+_NEVER = 2**31 - 1
 
 
 def untold(*done: float) -> None:
@@ -59,17 +63,29 @@ def followed_plan(progress: PlanProgress, iterations: int | None, seconds: float
         yield lambda done, used: move(used if by_time else done)
 
 
+_holding = threading.Lock()
+_held, _usual = 0, (0, 0, 0)
+
+
 @contextmanager
-def uncollected(*, wanted: bool = True) -> Iterator[None]:
-    """Put Python's garbage collection off, where that is wanted: to look through all that numba made takes 0.1 s."""
-    was_enabled = wanted and gc.isenabled()
-    if was_enabled:
-        gc.disable()
+def young_alone(*, wanted: bool = True) -> Iterator[None]:
+    """Let Python collect young garbage alone, where that is wanted: through all that numba made it takes 0.1 s."""
+    global _held, _usual
+    if not wanted:
+        yield
+        return
+    with _holding:
+        if not _held:
+            _usual = gc.get_threshold()
+            gc.set_threshold(*_usual[:2], _NEVER)
+        _held += 1
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        with _holding:
+            _held -= 1
+            if not _held:
+                gc.set_threshold(*_usual)
 
 
 @contextmanager

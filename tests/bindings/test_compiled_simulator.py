@@ -1,5 +1,7 @@
 """Compiled simulators: equal to the table and to their own source interpreted; failures in the user's terms."""
 
+import copy
+import math
 import subprocess
 import sys
 import textwrap
@@ -387,3 +389,23 @@ def test_sailing_names_the_directions_of_each_place():
     labels = [row.label for row in search.plan(iterations=20).rows]
     assert set(labels) <= {"north", "north-east", "east"}
     assert len(labels) == model.actions(model.start)
+
+
+@pytest.mark.compiled
+def test_infinities_of_compiled_arithmetic_are_no_errors():
+    def step(state, action, rng):
+        return state + 1, 1.0 / (1.0 + math.exp(1000.0 - action)) + max(-5.0, math.log(0.0)), False
+
+    model = CompiledSimulator(step, start=0, horizon=2, actions=2)  # interpreted, exp and log raise here
+    assert ErmMcts(model, 0.1, seed=0).plan(iterations=10).value == pytest.approx(-10.0)
+
+
+@needs_compiler
+def test_what_is_compiled_is_not_tried_again():
+    calls = []
+    model = mdp_4()
+    search = ErmMcts(model, 0.1, seed=0)
+    object.__setattr__(model, "step", lambda *given: calls.append(given))
+    copy.deepcopy(search)
+    search.fresh()
+    assert not calls

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tailwise import CompiledSimulator, Simulator, load_search, make_planner
+from tailwise import CompiledSimulator, CVaR, Simulator, load_search, make_planner
 from tailwise.errors import OptionError
 from tailwise.search.learned.driver import LearnedSearch
 
@@ -113,6 +113,8 @@ def test_policies_of_earlier_plans_act_as_before_once_states_are_forgotten(monke
     for h in range(6):
         plan = search.plan(iterations=4000)
         assert plan.act(state, h, paid) == plan.action
+        for k in range(3000):  # new states: the copy of the interface that the plan has grows
+            plan.act((0.001 * k, float(h)), h, paid)
         acts.append((plan, state, h, paid))
         state, cost, _ = model.step(state, plan.action, rng)
         search.advance(plan.action, state, cost=cost)
@@ -120,3 +122,48 @@ def test_policies_of_earlier_plans_act_as_before_once_states_are_forgotten(monke
     assert any(times)
     for plan, then, h, before in acts:
         assert plan.act(then, h, before) == plan.action
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["distributional", "cvar-mcts"])
+def test_to_ask_an_earlier_plan_changes_no_later_one(kind):
+    model, values = MODELS["compiled"][0](), []
+    for asks in (False, True):
+        search = make_planner(model, CVaR(0.9) if kind == "cvar-mcts" else 0.3, kind=kind, seed=0)
+        first = search.plan(iterations=300)
+        search.plan(iterations=3000)
+        for k in range(5000 if asks else 0):
+            first.act((0.001 * k, 0.0), 0, 0.0)
+        values.append([row.erm for row in search.plan(iterations=300).rows])
+    assert values[0] == values[1]
+
+
+@pytest.mark.compiled
+def test_a_later_root_has_draws_of_what_follows():
+    model = MODELS["compiled"][0]()
+    search, rng, state = make_planner(model, 0.3, kind="learned", seed=0), np.random.default_rng(1), model.start
+    for h in range(7):
+        plan = search.plan(iterations=3000)  # from the third on there were 8192 iterations before
+        fresh = make_planner(model, 0.3, kind="learned", seed=1)
+        fresh.reset(state, h)
+        other = fresh.plan(iterations=3000).value
+        assert abs(plan.value - other) < 0.5 * other, h  # it was the cost of the first step alone, a tenth
+        state = model.step(state, plan.action, rng)[0]
+        search.advance(plan.action, state)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["learned", "distributional"])
+@pytest.mark.parametrize("limit", [300_000, 1_000_000, 4_000_000])
+def test_a_loop_on_new_states_ends_within_any_limit_of_memory(kind, limit):
+    model = CompiledSimulator(drift, start=(1.0, 0.0), horizon=20, actions=3)
+    search, rng, state = (
+        make_planner(model, 0.1, kind=kind, seed=0, max_memory=limit),
+        np.random.default_rng(0),
+        model.start,
+    )
+    for _ in range(19):
+        plan = search.plan(iterations=1500)
+        assert plan.bytes <= limit
+        state, cost, _ = model.step(state, plan.action, rng)
+        search.advance(plan.action, state, **({} if kind == "learned" else {"cost": cost}))

@@ -155,27 +155,18 @@ def test_of_a_short_call_little_is_left_unused(monkeypatch):
         assert len(calls) < 40  # of which each takes some time of its own
 
 
-def test_no_garbage_is_collected_in_a_short_call():
-    collected = []
-
-    def note(phase, info):
-        collected.append(phase)
+def test_old_garbage_is_left_alone_in_a_short_call():
+    usual, seen = gc.get_threshold(), set()
+    search, within = (make_planner(domains.make("mdp-4"), 0.3, kind="erm-mcts", seed=k) for k in (0, 1))
+    for one in (search, within):
+        one.plan(iterations=1)
 
     def tell(iterations, seconds):
-        assert gc.isenabled() == (allowed > 1.0)
-        cycles.extend([[] for _ in range(100_000)])
+        seen.add(gc.get_threshold()[2] > 10**9)
+        within.plan(seconds=0.01)
 
-    cycles, search = [], make_planner(domains.make("mdp-4"), 0.3, kind="erm-mcts", seed=0)
-    search.plan(iterations=1)
-    gc.callbacks.append(note)
-    try:
-        allowed = 0.2
-        search.plan(seconds=allowed, progress=tell)
-        assert cycles
-        assert gc.isenabled()
-        collected.clear()
-        allowed = 1.1
-        search.plan(seconds=allowed, progress=tell)
-        assert collected
-    finally:
-        gc.callbacks.remove(note)
+    search.plan(seconds=0.2, progress=tell)
+    assert (seen, gc.get_threshold(), gc.isenabled()) == ({True}, usual, True)
+    seen.clear()
+    search.plan(seconds=1.1, progress=tell)
+    assert (seen, gc.get_threshold()) == ({False}, usual)

@@ -18,7 +18,7 @@ import math
 import warnings
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numba import float64, types
@@ -283,6 +283,12 @@ class SimulatorInterface(ModelInterface):
         self._numbers = np.zeros(NUMBERS_SIZE)
         self._numbers[DISCOUNT] = float(model.discount)
         self._scratch = np.zeros(width, np.int64)
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._integers = self._integers.copy()  # where the states of the living one are, its kernels read there
+        return other
 
     def _connect(self, functions: list[Any], store: InternStore) -> None:
         """Make what the kernel reads, from what it calls to count actions, to step and to roll out."""

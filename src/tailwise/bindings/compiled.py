@@ -8,7 +8,8 @@ from __future__ import annotations
 import linecache
 import re
 import types as python_types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -48,6 +49,18 @@ def compile_adapters(model: CompiledSimulator, options: SimulationOptions) -> Ad
 
 
 _COMPILED: dict[Any, Adapters] = {}
+
+
+@contextmanager
+def _of_compiled_arithmetic() -> Iterator[None]:
+    """Let pass what Python's arithmetic raises, where compiled code has infinities and NaN."""
+    try:
+        yield
+    except SimulatorError as error:
+        cause = error.__cause__
+        is_of_math = isinstance(cause, ValueError) and str(cause).startswith(("math domain", "expected a "))
+        if not is_of_math and not isinstance(cause, OverflowError):
+            raise
 
 
 def _content(model: CompiledSimulator, options: SimulationOptions) -> Any:
@@ -188,7 +201,8 @@ class CompiledInterface(WordStates, SimulatorInterface):
     def __init__(self, model: CompiledSimulator, rng: np.random.Generator, options: SimulationOptions) -> None:
         faults.verify_layout()
         super().__init__(model, rng, options, width=len(model.fields))
-        self._try_interpreted()
+        with _of_compiled_arithmetic():
+            self._try_interpreted()
         self._adapters = adapters = compile_adapters(model, options)
         # their machine code must live as long as its addresses are used
         words = faults.generator_words(rng)
@@ -204,6 +218,10 @@ class CompiledInterface(WordStates, SimulatorInterface):
         model, rng = self.model, generator(0)
         if self._options.prior_policy is not None:
             self._called("prior_policy", model.start, -1, 0, rng)
+        if (self._options.leaf_value, self._options.rollout_policy) in model.adapters or not self.actions_of(
+            model.start
+        ):
+            return  # they are compiled; or there is nothing to do at the start, which is told later
         result = self._called("step", model.start, 0, 0, rng)
         try:
             following, _, done = result

@@ -19,14 +19,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
-from tailwise._progress import PlanTick, Progress, followed, uncollected
+from tailwise._progress import PlanTick, Progress, followed, young_alone
 from tailwise._validate import function_of, integer, real, thread_count
 from tailwise.errors import OptionError
 from tailwise.search.plan import StopReason
 
 CHUNK_SECONDS = 0.05
 _OF_LEFT = 1 / 3  # of what is left of the time, for the next chunk: it may turn out slower than the last one
-_SHORT = 1.0  # seconds of a call during which no garbage is collected
+_SHORT = 1.0  # seconds of a call during which only young garbage is collected
 _log = logging.getLogger(__name__)
 
 
@@ -138,8 +138,8 @@ class Turn:
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """Hold the turn for a call of so many seconds; in a short one Python collects no garbage: that takes long."""
-        with self, uncollected(wanted=seconds is not None and seconds <= _SHORT):
+        """Hold the turn for a call of so many seconds; in a short one only young garbage is collected."""
+        with self, young_alone(wanted=seconds is not None and seconds <= _SHORT):
             yield
 
     def or_mine(self) -> AbstractContextManager[None]:

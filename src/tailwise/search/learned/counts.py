@@ -457,7 +457,7 @@ class Remembered(NamedTuple):
 
 
 def remembered(known: TransitionCounts, states: NDArray[np.int32]) -> Remembered:
-    """Return what is known of these states, at any step."""
+    """Return what is known of these states, the root's first, at any step."""
     first, arity = known.first.reshape(-1, known.step_kinds), known.arity.reshape(-1, known.step_kinds)
     owners = marked(first.shape[0], states[states < first.shape[0]])
     rows = np.flatnonzero(owners)
@@ -468,7 +468,7 @@ def remembered(known: TransitionCounts, states: NDArray[np.int32]) -> Remembered
     of_kept[0] = False
     outcomes = np.flatnonzero(of_kept)
     targets = known.targets[outcomes].astype(np.int64)
-    handles = np.union1d(rows, targets[targets >= 0])
+    handles = np.union1d(np.append(rows, states[0]), targets[targets >= 0])
     return Remembered(owners, pairs, outcomes, handles)
 
 

@@ -234,10 +234,9 @@ class LearnedSearch(AnytimeSearch[Plan]):
     def _plant(self) -> None:
         """Note the node of the root, made if need be."""
         work, actions = self._scratch.work, self._scratch.sampled.size
-        work[counts.PLACES] = self._known.step_kinds * (self._handle + 1)
-        where = self._horizon, self._step, self._handle, actions
-        while (node := int(counts.plant_root(self._known, self._nodes, *where))) < 0:
-            work[counts.SHORT] = -node
+        where = self._horizon, self._step
+        while (node := int(counts.plant_root(self._known, self._nodes, *where, self._handle, actions))) < 0:
+            work[counts.SHORT], work[counts.PLACES] = -node, self._known.step_kinds * (self._handle + 1)
             if self._grow() is not None:
                 self.refuse(StopReason.MAX_MEMORY)
         self._scratch.root[0] = node
@@ -306,7 +305,7 @@ class LearnedSearch(AnytimeSearch[Plan]):
         target = int(work[counts.ITERATIONS]) + iterations
         is_new = 2 * work[counts.MET] < work[counts.ARRIVED] and work[counts.ARRIVED] >= kernels.EVIDENCE
         if is_new and not self._is_counted and 2 * known.used[counts.OUTCOMES] > known.costs.size:
-            self._forget(0.5, counts.AMPLE)  # states do not come back
+            self._forget(0.5, 128 if self.options.max_memory else counts.AMPLE)  # states do not come back
         if self._is_too_large():  # by the state that was observed
             self._forget(1.0)
             if self._is_too_large():
@@ -385,12 +384,13 @@ class LearnedSearch(AnytimeSearch[Plan]):
         self._is_counted, known = True, self._known
         states, _, _ = answer.reach(known, self._horizon, self._handle, self._step, _UNLIMITED)
         kept = counts.remembered(known, states)
-        held, is_planted = self._kept(exactly=True), bool(self._scratch.root[0])
-        if not is_planted or kept.outcomes.size >= most * (known.used[counts.OUTCOMES] - 1):
+        is_planted = bool(self._scratch.root[0])
+        held = self._kept(exactly=True) if is_planted else np.zeros(self._nodes.states.size, np.bool_)
+        if kept.outcomes.size >= most * (known.used[counts.OUTCOMES] - 1):
             if most < 1.0 or np.count_nonzero(held) == self._nodes.used[counts.NODES] - 1:
                 return False
             self._keep(held)  # nodes of steps that are over, at least
-            self._is_loose = not is_planted
+            self._is_loose = False
             return True
         nodes = counts.kept_nodes(self._nodes, held, spare)
         fresh = np.asarray(self._binding.retain(kept.handles), np.int64)
@@ -401,7 +401,8 @@ class LearnedSearch(AnytimeSearch[Plan]):
             self._ends = [self._ends[handle] for handle in kept.handles if handle < len(self._ends)]
         self._scratch.work[counts.AT_NODE] = self._nodes.heads[self._scratch.work[counts.AT_STEP]]
         self._is_loose = False
-        self._plant()
+        if is_planted:
+            self._plant()
         return True
 
     def _kept(self, *, exactly: bool) -> NDArray[np.bool_]:

@@ -100,7 +100,7 @@ def fitted_values(
     """Return the risk of each action at the ``root``, inf where nothing was drawn.
 
     ``steps`` begin at the root's, ``features`` and ``arity`` (0 where it is not known) are by handle; None where
-    features differ in number or are not finite.
+    features differ in number or are not finite, or nothing was drawn at a step to which draws lead.
     """
     widths = {-1 if row is None else len(row) for row in features}
     if len(widths) != 1 or -1 in widths:
@@ -109,15 +109,24 @@ def fitted_values(
     if not np.isfinite(inputs).all():
         return None
     value: Callable[[Ints], Floats] | None = None
-    for draws, beta in zip(reversed(steps[1:]), betas[:0:-1].tolist(), strict=True):
+    for draws, after, beta in zip(steps[:0:-1], [None, *steps[:1:-1]], betas[:0:-1].tolist(), strict=True):
+        if _lacks(draws, after):
+            return None
         if draws.owners.size:
             value = _least(draws, _targets(draws, value, discount), inputs, arity, beta)
+    if len(steps) > 1 and _lacks(steps[0], steps[1]):
+        return None
     first, found = steps[0], np.full(int(arity[root]), math.inf)
     costs = _targets(first, value, discount)
     for a in np.unique(first.actions[first.owners == root]).tolist():
         here = (first.actions == a) & (first.owners == root)
         found[a] = _erm(costs[here], first.counts[here], float(betas[0]))
     return found
+
+
+def _lacks(draws: Draws, after: Draws | None) -> bool:
+    """Whether nothing was drawn at the step ``after`` one whose draws lead there."""
+    return after is not None and not after.owners.size and bool((draws.targets >= 0).any())
 
 
 def _targets(draws: Draws, value: Callable[[Ints], Floats] | None, discount: float) -> Floats:

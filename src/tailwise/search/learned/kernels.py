@@ -94,7 +94,9 @@ from tailwise.search.learned.sweeps import PAUSED, explore_unknown, refresh_nove
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
-_FITTED = 8192  # iterations up to which, in a tree, every other one plays at random, for a fit to learn from
+_FITTED = (
+    8192  # visits of the root up to which, in a tree, every other iteration plays at random, for a fit to learn from
+)
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
 _AT_ROOT = 32  # draws of every action of the root before iterations go beyond the first leaf value
@@ -177,7 +179,7 @@ def way_of(nodes, rules, scratch, tree, past):  # type: ignore[no-untyped-def]
     """
     iteration = scratch.work[PAST] if past else scratch.work[ITERATIONS]
     if tree:
-        teaches = rules.fits and iteration % 2 == 1 and iteration < _FITTED
+        teaches = rules.fits and iteration % 2 == 1 and nodes.visits[scratch.root[0]] < _FITTED
         return EVEN if teaches and nodes.values[scratch.root[0]] < math.inf else GREEDY
     if rules.follows and iteration % _FOLLOWS == 1:
         return FOLLOW
