@@ -142,7 +142,7 @@ def test_to_ask_an_earlier_plan_changes_no_later_one(kind):
 def test_a_later_root_has_draws_of_what_follows():
     model = MODELS["compiled"][0]()
     search, rng, state = make_planner(model, 0.3, kind="learned", seed=0), np.random.default_rng(1), model.start
-    for h in range(7):
+    for h in range(model.horizon):
         plan = search.plan(iterations=3000)  # from the third on there were 8192 iterations before
         fresh = make_planner(model, 0.3, kind="learned", seed=1)
         fresh.reset(state, h)
@@ -162,7 +162,7 @@ def test_a_loop_on_new_states_ends_within_any_limit_of_memory(kind, limit):
         np.random.default_rng(0),
         model.start,
     )
-    for _ in range(19):
+    for _ in range(model.horizon):
         plan = search.plan(iterations=1500)
         assert plan.bytes <= limit
         state, cost, _ = model.step(state, plan.action, rng)

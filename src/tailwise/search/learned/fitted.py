@@ -109,12 +109,14 @@ def fitted_values(
     if not np.isfinite(inputs).all():
         return None
     value: Callable[[Ints], Floats] | None = None
-    for draws, after, beta in zip(steps[:0:-1], [None, *steps[:1:-1]], betas[:0:-1].tolist(), strict=True):
+    after: Draws | None = None
+    for draws, beta in zip(steps[:0:-1], betas[:0:-1].tolist(), strict=True):
         if _lacks(draws, after):
             return None
+        after = draws
         if draws.owners.size:
             value = _least(draws, _targets(draws, value, discount), inputs, arity, beta)
-    if len(steps) > 1 and _lacks(steps[0], steps[1]):
+    if _lacks(steps[0], after):
         return None
     first, found = steps[0], np.full(int(arity[root]), math.inf)
     costs = _targets(first, value, discount)
