@@ -94,9 +94,7 @@ from tailwise.search.learned.sweeps import PAUSED, explore_unknown, refresh_nove
 
 NODE_LIMIT = -3  # a status beside the kernel model's
 NODE, TAKEN, TARGET, DRAWN, OLD = 0, 1, 2, 3, 4  # columns of Scratch.path
-_FITTED = (
-    8192  # visits of the root up to which, in a tree, every other iteration plays at random, for a fit to learn from
-)
+_FITTED = 8192  # visits of a tree's root, up to which every other iteration plays at random, for a fit to learn from
 _UNTRIED = 4  # actions known for each step walked, beyond which it is a tree
 EVIDENCE = 256  # new outcomes before it is asked whether states come back
 _AT_ROOT = 32  # draws of every action of the root before iterations go beyond the first leaf value
