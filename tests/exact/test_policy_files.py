@@ -1,5 +1,7 @@
 """Policies in files, drawn and reported: every kind comes back as it was."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,9 @@ def test_a_file_of_another_model_or_kind_or_damaged(tmp_path):
 def test_what_no_file_can_hold_says_what_can_be_kept(tmp_path):
     with pytest.raises(OptionError, match="to_csv"):
         solve(domains.make("grid-mdp"), ExpectedUtility(lambda total: total**2)).save(tmp_path / "it")
+    own = dataclasses.replace(solve(domains.make("mdp-4"), 0.1), row_risks=lambda *given: given)  # of a solver's own
+    with pytest.raises(OptionError, match="cannot be kept"):
+        own.save(tmp_path / "it")
     with pytest.raises(OptionError, match="a BeliefPolicy cannot be kept"):
         solve(domains.make("tiger", horizon=2), 0.1).save(tmp_path / "it")
     assert not (tmp_path / "it").exists()

@@ -30,7 +30,7 @@ from tailwise.models import TabularMDP
 from tailwise.models.check import fingerprint
 from tailwise.models.contract import choices_of, short, state_fault
 from tailwise.models.simulator import action_label, model_name, state_label
-from tailwise.risk import ERM, Average, EVaR, Expectation, Objective, Recursive
+from tailwise.risk import ERM, Average, EVaR, Expectation, NestedCVaR, Objective, Recursive, RobustKL, RobustL1
 from tailwise.risk.distribution import ReturnDistribution
 from tailwise.risk.measures import Interval
 from tailwise.search.action_rows import ActionRow
@@ -485,7 +485,8 @@ class Policy(Shown, Tabled):
         """
         target, arrays = file_path(path), list[Any]()
         others = "its first decision can (policy.plan().save(path)), and its table (to_csv, to_excel)"
-        if type(self) is not Policy:
+        known = self.row_risks in (None, row_worst) or isinstance(self.objective, (NestedCVaR, RobustKL, RobustL1))
+        if type(self) is not Policy or not known:  # the risk of each row is of the solver's own
             raise OptionError(f"{path}: a {type(self).__name__} cannot be kept in a file; {others}")
         graph: Any = None if self.graph is None else replace(self.graph, mdp=None)  # type: ignore[arg-type]
         bare: Any = None
