@@ -17,18 +17,11 @@ as ``s (A(t) - m) >= t^eta``: s may be so large that t^eta is beyond the last di
 
 from __future__ import annotations
 
+import contextlib
 import decimal
-import functools
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import NamedTuple, ParamSpec, TypeVar
-
-from tailwise._validate import integer
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 _CONTEXT = decimal.Context(
     prec=60,
@@ -40,24 +33,19 @@ _NEGLIGIBLE = Decimal(150)  # exp(-150) is below the last of 60 digits
 _WHOLE = Decimal(100)  # beyond exp(100) a ceiling changes the logarithm by less than 1e-43
 _NEAR_INTEGER = Decimal("1e-40")
 
-MINUS_INFINITY = Decimal("-Infinity")
+
+@contextlib.contextmanager
+def _precisely() -> Iterator[None]:
+    with decimal.localcontext(_CONTEXT):
+        yield
 
 
-def precise(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Run ``function`` in the 60-digit decimal context."""
-
-    @functools.wraps(function)
-    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with decimal.localcontext(_CONTEXT):
-            return function(*args, **kwargs)
-
-    return wrapper
+precise = _precisely()  # the decorator that runs a function in this context
 
 
 def ln(number: float | Decimal) -> Decimal:
     """Natural logarithm of a non-negative number; minus infinity at 0."""
-    exact = Decimal(number)
-    return exact.ln() if exact else MINUS_INFINITY
+    return Decimal(number).ln()
 
 
 def log_sum(first: Decimal, second: Decimal) -> Decimal:
@@ -104,19 +92,8 @@ def log_ceiling(log_value: Decimal) -> Decimal:
     return log_value if whole is None else ln(whole)
 
 
-def as_float(number: Decimal) -> float:
-    """Nearest double; infinite where the number has none."""
-    if number.is_infinite():
-        return math.inf if number > 0 else -math.inf
-    return float(number)
-
-
 def log_mean_deviation(log_theta: Decimal, xi: Decimal, form: str) -> Decimal:
-    """``ln E|Z|`` at most, where ``P[Z >= z]`` and ``P[Z <= -z]`` are at most ``theta / z^xi`` for z >= 1.
-
-    The paper integrates 1 up to z = 1 and ``2 theta z^-xi`` from there on, which gives ``1 + 2 theta / (xi - 1)``.
-    ``tight`` integrates ``min(1, 2 theta z^-xi)``, which gives ``(2 theta)^(1/xi) xi / (xi - 1)``.
-    """
+    """``ln E|Z|`` at most, where each tail is at most ``theta / z^xi``; :meth:`AverageConstants.log_bias_bound`."""
     if form == "tight":
         return (ln(2) + log_theta) / xi + ln(xi) - ln(xi - 1)
     return log_sum(Decimal(0), ln(2) + log_theta - ln(xi - 1))
@@ -126,10 +103,11 @@ _HALVINGS = 220
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactAverage:
-    """The theorem's parameters and constants; ``log_theta`` is raised to (gap/2)^xi where it was smaller."""
+class Setting:
+    """What the theorem is about."""
 
     form: str
+    log_theta: Decimal
     alpha: Decimal
     xi: Decimal
     eta: Decimal
@@ -137,8 +115,13 @@ class ExactAverage:
     gap: Decimal
     beta: Decimal
     radius: Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactAverage(Setting):
+    """The theorem's constants, too; ``log_theta`` is raised to (gap/2)^xi where it was smaller."""
+
     eta_prime: Decimal
-    log_theta: Decimal
     log_coefficient: Decimal
     log_radius_prime: Decimal
     log_n_p: Decimal
@@ -148,47 +131,26 @@ class ExactAverage:
     log_theta_prime: Decimal
 
 
-def exact_average(form: str, setting: Setting) -> ExactAverage:
-    """Evaluate the theorem in one form; "tight" is the better of the tight and the corrected formulas."""
-    found = _evaluate(form, setting)
-    if form == "tight":
-        other = _evaluate("corrected", setting)
+def exact_average(setting: Setting) -> ExactAverage:
+    """Evaluate the theorem in a form; "tight" is the better of the tight and the corrected formulas."""
+    found = _evaluate(setting)
+    if setting.form == "tight":
+        other = _evaluate(replace(setting, form="corrected"))
         if other.log_theta_prime < found.log_theta_prime:
-            return replace(other, form=form)
+            return replace(other, form="tight")
     return found
 
 
-class Setting(NamedTuple):
-    """What the theorem is about."""
-
-    log_theta: Decimal
-    alpha: Decimal
-    xi: Decimal
-    eta: Decimal
-    arms: int
-    gap: Decimal
-    beta: Decimal
-    radius: Decimal
-
-
-def _evaluate(form: str, setting: Setting) -> ExactAverage:
+def _evaluate(setting: Setting) -> ExactAverage:
     """Evaluate the theorem's formulas as they stand in one form."""
-    log_theta, alpha, xi, eta, arms, gap, beta, radius = setting
+    form, log_theta, alpha, xi, eta, arms, gap, beta, radius = vars(setting).values()
     eta_prime = alpha / (xi * (1 - eta))
     theta = max(log_theta, xi * (ln(gap) - ln(2)))
     coefficient = (ln(2) - ln(gap) + theta / xi) / (1 - eta)
     log_growth = log_expm1(2 * beta * radius) - ln(2 * beta)
     radius_prime = log_growth if form == "tight" else log_sum(ln(radius), log_growth)
     n_p = log_ceiling(coefficient / (1 - eta_prime))
-    n_p_prime = log_first_time(
-        log_n_p=n_p,
-        log_coefficient=coefficient,
-        log_slope=ln(2) + radius_prime,
-        eta=eta,
-        eta_prime=eta_prime,
-        offset=4 * arms - 4 if form == "tight" else 4 * arms - 3,
-        smooth=form == "tight",
-    )
+    n_p_prime = _log_first_time(setting, n_p, coefficient, ln(2) + radius_prime, eta_prime)
     c1 = ln(2) + radius_prime + ln(arms) + coefficient
     c2 = ln(2 * radius) + (1 - eta_prime) * log_minus_one(n_p_prime)
     pulls = log_ceiling(coefficient + eta_prime * n_p_prime)
@@ -197,16 +159,8 @@ def _evaluate(form: str, setting: Setting) -> ExactAverage:
     both = log_sum(theta, rest) if form == "tight" else ln(2) + max(theta, rest)
     small = c2 if form == "printed" else (alpha - 1) * c2
     return ExactAverage(
-        form=form,
-        alpha=alpha,
-        xi=xi,
-        eta=eta,
-        arms=arms,
-        gap=gap,
-        beta=beta,
-        radius=radius,
+        **{**vars(setting), "log_theta": theta},
         eta_prime=eta_prime,
-        log_theta=theta,
         log_coefficient=coefficient,
         log_radius_prime=radius_prime,
         log_n_p=n_p,
@@ -217,27 +171,12 @@ def _evaluate(form: str, setting: Setting) -> ExactAverage:
     )
 
 
-@precise
-def log_average_bias(exact: ExactAverage, count: int) -> float:
-    """``ln`` of part 1 of the theorem: estimator's own error plus 2 R' times the bad pulls, over n."""
-    log_n = ln(integer(count, "count", low=1))
-    own = (exact.eta - 1) * log_n + log_mean_deviation(exact.log_theta, exact.xi, exact.form)
-    pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (exact.alpha - 2) + 1))
-    bad = ln(2) + exact.log_radius_prime + ln(exact.arms - 1) + pulls - log_n
-    return as_float(log_sum(own, bad))
-
-
-def log_first_time(
-    *,
-    log_n_p: Decimal,
-    log_coefficient: Decimal,
-    log_slope: Decimal,
-    eta: Decimal,
-    eta_prime: Decimal,
-    offset: int,
-    smooth: bool,
+def _log_first_time(
+    setting: Setting, log_n_p: Decimal, log_coefficient: Decimal, log_slope: Decimal, eta_prime: Decimal
 ) -> Decimal:
-    """``ln N_p'``; ``offset`` is m and ``log_slope`` ln s. ``smooth`` uses c t^eta' in place of A(t)."""
+    """``ln N_p'``; ``log_slope`` is ln s, ``offset`` m. "tight" uses c t^eta' in place of A(t)."""
+    eta, smooth = setting.eta, setting.form == "tight"
+    offset = 4 * setting.arms - (4 if smooth else 3)
 
     def smooth_holds(log_t: Decimal, margin: int) -> bool:
         excess = log_coefficient + eta_prime * log_t - ln(margin)  # of c t^eta' over m, relative
@@ -274,14 +213,14 @@ def log_first_time(
 def log_minus_one(log_whole: Decimal) -> Decimal:
     """``ln(t - 1)`` from ``ln t`` of a whole t; minus infinity at t = 1."""
     whole = whole_from_log(log_whole)
-    return log_whole if whole is None else (ln(whole - 1) if whole > 1 else MINUS_INFINITY)
+    return log_whole if whole is None else ln(whole - 1)
 
 
 def _next_step(pulls: Decimal, log_coefficient: Decimal, eta_prime: Decimal) -> Decimal:
     """First whole t with ``c t^eta' > pulls``, where A(t) jumps."""
     edge = ((ln(pulls) - log_coefficient) / eta_prime).exp()
     nearest = edge.to_integral_value(decimal.ROUND_HALF_EVEN)
-    if abs(edge - nearest) <= nearest * Decimal("1e-40"):
+    if abs(edge - nearest) <= nearest * _NEAR_INTEGER:
         return nearest + 1
     return edge.to_integral_value(decimal.ROUND_CEILING)
 

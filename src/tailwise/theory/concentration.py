@@ -49,7 +49,7 @@ import math
 from decimal import Decimal
 
 from tailwise._validate import integer, real
-from tailwise.theory._decimals import as_float, ln, log_expm1, log_sum, precise
+from tailwise.theory._decimals import ln, log_expm1, log_sum, precise
 from tailwise.theory.rates import check_beta, check_form, check_radius, check_xi
 
 
@@ -87,7 +87,7 @@ def log_concentration_constant(beta: float, radius: float, *, form: str = "corre
     -0.389503
     """
     level, bound = Decimal(check_beta(beta)), Decimal(check_radius(radius))
-    return as_float(log_constant(level, bound, check_form(form)))
+    return float(log_constant(level, bound, check_form(form)))
 
 
 def log_constant(beta: Decimal, radius: Decimal, form: str) -> Decimal:
@@ -127,7 +127,7 @@ def log_exponential_tail(count: int, deviation: float, beta: float, radius: floa
     distance = Decimal(real(deviation, "deviation", low=0.0, ends="(]"))
     level, bound, kind = Decimal(check_beta(beta)), Decimal(check_radius(radius)), check_form(form)
     exponent = log_constant(level, bound, kind).exp() * number * distance**2
-    return as_float((Decimal(0) if kind == "tight" else ln(2)) - exponent)
+    return float((Decimal(0) if kind == "tight" else ln(2)) - exponent)
 
 
 @precise
@@ -158,7 +158,7 @@ def log_theta(xi: float, beta: float, radius: float, *, form: str = "corrected")
     89.9642
     """
     exponent, level = Decimal(check_xi(xi)), Decimal(check_beta(beta))
-    return as_float(log_theta_of_costs(exponent, level, Decimal(check_radius(radius)), check_form(form)))
+    return float(log_theta_of_costs(exponent, level, Decimal(check_radius(radius)), check_form(form)))
 
 
 def log_theta_of_costs(xi: Decimal, beta: Decimal, radius: Decimal, form: str) -> Decimal:
@@ -194,7 +194,7 @@ def log_theta_transitions(xi: float) -> float:
     >>> round(log_theta_transitions(16.0), 4)
     3.0904
     """
-    return as_float(log_theta_of_counts(Decimal(check_xi(xi))))
+    return float(log_theta_of_counts(Decimal(check_xi(xi))))
 
 
 def log_theta_of_counts(xi: Decimal) -> Decimal:
@@ -272,7 +272,7 @@ def log_theta_nondeterministic(
     exponent, kind = Decimal(check_xi(xi)), check_form(form)
     theta = Decimal(real(log_theta, "log_theta", low=0.0))
     level, bound = Decimal(check_beta(beta)), Decimal(check_radius(radius))
-    return as_float(exact_theta_arm(theta, exponent, level, bound, integer(states, "states", low=1), kind))
+    return float(exact_theta_arm(theta, exponent, level, bound, integer(states, "states", low=1), kind))
 
 
 def exact_theta_arm(log_theta: Decimal, xi: Decimal, beta: Decimal, radius: Decimal, states: int, form: str) -> Decimal:

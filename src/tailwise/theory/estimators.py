@@ -53,10 +53,8 @@ from tailwise._validate import integer, real
 from tailwise.theory._decimals import (
     ExactAverage,
     Setting,
-    as_float,
     exact_average,
     ln,
-    log_average_bias,
     log_ceiling,
     log_mean_deviation,
     log_minus_one,
@@ -122,8 +120,9 @@ class AverageConstants:
     def log_a(self, time: int) -> float:
         """``ln A(time)`` (eq. ``A(t)_def``): pulls after which a bad arm's bonus is at most half its gap."""
         steps = Decimal(integer(time, "time", low=1))
-        return as_float(log_ceiling(self.exact.log_coefficient + self.exact.eta_prime * ln(steps)))
+        return float(log_ceiling(self.exact.log_coefficient + self.exact.eta_prime * ln(steps)))
 
+    @precise
     def log_bias_bound(self, count: int) -> float:
         """``ln`` of the bound on ``|mu* - E[rho_bar_n]|`` at n = ``count`` (part 1 of the theorem).
 
@@ -132,7 +131,11 @@ class AverageConstants:
         ``min(1, 2 theta z^-xi)``, where the paper integrates 1 up to z = 1 only. See :mod:`tailwise.theory.rates` for
         what that does to beta.
         """
-        return log_average_bias(self.exact, count)
+        exact, log_n = self.exact, ln(integer(count, "count", low=1))
+        own = (exact.eta - 1) * log_n + log_mean_deviation(exact.log_theta, exact.xi, exact.form)
+        pulls = log_sum(exact.log_coefficient + exact.eta_prime * log_n, ln(2 / (exact.alpha - 2) + 1))
+        bad = ln(2) + exact.log_radius_prime + ln(exact.arms - 1) + pulls - log_n
+        return float(log_sum(own, bad))
 
     def log_tail(self, deviation: float) -> float:
         """``ln(theta' / z^xi')`` at z = ``deviation`` >= 1 (part 2); positive values say nothing."""
@@ -196,8 +199,8 @@ def average_constants(
     check_alpha(alpha, xi, eta)
     bound = check_radius(radius)
     exact = exact_average(
-        check_form(form),
         Setting(
+            form=check_form(form),
             log_theta=Decimal(real(log_theta, "log_theta", low=0.0)),
             alpha=Decimal(float(alpha)),
             xi=Decimal(check_xi(xi)),
@@ -211,10 +214,10 @@ def average_constants(
     shared = {field.name for field in fields(AverageConstants)} & vars(exact).keys() - {"form"}
     return AverageConstants(
         form=exact.form,
-        xi_prime=as_float(exact.alpha - 1),
-        log_bonus_constant=as_float(exact.log_theta / exact.xi),
+        xi_prime=float(exact.alpha - 1),
+        log_bonus_constant=float(exact.log_theta / exact.xi),
         exact=exact,
-        **{name: as_float(getattr(exact, name)) for name in shared},
+        **{name: float(getattr(exact, name)) for name in shared},
     )
 
 
@@ -263,7 +266,7 @@ class StreamConstants:
         """
         log_theta, xi = Decimal(self.log_theta_second), Decimal(self.xi_second)
         steps = ln(integer(count, "count", low=1))
-        return as_float(log_mean_deviation(log_theta, xi, self.form) + Decimal(self.eta_second - 1.0) * steps)
+        return float(log_mean_deviation(log_theta, xi, self.form) + Decimal(self.eta_second - 1.0) * steps)
 
 
 def stream_constants(average: AverageConstants) -> StreamConstants:
@@ -294,7 +297,7 @@ def stream_constants(average: AverageConstants) -> StreamConstants:
         form=average.form,
         eta_second=average.eta_prime,
         xi_second=average.xi_prime,
-        **{name: as_float(value) for name, value in exact_stream(average.exact).items()},
+        **{name: float(value) for name, value in exact_stream(average.exact).items()},
     )
 
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import ConditionError, OptionError
-from tailwise.theory._decimals import Setting, as_float, exact_average, ln, precise
+from tailwise.theory._decimals import Setting, exact_average, ln, precise
 from tailwise.theory.concentration import exact_theta_arm, log_theta_of_costs
 from tailwise.theory.estimators import exact_stream
 from tailwise.theory.rates import check_arms, check_beta, check_eta, check_form, check_gap, check_radius
@@ -161,7 +161,7 @@ def smallest_xi(horizon: int, eta: float = 0.5) -> float:
     [8.0, 36.0, 148.0, 2446676.0]
     """
     steps, share = integer(horizon, "horizon", low=1), Decimal(check_eta(eta))
-    return as_float(_leaf_xi(Decimal(1), share * (1 - share), steps))
+    return float(_leaf_xi(Decimal(1), share * (1 - share), steps))
 
 
 @precise
@@ -251,8 +251,8 @@ def schedule(
         inner = radii[h + 1] if kind == "tight" else radii[h]
         arm = exact_theta_arm(thetas[-1], xis[h + 1], betas[h + 1], inner, successors, kind)
         average = exact_average(
-            kind,
             Setting(
+                form=kind,
                 log_theta=arm,
                 alpha=product * xis[h + 1],
                 xi=xis[h + 1],
@@ -273,7 +273,7 @@ def schedule(
     return Schedule(
         form=kind,
         eta=share,
-        bonus_exponent=as_float(product),
+        bonus_exponent=float(product),
         alpha=_floats(alphas),
         xi=_floats(xis[1:]),
         log_alpha=_floats([ln(value) for value in alphas]),
@@ -281,8 +281,8 @@ def schedule(
         log_theta=_floats(thetas),
         log_theta_arm=_floats(arm_thetas),
         log_constants=_floats(constants),
-        log_theta_root=as_float(root),
-        xi_root=as_float(xis[0]),
+        log_theta_root=float(root),
+        xi_root=float(xis[0]),
         beta=_floats(betas[:steps]),
         radius=_floats(radii[:steps]),
     )
@@ -320,13 +320,13 @@ def _gaps(gap: float | Sequence[float], radii: list[Decimal]) -> list[Decimal]:
     if len(given) != len(radii):
         raise OptionError(f"gap has {len(given)} entries for horizon {len(radii)}; give one number or one per depth")
     return [
-        Decimal(check_gap(value, as_float(radius), f"gap at depth {h}"))
+        Decimal(check_gap(value, float(radius), f"gap at depth {h}"))
         for h, (value, radius) in enumerate(zip(given, radii, strict=True))
     ]
 
 
 def _floats(values: list[Decimal]) -> NDArray[np.float64]:
     """Nearest doubles, read-only; infinite where there are none."""
-    array = np.array([as_float(value) for value in values])
+    array = np.array(values, np.float64)
     array.flags.writeable = False
     return array
