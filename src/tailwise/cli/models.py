@@ -43,11 +43,7 @@ def load_solvable(given: Model, beta: float | None = None, loaded: Any = None) -
 
 
 def with_horizon(model: TabularMDP | Simulator, given: Model, beta: float | None = None) -> TabularMDP | Simulator:
-    """Return a model as it is, but a discounted table that came without a horizon with one.
-
-    It is long enough for ``beta`` (for any risk measure if that is None), with an error of at most a millionth of the
-    range of its totals.
-    """
+    """Return a model, but a discounted table without a horizon with one: long enough for ``beta``, or any risk."""
     from tailwise.exact import truncate
     from tailwise.models import TabularMDP
 

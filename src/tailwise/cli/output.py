@@ -57,11 +57,7 @@ def show_table(
     spare: Sequence[str] = (),
     texts: Sequence[str] = (),
 ) -> None:
-    """Print a table at whatever width the screen has, the row ``best`` emphasised.
-
-    The columns ``spare`` can be left out, the first of them first; also if they hold nothing but dashes. Those of
-    ``texts`` hold text, as the first does: aligned left, and wrapped rather than left out.
-    """
+    """Print a table, the row ``best`` emphasised; columns ``spare`` may be left out in order, ``texts`` wrap."""
     out = console()
     if title:
         out.print(Text(title, "italic"))

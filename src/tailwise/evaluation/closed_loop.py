@@ -45,10 +45,7 @@ def child(root: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
 
 
 def world_name(seed: Seed, model: Any) -> tuple[int, ...]:
-    """Return what tells the random numbers of a seed and the model that they were used in: three ints.
-
-    Two samples are pairs only if both were the same.
-    """
+    """Return three ints that tell the seed and the model: two samples are pairs only if both were the same."""
     return (*(int(word) for word in run_key(seed_sequence(seed))), int.from_bytes(fingerprint(model, 8), "big"))
 
 
@@ -208,11 +205,7 @@ def checked_limits(iterations: int | None, seconds: float | None) -> tuple[int |
 
 
 class Player:
-    """A planner in the episodes of a model, which may be another than its own, of the same horizon.
-
-    It is left alone: each episode gets a fresh copy. ``limits`` are iterations and seconds of each decision (None is no
-    limit), ``reuse`` says whether the copy keeps what it found in the step before.
-    """
+    """A planner in the episodes of a model, perhaps not its own: a fresh copy in each; ``reuse`` keeps its tree."""
 
     def __init__(
         self, model: Any, planner: Planner, limits: tuple[int | None, float | None], *, reuse: bool = True
@@ -268,10 +261,7 @@ class HiddenPlayer(Player):
 
 
 class PolicyPlayer:
-    """A fixed policy in the episodes of a model: a function of (state, h), or what has ``act``.
-
-    Without a horizon episodes are left at step ``most``; ``unfinished`` are those.
-    """
+    """A fixed policy, a function or what has ``act``; without a horizon ``unfinished`` ones end at step ``most``."""
 
     def __init__(self, model: Any, policy: Any, most: int = 0) -> None:
         self.model, self.world = model, environment_of(model)

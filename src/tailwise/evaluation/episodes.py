@@ -267,10 +267,7 @@ class Episodes:
 def _follow_rows(
     mdp: TabularMDP, course: _Course, episodes: range, root: np.random.SeedSequence, threads: int, how: dict[str, Any]
 ) -> tuple[NDArray[np.float64], int]:
-    """Totals of a fixed policy in the model's own sense, in compiled blocks, and how many reached the horizon.
-
-    The last of the rows is followed up to there.
-    """
+    """Totals of a fixed policy in the model's own sense, in compiled blocks, and how many reached the horizon."""
     left = np.zeros(-(-len(episodes) // _BLOCK), np.int64)
     key = run_key(root)
 
@@ -311,10 +308,7 @@ class _Course(NamedTuple):
 
 @kernel
 def _follow(table, course, key, first_episode, totals, left):  # type: ignore[no-untyped-def]
-    """Fill ``totals`` with the costs of consecutive episodes, and count in ``left`` (1,) those that reach the horizon.
-
-    Return -1, or h * S + state of a failure.
-    """
+    """Fill ``totals``, count in ``left`` (1,) what reaches the horizon; return -1, or h * S + state of a failure."""
     rows, words = course.rows, np.empty(4, np.uint64)
     for k in range(totals.size):
         start_stream(key, first_episode + k, words)

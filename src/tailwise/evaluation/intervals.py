@@ -81,11 +81,7 @@ def objective_statistic(objective: Objective, totals: Floats, sense: Sense) -> S
 
 
 def _evar_statistic(objective: EVaR, totals: Floats, sense: Sense) -> Statistic:
-    """Return the EVaR, ``min over beta of ERM + load / beta``, of all rows at once.
-
-    Resamples have their minimum near that of their mean, and it is flat: the least of a parabola through the three best
-    of some betas around there. A row that has it elsewhere is done on its own.
-    """
+    """Return the EVaR, ``min over beta of ERM + load / beta``, of all rows at once."""
     sign, load = 1.0 if sense == "cost" else -1.0, -math.log1p(-objective.level)
     costs = sign * totals
 
@@ -97,7 +93,7 @@ def _evar_statistic(objective: EVaR, totals: Floats, sense: Sense) -> Statistic:
             return np.full(len(counts), totals[0])
         coarse = np.geomspace(1e-3, 1e4, 60) / spread
         centre = coarse[worth(counts.mean(axis=0)[None], coarse).argmin()]
-        values = worth(counts, centre * _AROUND)
+        values = worth(counts, centre * _AROUND)  # flat near the mean's least: a parabola there; else on its own
         best, rows = np.clip(values.argmin(axis=0), 1, _AROUND.size - 2), np.arange(len(counts))
         low, least, high = (values[best + k, rows] for k in (-1, 0, 1))
         bend = low - 2.0 * least + high
@@ -132,10 +128,7 @@ def _tail_mean(counts: Floats, atoms: Floats, level: float) -> Floats:
 def statistic_interval(
     measured: Statistic, counts: NDArray[np.int64], confidence: float, method: str, resamples: int, seed: Seed
 ) -> Interval:
-    """Return a two-sided bootstrap interval of a function of counts, a point where all costs are equal.
-
-    O(resamples * min(n, 8 atoms)) time; BCa adds O(atoms**2) for the jackknife.
-    """
+    """Return a two-sided bootstrap interval of a function of counts, a point where all costs are equal."""
     wanted = real(confidence, "confidence", low=0.0, high=1.0, ends="()")
     choice(method, "method", METHODS)
     number = integer(resamples, "resamples", low=100, high=MOST_RESAMPLES)
@@ -157,10 +150,7 @@ def sample_interval(
     *,
     level: float | None = None,
 ) -> Interval:
-    """Return the bootstrap interval of a measure of totals, ``made`` on atoms; as :func:`statistic_interval`.
-
-    Where totals had to be merged, the interval is moved by what that does to the measure of the sample.
-    """
+    """Return the interval of a measure ``made`` on atoms; if totals are merged, moved by what that does to it."""
     atoms, counts = np.unique(totals, return_counts=True)
     measured = made(atoms)
     few, sizes = merged_atoms(atoms, counts, level=level)
@@ -193,12 +183,7 @@ def resampled_counts(counts: NDArray[np.int64], resamples: int, rng: np.random.G
 def merged_atoms(
     totals: Floats, counts: NDArray[np.int64], *, level: float | None = None
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return fewer atoms and their counts: of over 4096 (in increasing order) neighbours are one, at their mean.
-
-    What is merged is the finer the nearer its rank is to an end of the sample, and to a quantile's ``level``: about
-    3 % of the ranks up to there, 6 % with a ``level``. So a resample takes a time that does not depend on the number
-    of episodes.
-    """
+    """Return fewer atoms (increasing) and counts: over 4096, neighbours are one, fewer near the ends and ``level``."""
     if totals.size <= _MOST_ATOMS:
         return totals, counts
     groups = _rank_groups(counts, _ATOMS, level)
@@ -209,10 +194,7 @@ def merged_atoms(
 
 
 def bounded_resamples(counts: NDArray[np.int64], resamples: int, confidence: float) -> int:
-    """Return how many of the resamples to draw of over 4096 atoms: those that take as long as 10,000 of 4096.
-
-    At least ten beyond each end of the interval are.
-    """
+    """Return how many resamples to draw over 4096 atoms: as long as 10,000 take of 4096; ten beyond each end."""
     if counts.size <= _MOST_ATOMS:
         return resamples
     few = 10_000 * _MOST_ATOMS // min(int(counts.sum()), 8 * counts.size)

@@ -245,10 +245,7 @@ def _largest_endless_beta(mdp: TabularMDP, at: Callable[[float], Policy]) -> flo
 
 
 def _largest_beta(mdp: TabularMDP, threads: int) -> float:
-    """Return a beta at which risk and worst total of the best plan have come within 1 % of their way to the worst case.
-
-    Its risk alone may be there before: at betas at which a rare 65 still has less than a sure 52, the worst case.
-    """
+    """Return a beta at which risk and worst total of the best plan are within 1 % of their way to the worst case."""
     low, high = relevant_bounds(mdp)
     if high <= low:
         return 1.0

@@ -33,27 +33,15 @@ _TIE = 1e-12  # relative to the mean size of what was compared
 
 
 class Branch(NamedTuple):
-    """The outcomes of one action, sorted by state: E entries, Z things that may be seen.
+    """The outcomes of one action, sorted by state: E entries, Z things that may be seen."""
 
-    Attributes
-    ----------
-    states, targets, signals : ndarray of int64, shape (E,)
-        From-state, to-state, and what is seen (-1 where the episode ends).
-    chances, losses : ndarray of float64, shape (E,)
-        Probability and loss.
-    starts : ndarray of int64, shape (S,)
-        First entry of each state.
-    seen : tuple
-        Of each signal: the observation, and the loss where it is seen.
-    """
-
-    states: Ints
-    targets: Ints
-    signals: Ints
-    chances: Floats
-    losses: Floats
-    starts: Ints
-    seen: tuple[tuple[int, float | None], ...]
+    states: Ints  # (E,): from-state
+    targets: Ints  # (E,): to-state
+    signals: Ints  # (E,): what is seen; -1 where the episode ends
+    chances: Floats  # (E,)
+    losses: Floats  # (E,)
+    starts: Ints  # (S,): first entry of each state
+    seen: tuple[tuple[int, float | None], ...]  # (Z,): the observation, and the loss where it is seen
 
 
 def branches_of(model: PomdpTable) -> list[Branch]:
@@ -79,23 +67,7 @@ def branches_of(model: PomdpTable) -> list[Branch]:
 
 
 def grouped_erm(values: Floats, weights: Floats, starts: Ints, beta: float) -> Floats:
-    """Return the ERM of each group of the last axis; ``weights`` are positive and need not sum to 1.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (..., E)
-        What is paid.
-    weights : ndarray of float64, shape (E,) or (..., E)
-        Of each entry.
-    starts : ndarray of int64, shape (G,)
-        First entry of each group.
-    beta : float
-        Risk level.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., G)
-    """
+    """Return the ERM (..., G) of groups of the last axis of values (..., E); weights > 0 need not sum to 1."""
     mass = np.add.reduceat(weights, starts, axis=-1)
     mean = np.add.reduceat(weights * values, starts, axis=-1) / mass
     if beta == 0.0:
@@ -141,10 +113,7 @@ def normalised(log_weights: Floats) -> Floats:
 
 
 def tilted(branch: Branch, log_weights: Floats, beta: float) -> list[Floats]:
-    """Return the tilted belief after each thing that may be seen: log weights, shape (N, S), all -inf where it cannot.
-
-    ``beta`` is the risk level of the step at which the action was taken.
-    """
+    """Return the tilted belief after each thing that may be seen: log weights (N, S), all -inf where it cannot."""
     size, found = log_weights.shape[1], []
     tilt = log_of(branch.chances) + beta * branch.losses
     for signal in range(len(branch.seen)):

@@ -118,15 +118,7 @@ class FixedPlan(Policy):
 
 
 def solve_alternatives(model: Alternatives, objective: Objective, limits: Limits) -> FixedPlan:
-    """Return a fixed plan of least ERM over all models; ``gap`` is what knowing the model could gain at most.
-
-    Each sweep is O(models * H * outcomes).
-
-    Raises
-    ------
-    OptionError
-        If the objective is another than an ERM or the mean.
-    """
+    """Return a fixed plan of least ERM over all models; ``gap`` is what knowing the model could gain at most."""
     if not isinstance(objective, (ERM, Expectation)):
         raise OptionError(
             f"there is no solver for the {objective.words} of a fixed plan over alternatives; there is for "

@@ -49,27 +49,13 @@ _EVEN = 0.2  # chance of actions that are not the best
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Conditional plans from one step on: K of them.
+    """Conditional plans from one step on: K of them."""
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (K, S)
-        ERM of the cost-to-go from each state, in the step's own unit.
-    actions : ndarray of int64, shape (K,)
-        What each does first.
-    children : ndarray of int64, shape (K, Z)
-        With which plan of the next level it goes on after each signal of its action.
-    keys : dict, optional
-        Where there is a plan for each tilted belief that can be reached, its index by the belief.
-    options : ndarray of float64, shape (K, A), optional
-        There also the value of each action.
-    """
-
-    values: Floats
-    actions: Ints
-    children: Ints
-    keys: dict[bytes, int] | None = None
-    options: Floats | None = None
+    values: Floats  # (K, S): ERM of the cost-to-go from each state, in the step's own unit
+    actions: Ints  # (K,): what each does first
+    children: Ints  # (K, Z): with which plan of the next level it goes on after each signal of its action
+    keys: dict[bytes, int] | None = None  # if there is a plan for each tilted belief that can be reached: its index
+    options: Floats | None = None  # (K, A): there also the value of each action
 
 
 def solved_levels(

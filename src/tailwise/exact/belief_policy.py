@@ -407,15 +407,7 @@ def _seen_note(model: PomdpTable) -> str:
 def solve_hidden(
     model: PomdpTable, objective: Objective, limits: Limits, most: int = MOST_PLANS, original: Any = None
 ) -> BeliefPolicy:
-    """Return the optimal policy of a problem whose state is not seen, for an ERM or the mean.
-
-    Raises
-    ------
-    OptionError
-        If there is no solver for the objective.
-    ModelError
-        If the problem is too large.
-    """
+    """Return the optimal policy of a problem whose state is not seen, for an ERM or the mean."""
     if not isinstance(objective, (ERM, Expectation)) or not math.isfinite(getattr(objective, "beta", 0.0)):
         raise OptionError(
             f"there is no exact solver for the {objective.words} where the state is not seen; there is for ERM(beta) "

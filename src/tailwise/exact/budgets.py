@@ -52,10 +52,7 @@ class _Dual:
 
 
 def solve_budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
-    """Return a policy of least mean whose CVaR, or ERM at a beta > 0, keeps to a budget, also as it is followed.
-
-    On a grid, if the budget is missed by a little, the policy for a smaller one is taken; else it is an error.
-    """
+    """Return a policy of least mean whose CVaR, or ERM at a beta > 0, keeps to a budget, also as it is followed."""
     risk: Any = objective.risk
     most = float(mdp.signed(objective.bound))
     with told(limits.progress, "solving for each price of the risk", None) as tick:
@@ -191,10 +188,7 @@ def _dual(
     slack: float,
     near: float,
 ) -> _Dual:
-    """Solve the dual of: least mean subject to ``E[excess(X)] <= 0``. A plan counts as kept by its own risk.
-
-    Risks that differ by ``slack``, and excesses by ``near``, differ in rounding alone.
-    """
+    """Solve the dual of: least mean with ``E[excess(X)] <= 0``; differences of ``slack`` and ``near`` are rounding."""
     best: tuple[float, Choices | None] = (math.inf, None)
 
     def look(chosen: Choices) -> tuple[float, float]:

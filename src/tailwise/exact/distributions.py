@@ -31,6 +31,7 @@ from tailwise.models.tabular import require_table
 from tailwise.risk.distribution import ReturnDistribution
 
 Choose = Callable[[int, Ints, Floats], tuple[Ints, Ints, Floats]]
+"""From step, states and accrued costs of pairs: pair, row of the table and chance of each row that is taken."""
 
 MAX_ATOMS = 5_000_000
 _EQUAL = 1e-9  # of a grid's spacing: rounding
@@ -138,10 +139,7 @@ def distribution_of(mdp: TabularMDP, totals: Floats, masses: Floats, tolerance: 
 
 
 def _forward(mdp: TabularMDP, choose: Choose, slack: float, limit: int) -> tuple[Floats, Floats]:
-    """Return total losses, increasing, and probabilities; ``OptionError`` beyond ``limit`` pairs at a step.
-
-    ``choose(step, states, accrued costs)`` returns the pair, the table's row and the chance of each row that is taken.
-    """
+    """Return total losses, increasing, and probabilities; ``OptionError`` beyond ``limit`` pairs at a step."""
     states, accrued, weights, factor = np.array([mdp.start]), np.zeros(1), np.ones(1), 1.0
     ended: list[tuple[Floats, Floats]] = []
     for h in range(mdp.horizon):
@@ -215,11 +213,7 @@ def closed(mdp: TabularMDP, horizon: int) -> TabularMDP:
 
 
 def steps_to_the_end(mdp: TabularMDP, actions: Actions) -> tuple[int, float]:
-    """Return how many steps of a policy, whose last row is followed for ever, are enough, and what is left then.
-
-    ``actions`` has shape (n, S). What is left is the probability of not having ended; where costs are discounted it is
-    the most that can still be paid.
-    """
+    """Return how many steps of a policy (n, S) are enough, and what is left: a probability, or what may yet be paid."""
     if mdp.discount < 1.0:
         most = float(np.abs(mdp.losses).max(initial=0.0)) / (1.0 - mdp.discount)
         steps = max(len(actions), math.ceil(math.log(_LEFT) / math.log(mdp.discount)))

@@ -39,11 +39,7 @@ def as_policy(policy: object) -> object:
 
 
 def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:
-    """Return the table's row that a deterministic policy takes: int64, shape (H, S); -1 for none.
-
-    ``policy`` has ``policy`` or ``act(state, h)``, or is a function of (state, h), or action ids, of shape (S,) or (H,
-    S), -1 where no action is allowed (or none is needed).
-    """
+    """Return the row (H, S) that a policy takes, -1 for none: an object, a function, or ids of shape (S,) or (H, S)."""
     mdp.require_sound()
     shape = (mdp.horizon, mdp.num_states)
     given = getattr(policy, "policy", as_policy(policy))
@@ -88,11 +84,7 @@ def action_id(mdp: TabularMDP, action: Any, state: int, h: int) -> int:
 
 
 def policy_chances(mdp: TabularMDP, policy: Any) -> NDArray[np.float64]:
-    """Return the probability of each row of the table: float64, shape (H, rows).
-
-    ``policy`` is as for :func:`policy_rows`, or has the probabilities of the action ids, of shape (H, S, A); where a
-    state's sum to 0 the actions are taken uniformly.
-    """
+    """Return the probability of each row (H, rows): of a policy, or chances (H, S, A), uniform where they sum to 0."""
     mdp.require_sound()
     given = getattr(policy, "policy", policy)
     if np.ndim(given) != 3:
@@ -210,10 +202,7 @@ def action_frequencies(mdp: TabularMDP, decisions: NDArray[np.int32]) -> Floats:
 
 
 def difference(mdp: TabularMDP, before: Any, after: Any) -> str:
-    """Say where a policy first does something else than another, of the places that the other comes to.
-
-    The policies are as :func:`policy_rows` takes them; two that do the same there have an empty difference.
-    """
+    """Say where a policy first does something else than another, of the places that the other comes to; or nothing."""
     one, other = policy_rows(mdp, before), policy_rows(mdp, after)
     reached = marked(mdp.num_states, mdp.start)
     first, count = "", 0

@@ -76,15 +76,12 @@ class Upward(list[NDArray[np.int32]]):
 
 @dataclass(frozen=True, eq=False)
 class GridTotals:
-    """A table over (state, accrued cost), with accrued costs on a grid of whole multiples of a spacing.
-
-    ``layers`` are what can be reached, at the steps 0 to H; ``ends`` the first and the last point of a total.
-    """
+    """A table over (state, accrued cost), with accrued costs on a grid of whole multiples of a spacing."""
 
     mdp: TabularMDP
     spacing: float
-    layers: tuple[Layer, ...]
-    ends: tuple[int, int]
+    layers: tuple[Layer, ...]  # what can be reached, at the steps 0 to H
+    ends: tuple[int, int]  # the first and the last point of a total
 
     @classmethod
     def over(cls, mdp: TabularMDP, *, work: float = WORK, every_action: bool = False) -> GridTotals:

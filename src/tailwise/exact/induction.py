@@ -170,10 +170,7 @@ _MOST = 20_000  # betas
 
 
 def solve_evar(mdp: TabularMDP, objective: EVaR, limits: Limits) -> Policy:
-    """Return the policy of least EVaR, at a level inside (0, 1).
-
-    One beta costs O(H * outcomes). For a tolerance of a share d of the range about ``2 / sqrt(d)`` are needed.
-    """
+    """Return the policy of least EVaR, at a level inside (0, 1); each beta costs O(H * outcomes)."""
     penalty = -math.log1p(-objective.level)
     allowed, limit = limits.tolerance, max(4, int(_MOST * limits.share**0.5))
     low, high = relevant_bounds(mdp)

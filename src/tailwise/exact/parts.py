@@ -37,31 +37,15 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of a table, sorted by state, whose outcomes lead to states or out (``OVER``).
+    """Rows of a table, sorted by state, whose outcomes lead to states or out (``OVER``)."""
 
-    Attributes
-    ----------
-    size : int
-        Number of states.
-    states : ndarray of int64, shape (rows,)
-        State of each row.
-    ids : ndarray of int64, shape (rows,)
-        The table's row; -1 where there is none.
-    offsets : ndarray of int64, shape (rows + 1,)
-        First outcome of each row.
-    probabilities, costs : ndarray, shape (outcomes,)
-        Of each outcome.
-    targets : ndarray of int32, shape (outcomes,)
-        Next state of each outcome, or `OVER`.
-    """
-
-    size: int
-    states: Ints
-    ids: Ints
-    offsets: Ints
-    probabilities: Floats
-    costs: Floats
-    targets: NDArray[np.int32]
+    size: int  # number of states
+    states: Ints  # (rows,)
+    ids: Ints  # (rows,): the table's row; -1 where there is none
+    offsets: Ints  # (rows + 1,): first outcome of each row
+    probabilities: Floats  # (outcomes,)
+    costs: Floats  # (outcomes,)
+    targets: NDArray[np.int32]  # (outcomes,): next state, or OVER
 
     @classmethod
     def of(cls, mdp: TabularMDP) -> Part:
@@ -247,16 +231,12 @@ def _fill_risks(found, offsets, probabilities, costs, targets, values, beta, dis
 def solved(
     matrix: Any, *sides: Floats, within: float = 1e-9, guesses: tuple[Floats | None, ...] = ()
 ) -> list[Floats] | None:
-    """Solve sparse linear equations, ``within`` of the sides; None where the matrix is singular to working precision.
-
-    Large ones are tried by iteration first, which takes few steps where states mix fast; where they do not, the
-    matrix is close to banded, and its factors stay sparse.
-    """
+    """Solve sparse linear equations, ``within`` of the sides; None where the matrix is as good as singular."""
     from scipy.sparse import csc_array
     from scipy.sparse.linalg import bicgstab, splu
 
     size = matrix.shape[0]
-    if size > LARGE:
+    if size > LARGE:  # few steps where states mix fast; else the matrix is nearly banded, and its factors are sparse
         found = []
         for side, first in itertools.zip_longest(sides, guesses):
             scale = float(np.abs(side).max(initial=0.0)) or 1.0
@@ -288,10 +268,7 @@ def is_positive(values: Floats) -> bool:
 
 
 def log_radius(matrix: Any, told: float | None = None) -> float:
-    """Return the logarithm of the spectral radius of a non-negative irreducible sparse matrix, to rounding or 1e-9.
-
-    Where only the side of ``told`` that it is on matters, it is found no better than that.
-    """
+    """Return ln of the spectral radius of an irreducible matrix >= 0, to 1e-9, or on which side of ``told``."""
     size = matrix.shape[0]
     if size <= _DENSE:
         dense = matrix.toarray()
@@ -316,10 +293,7 @@ def _is_told(low: float, high: float, limit: float | None) -> bool:
 
 
 def _perron(matrix: Any, limit: float | None) -> tuple[Floats, float, float]:
-    """Return about the positive eigenvector of a non-negative irreducible sparse matrix, and bounds of the radius.
-
-    By Noda's iteration, with halving: a solution for a shift is positive where that is above the radius.
-    """
+    """Return about the positive eigenvector of such a matrix, and bounds of its radius: Noda's iteration, halved."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import splu
 

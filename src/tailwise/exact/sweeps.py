@@ -170,10 +170,7 @@ class Swept(NamedTuple):
 
 @kernel
 def sweep(rows, future, step, out, first_state, last_state):  # type: ignore[no-untyped-def]
-    """One step of backward induction over the states ``first_state`` to ``last_state``.
-
-    The rows of some states are done together: loops that do one thing each run faster.
-    """
+    """One step of backward induction over some states, in blocks: loops that do one thing each run faster."""
     rows, future, step, out = borrowed(rows), borrowed(future), borrowed(step), borrowed(out)
     step_loss, sizes, q_out = step.losses, step.sizes, out.q
     v_out, size_out, policy_out = out.values, out.sizes, out.policy

@@ -77,13 +77,10 @@ def solve_cvar(mdp: TabularMDP, objective: CVaR, limits: Limits) -> Policy:
 
 
 def _rounded_up(graph: GridTotals, level: float, found: Found) -> Found:
-    """Return the plan that acts on what was paid, rounded up: its CVaR as it is followed is bounded, without its law.
-
-    The threshold is the quantile of the grid's plan, moved up by a share of what totals can be moved.
-    """
+    """Return the plan that acts on what was paid, rounded up: its CVaR as followed is bounded, without its law."""
     tail, best, threshold, upward = 1.0 - level, math.inf, found.threshold, found.chosen
     totals, masses = graph.law(found.chosen)
-    quantile = value_at_risk(totals, level, masses)
+    quantile = value_at_risk(totals, level, masses)  # moved up by a share of what totals can be moved
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         b = quantile + share * graph.tolerance
         above, chosen = graph.minimise_upward(lambda totals, b=b: np.maximum(totals - b, 0.0))  # type: ignore[misc]

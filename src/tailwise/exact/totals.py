@@ -32,10 +32,7 @@ _TIE = 1e-12
 
 
 class Step(NamedTuple):
-    """The pairs of one step, sorted by state and accrued cost, and where their actions lead.
-
-    Values of the next pairs are followed by those of the totals that end here, and ``children`` points into both.
-    """
+    """The pairs of one step, sorted by state and accrued cost, and where their actions lead."""
 
     states: Ints  # (n,)
     accrued: Floats  # (n,)
@@ -43,22 +40,19 @@ class Step(NamedTuple):
     rows: Ints  # (k,): rows of the table
     branches: Ints  # (k,): first entry of each row in ``children``
     probabilities: Floats  # (m,)
-    children: Ints  # (m,)
+    children: Ints  # (m,): of the next pairs, followed by the totals that end here
     ended: Floats  # (e,): totals of the episodes that are done
     ended_sizes: Floats  # (e,): sum of what was added, without signs
 
 
 @dataclass(frozen=True, eq=False)
 class ReachableTotals:
-    """A table unfolded over (state, accrued cost), without actions that no plan needs.
-
-    ``final`` are the totals of the pairs at the horizon, ``final_sizes`` the sum of what was added, without signs.
-    """
+    """A table unfolded over (state, accrued cost), without actions that no plan needs."""
 
     mdp: TabularMDP
     steps: tuple[Step, ...]
-    final: Floats
-    final_sizes: Floats
+    final: Floats  # totals of the pairs at the horizon
+    final_sizes: Floats  # sum of what was added, without signs
 
     tolerance = 0.0  # no total is moved
 
@@ -161,10 +155,7 @@ class ReachableTotals:
 
 
 def reach_totals(mdp: TabularMDP, *, work: float = 1.0, every_action: bool = False) -> ReachableTotals | GridTotals:
-    """List all totals, or put them on a grid where there are too many; ``work`` is a share of the usual work.
-
-    ``every_action`` keeps those that no plan for a monotone objective needs.
-    """
+    """List all totals, or put them on a grid where there are too many; ``work`` is a share of the usual work."""
     try:
         most = max(mdp.horizon, int(work * MAX_OUTCOMES))
         return ReachableTotals.unfold(mdp, max_outcomes=most, every_action=every_action)

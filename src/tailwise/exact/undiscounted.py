@@ -63,17 +63,13 @@ _WORK = 50_000_000  # outcomes that sweeps may come through to prove that a tota
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """Values of the total from each state on, as losses, with what they are certain to lie between.
-
-    ``rows`` are the table's, of each state (-1 where it has none or does not matter); ``reasons`` say why values are
-    infinite: pairs of states and words.
-    """
+    """Values of the total from each state on, as losses, with what they are certain to lie between."""
 
     values: Floats
     lower: Floats
     upper: Floats
-    rows: Ints
-    reasons: tuple[tuple[Ints, str], ...]
+    rows: Ints  # the table's, of each state (-1 where it has none or does not matter)
+    reasons: tuple[tuple[Ints, str], ...]  # why values are infinite: states and words
 
     def why(self, state: int) -> str:
         """Return in words why the value of a state is infinite."""
@@ -88,11 +84,7 @@ class UndecidedError(ModelError):
 
 
 def solve_total(mdp: TabularMDP, beta: float) -> Total:
-    """Return the least ERM of the undiscounted total from each state on.
-
-    Loops that add up to nothing, and that the start never leads to, leave what they matter to without a value (NaN):
-    all that it never leads to.
-    """
+    """Return the least ERM of the total from each state on; NaN for loops without limit that it never meets."""
     try:
         return _Search(mdp, beta).run()
     except UndecidedError:
@@ -284,10 +276,7 @@ class _Search:
     def _finite(
         self, part: Part, quick: Callable[[], Ints], start: Floats
     ) -> tuple[Ints, Floats, Floats | None] | None:
-        """Return a policy of finite values for beta > 0, those, and the steps to the end if known.
-
-        None where some states are found to have none.
-        """
+        """Return a policy of finite values for beta > 0, those, and steps to the end if known; None if none is."""
         ways: tuple[Callable[[], tuple[Ints, Floats]], ...] = (
             lambda: self._nearly(part, *self._greedy(part, start, quick)),
             lambda: self._greedy(part, start, quick),
@@ -352,10 +341,7 @@ class _Search:
         raise undecided(self.mdp, np.flatnonzero(going[labels]), self.beta)
 
     def _improved(self, part: Part, rows: Ints, start: Floats, steps: Floats | None = None) -> tuple[Ints, Evaluated]:
-        """Improve a policy until no row is better; or until one is found whose total is not finite.
-
-        ``start`` are a first guess of its values; with ``steps``, to the end, what was found for it.
-        """
+        """Improve a policy until no row is better, or a total is not finite; ``steps``, to the end, if known."""
         values, settled = start, steps is not None
         for _ in range(_ROUNDS):
             found = evaluate_policy(part.taking(rows), values, self.beta, steps)
@@ -418,11 +404,7 @@ class _Search:
 
 
 def _grown_by_all(part: Part, beta: float) -> list[Ints]:
-    """Return sets of states from which no policy's total is finite, as far as sweeps can prove it.
-
-    With h such that ``ln of the least sum of p exp(beta c) exp(h(s')) >= h(s)`` over what stays inside, for all states
-    of a set, no policy has a radius below 1 there.
-    """
+    """Return sets of states where no total is finite: ``least sum of p exp(beta c + h(s')) >= exp h(s)`` inside."""
     held, deciding = kept_by_all(part)
     if not deciding.size:
         return []

@@ -47,10 +47,7 @@ class Evaluated:
 
 
 def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | None = None) -> Evaluated:
-    """Return the values of a policy, one row of each deciding state; others keep the values they have.
-
-    ``steps`` are those of a policy like it, as a first guess.
-    """
+    """Return the values of a policy, a row of each deciding state; ``steps`` are a first guess, of a policy like it."""
     deciding, size = chosen.states, chosen.size
     ending, decides, values = reaching(chosen), chosen.decides, start.copy()
     never = decides & ~ending
@@ -90,10 +87,7 @@ def evaluate_policy(chosen: Part, start: Floats, beta: float, steps: Floats | No
 def _scaled(
     chosen: Part, values: Floats, beta: float, decides: Bools, steps: Floats | None = None
 ) -> tuple[Floats, Floats] | None:
-    """Return by what logarithm W differs from its guess, and the steps to the end; None where W is not finite.
-
-    With ``W = x exp(beta v)`` and the residual r of v: ``(exp(-beta r) - Q) (x - 1) = 1 - exp(-beta r)``.
-    """
+    """Return ln of x in ``(exp(-beta r) - Q) (x - 1) = 1 - exp(-beta r)``, and steps to the end; None: infinite."""
     risks, tilted = chosen.tilted(values, beta)
     scale, side = np.ones(chosen.size), np.zeros(chosen.size)
     residual = -beta * (risks - values[chosen.states])
@@ -105,10 +99,7 @@ def _scaled(
 
 
 def nearer(part: Part, rows: Ints, start: Floats, beta: float) -> Floats | None:
-    """Take one rough Newton step from a start towards the values of a policy; None where that comes to nothing.
-
-    Enough to improve the policy; proof of nothing.
-    """
+    """Take one rough Newton step from a start towards the values of a policy: proof of nothing; None where it fails."""
     deciding = part.deciding
     values = start.copy()
     values[deciding] = np.where(np.isfinite(values[deciding]), values[deciding], 0.0)
@@ -183,10 +174,7 @@ def is_level(chosen: Part, states: Ints, beta: float) -> bool:
 
 
 def component_radii(chosen: Part, values: Floats, beta: float, told: float | None = None) -> list[tuple[float, Ints]]:
-    """Return logarithms of the spectral radius of exp(beta cost) of each loop of a policy, with its states.
-
-    ``told`` is as for :func:`log_radius`.
-    """
+    """Return ln of the spectral radius of exp(beta cost) of each loop of a policy, with its states (`log_radius`)."""
     values = np.where(np.isfinite(values), values, 0.0)
     risks, tilted = chosen.tilted(values, beta)
     scale = np.zeros(chosen.size)
@@ -282,14 +270,11 @@ _LOOSE = 1e-10  # of values and costs: how far below a lower bound is worth anot
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """A part whose end components that cost nothing are one state each, with a row that ends (``ids`` -1).
-
-    ``owner`` is the state that stands for each state, ``held`` are the rows that stay inside, as a part.
-    """
+    """A part whose end components that cost nothing are one state each, with a row that ends (``ids`` -1)."""
 
     part: Part
-    owner: Ints
-    held: Part
+    owner: Ints  # the state that stands for each state
+    held: Part  # the rows that stay inside
 
     @classmethod
     def of(cls, part: Part, *, ending: bool = True) -> Merged:
@@ -333,10 +318,7 @@ class Merged:
 
 
 def bounded_past_loops(part: Part, chosen: Part, values: Floats, lower: Floats, beta: float) -> Floats:
-    """Return lower bounds that are loose only where loops that add up to nothing may be worth staying in.
-
-    ``values`` are those of the policy ``chosen``, which ends; ``lower`` is what :func:`bracket` found for them.
-    """
+    """Return the ``lower`` of `bracket`, loose only where loops that add up to nothing may be worth staying in."""
     going, known = part.targets >= 0, np.isfinite(values)
     scale = float(np.abs(part.costs).max(initial=0.0)) + np.where(known, np.abs(values), 0.0)
     short = known & (lower < np.where(known, values, 0.0) - _LOOSE * scale)

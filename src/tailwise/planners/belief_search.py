@@ -48,29 +48,16 @@ from tailwise.search.plan import StopReason
 
 
 class Step(NamedTuple):
-    """What may follow a belief: A actions, each with at most K things that may be seen, the end among them.
+    """What may follow a belief: A actions, each with at most K things that may be seen, the end among them."""
 
-    Attributes
-    ----------
-    log_masses, losses : ndarray of float64, shape (A, K)
-        Logarithm of the probability of each (-inf where there are fewer), and the ERM of what is paid with it.
-    places : ndarray of int64, shape (N,)
-        Where in these, flattened, the episode goes on.
-    beliefs : ndarray of float64, shape (N, S)
-        The tilted beliefs that follow there, in logs.
-    """
-
-    log_masses: Floats
-    losses: Floats
-    places: Ints
-    beliefs: Floats
+    log_masses: Floats  # (A, K): ln of the probability of each; -inf where there are fewer
+    losses: Floats  # (A, K): ERM of what is paid with it
+    places: Ints  # (N,): where in these, flattened, the episode goes on
+    beliefs: Floats  # (N, S): the tilted beliefs that follow there, in logs
 
 
 class BeliefSteps:
-    """The outcomes of a table, as steps from belief to belief; only outcomes of states that are possible are looked at.
-
-    They lie sorted by action, by what is seen and by where they lead: what is summed up is summed over neighbours.
-    """
+    """The outcomes of a table, as steps from belief to belief, sorted: what is summed up is summed over neighbours."""
 
     def __init__(self, model: PomdpTable, branches: Sequence[Branch]) -> None:
         self._size, self._num_actions = model.num_states, len(branches)
@@ -89,7 +76,7 @@ class BeliefSteps:
 
     def after(self, log_belief: Floats, beta: float, *, last: bool) -> Step:
         """Return what may follow a belief, at the risk level of its step; after the ``last`` nothing does."""
-        logs = log_belief[self._states] + self._logs
+        logs = log_belief[self._states] + self._logs  # of states that are possible alone
         can = np.flatnonzero(logs > -np.inf)
         logs, owners = logs[can], (self._actions if last else self._groups)[can]
         starts = runs(owners)

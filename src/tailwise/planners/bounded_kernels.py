@@ -202,10 +202,7 @@ def least_row(lows, highs, count, skip):  # type: ignore[no-untyped-def]
 
 @inlined
 def draw_target(table, nodes, search, h, row, stream):  # type: ignore[no-untyped-def]
-    """Draw the next state of ``row`` in proportion to what it adds to the gap; -1 if nothing is left to learn.
-
-    The weights are ``p |exp(beta x_U) - exp(beta x_L)|``, written relative to the largest term.
-    """
+    """Draw the next state of ``row`` in proportion to ``p |exp(beta x_U) - exp(beta x_L)|``; -1: none is left."""
     first = table.offsets[row]
     count = table.offsets[row + 1] - first
     fill_totals(table, nodes, search, h, row)
@@ -215,7 +212,7 @@ def draw_target(table, nodes, search, h, row, stream):  # type: ignore[no-untype
     shift = high if level >= 0.0 else low
     is_linear = abs(level) * (high - low) < 1e-9
     total = 0.0
-    for k in range(count):
+    for k in range(count):  # weights relative to the largest term
         gap = search.x_high[k] - search.x_low[k]
         weight = 0.0
         if is_open(search.x_low[k], search.x_high[k], search):

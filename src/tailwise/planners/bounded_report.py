@@ -61,14 +61,10 @@ class Guesses(NamedTuple):
 def estimate(
     table: OutcomeTable, nodes: Nodes, search: SearchState, order: NDArray[np.int64], most: int
 ) -> NDArray[np.float64]:
-    """Return the estimated risk of each of the root's actions: float64, shape (A,), NaN before the first trial.
-
-    ``order`` has the nodes by step, from the root's on. At most ``most`` are backed up: those of the first steps, from
-    the middle of the bounds of the nodes of the step that follows. Only scratch is written.
-    """
-    steps = nodes.store.words[order, 0] % (search.betas.size + 1)
+    """Return the estimated risk (A,) of each of the root's actions; NaN before the first trial. Fills scratch alone."""
+    steps = nodes.store.words[order, 0] % (search.betas.size + 1)  # in order, the root's first
     last = int(steps[-1]) if steps.size else 0
-    if steps.size > most:
+    if steps.size > most:  # those of the first steps, from the middle of the bounds of the next
         last = max(int(steps[0]), int(steps[most]) - 1)
     reached = int(np.searchsorted(steps, last + 1, "right"))
     sizes = nodes.low.size, table.first_rows.size, search.root_low.size
@@ -157,10 +153,7 @@ def _level_of(nodes, group, length, values, relative):  # type: ignore[no-untype
 def play_episodes(
     model: OutcomeModel, nodes: Nodes, search: SearchState, root: tuple[int, int, int], seed: int
 ) -> NDArray[np.float64]:
-    """Return discounted total costs of 4,096 episodes from ``root``: (state, position of the first action, step).
-
-    Fewer where they are long, none where ``bounds`` is a function: they come to states of which it was not asked.
-    """
+    """Return total costs of at most 4,096 episodes from (state, position, step); none if ``bounds`` is a function."""
     search = copy.deepcopy(search)  # scratch of its own
     stream: Any = own_words(generator(seed + root[1]))
     totals = np.empty(min(_MOST_EPISODES, max(_FEWEST_EPISODES, _STEPS // (search.betas.size - root[2]))))

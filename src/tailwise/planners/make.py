@@ -140,10 +140,7 @@ def _beta_of(objective: Objective) -> float | None:
 
 
 def choose_kind(model: Any, objective: Objective | float, options: Any = ()) -> tuple[PlannerKind, str]:
-    """Return the kind of planner that suits a model and an objective, and why.
-
-    ``options`` matter only as far as they spare a look ahead: with ``bounds`` no states are listed.
-    """
+    """Return the kind of planner that suits a model and an objective, and why; with ``bounds`` no states are listed."""
     wanted = as_objective(objective)
     for name, reason in _suited(model, options):
         kind = find_planner(name)
@@ -345,13 +342,7 @@ class CheckpointKeywords(TypedDict, total=False):
 
 
 def checkpointed(planner: Any, path: str | Path | None, every: float) -> CheckpointKeywords:
-    """Return what to give ``planner.plan`` so that it keeps a checkpoint in a file; nothing where none is wanted.
-
-    Raises
-    ------
-    OptionError
-        If the planner keeps none.
-    """
+    """Return what to give ``planner.plan`` so that it keeps a checkpoint in a file, if one is wanted; or raise."""
     if path is None:
         return {}
     if takes(planner.plan, "checkpoint"):

@@ -86,11 +86,7 @@ class TableOutcomes(TableInterface):
 
 
 class SimulatorOutcomes(ModelInterface):
-    """The states of a simulator that were met, and the outcomes of those that were asked for.
-
-    A cost outside ``step_range`` or ``terminal_range`` (of costs, not rewards) is an error. ``max_branching`` are the
-    most actions of a state, and the most outcomes of an action, so far.
-    """
+    """The states of a simulator that were met, and the outcomes of those that were asked for."""
 
     def __init__(self, model: Any, step_range: Range, terminal_range: Range) -> None:
         validate_simulator(model)
@@ -99,13 +95,13 @@ class SimulatorOutcomes(ModelInterface):
                 f"{model_name(model)} has no outcomes(state, action), which bounded RTDP needs; search it with ErmMcts"
             )
         self.model = model
-        self._ranges = {"outcomes": step_range, "terminal_cost": terminal_range}
+        self._ranges = {"outcomes": step_range, "terminal_cost": terminal_range}  # of costs: others are errors
         self._sign = 1.0 if model.sense == "cost" else -1.0
         self._canonical = getattr(model, "canonical", None)
         self._known = KnownStates()
         self._ahead: list[int] = []  # by state: for how many steps all that it reaches is listed; -1 for none
         self._rows = self._outcomes = 0
-        self.max_branching = 1, 1
+        self.max_branching = 1, 1  # most actions of a state, and outcomes of an action, so far
         none = np.zeros(0, np.int64)
         self._arrays = OutcomeTable(
             none, none, np.zeros(1, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.bool_),
@@ -307,10 +303,7 @@ def _step_ranges(table, h):  # type: ignore[no-untyped-def]
 
 
 def ranges_from(going: list[Range], ending: list[Range], terminal: Range, discount: float) -> CostToGo:
-    """Return bounds from the range, by step, of the cost of outcomes that go on and of those that end the episode.
-
-    ``low[H] = least terminal cost``, ``low[h] = min(least end, least cost + discount low[h + 1])``; max for ``high``.
-    """
+    """Return bounds: ``low[h] = min(least end, least cost + discount low[h + 1])``, ``low[H]`` the least end's cost."""
     low, high = np.empty(len(going) + 1), np.empty(len(going) + 1)
     low[-1], high[-1] = terminal
     for h in range(len(going) - 1, -1, -1):
@@ -323,10 +316,7 @@ def ranges_from(going: list[Range], ending: list[Range], terminal: Range, discou
 
 @kernel
 def size_of_totals(table, horizon, discount, state, step):  # type: ignore[no-untyped-def]
-    """Size of the least total from ``state`` on, or of the least worst one: costs that no good plan pays are not in it.
-
-    States that are not listed are not reached.
-    """
+    """Size of the least total from ``state`` on, or of the least worst one; what is not listed is not reached."""
     low, high = table.terminal_losses.copy(), table.terminal_losses.copy()
     for h in range(horizon - 1, step - 1, -1):
         before = np.zeros(low.size), np.zeros(low.size)

@@ -187,10 +187,7 @@ def is_shareable(model: Any) -> bool:
 
 
 def plan_in_threads(planner: Any, threads: int, **limits: Any) -> Decision:
-    """Return what ``planner.plan(**limits)`` finds in so many threads.
-
-    A planner whose ``plan`` does not take ``threads`` works in one; if its plans have ``notes``, they say so.
-    """
+    """Return what ``planner.plan(**limits)`` finds in so many threads; if in one alone, its ``notes`` say so."""
     if takes(planner.plan, "threads"):
         found: Decision = planner.plan(threads=threads, **limits)
         return found

@@ -108,13 +108,7 @@ def stable(iterations: int) -> Condition:
 
 
 def from_text(text: str) -> Condition:
-    """Return the condition that a text names: ``proven``, ``gap:WIDTH`` or ``stable:ITERATIONS``.
-
-    Raises
-    ------
-    OptionError
-        If it names none.
-    """
+    """Return the condition that a text names: ``proven``, ``gap:WIDTH`` or ``stable:ITERATIONS``; or raise."""
     name, _, value = text.partition(":")
     try:
         if name == "proven" and not value:

@@ -54,11 +54,7 @@ _METHOD = "tree search for a utility, on accrued costs"
 
 
 def lifted(options: SearchOptions, view: AccruedView) -> SearchOptions:
-    """Return options whose functions of the model's states work on those of its view.
-
-    A rollout policy sees the model's state. A leaf's value v, a cost-to-go, becomes the utility of the total that ends
-    there: ``u(accrued + discount^h v)``.
-    """
+    """Return options on the view's states: a leaf's value v, a cost-to-go, becomes ``u(accrued + discount^h v)``."""
     if options.bounds is not None:
         raise OptionError("bounds are those of an ERM of plain costs: a search on accrued costs does not take them")
     prior = options.prior_policy
@@ -312,11 +308,7 @@ class AccMcts(UtilitySearch):
 
 
 def pilot_reference(model: Any, beta: float) -> float:
-    """Return the reference of the rescaled utility: the ERM of random episodes, safe from overflow.
-
-    It is the same for the same model and level, whatever the planner's seed. The bounds that rule out overflow are
-    known for tables only.
-    """
+    """Return the reference of the rescaled utility: the ERM of random episodes, of tables safe from overflow."""
     rng = generator(0)
     view = AccruedView(model, float)
     if not view.is_table:

@@ -197,11 +197,7 @@ def integrate_episodes(
     threads: int = 1,
     progress: Progress = None,
 ) -> tuple[Floats, Floats]:
-    """Play some of the episodes of a sample; see :func:`conditional_returns`.
-
-    Return the mixture, shape (k, 3): episode, total and probability given the episode, in the model's own sense; and
-    the totals, shape (episodes,): what :func:`tailwise.evaluate` finds under the same seed.
-    """
+    """Play some episodes: the mixture (k, 3) of episode, total and probability, and totals as of `evaluate`."""
     player = Player(mdp, planner, (iterations, None))
     certain, tails = certain_states(mdp)
     key, cumulative = run_key(root), mdp.data.cumulative

@@ -185,10 +185,7 @@ TABLES = (
 
 @dataclass(frozen=True)
 class CodeRun(Result):
-    """A result of the authors' code: an empirical risk ("plain"), or one by conditional Monte Carlo ("conditional").
-
-    The interval, where one is known, is of 90 % if plain, and of 95 % if conditional.
-    """
+    """The authors' code: an empirical risk ("plain", 90 % interval) or by conditional Monte Carlo (95 %)."""
 
     problem: str
     algorithm: str

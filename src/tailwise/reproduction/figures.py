@@ -242,10 +242,7 @@ def save_bandit_figures(
     threads: int = 1,
     progress: Progress = None,
 ) -> tuple[Path, ...]:
-    """Draw all figures into ``folder`` (made if need be), as ``png`` or ``svg``, and return their files.
-
-    Each figure has its own child of ``seed``; ``threads`` do not change the result.
-    """
+    """Draw all figures into ``folder`` (made if need be), as ``png`` or ``svg``, each by its own child of ``seed``."""
     require("matplotlib", "report", "drawing a figure")
     choice(kind, "format", ("png", "svg"))
     integer(pulls, "pulls", low=3)

@@ -82,13 +82,7 @@ def reproduce(
 
 
 def opened(out: str | Path, settings: Settings | None, *, resume: bool) -> tuple[RunFolder, list[Experiment]]:
-    """Return the folder of a run, and the experiments that it lacks.
-
-    Raises
-    ------
-    RunError
-        If the folder holds something else, or a file in it is damaged: that is found before hours of work, not after.
-    """
+    """Return the folder of a run, and the experiments that it lacks; or raise, before hours of work, what is wrong."""
     own = Settings() if settings is None else settings
     folder = RunFolder(Path(out), own, resume=truth(resume, "resume"))
     experiments = list_experiments(folder.settings)

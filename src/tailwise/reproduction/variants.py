@@ -39,10 +39,7 @@ DISTRIBUTIONAL = "Distributional"  # no entry of the paper's tables
 
 
 class ForgetfulErmMcts(ErmMcts):
-    """ERM-MCTS whose tree forgets its depth when it is rebuilt (the authors' variant).
-
-    A tree planted at step h then works at ``beta * discount**(k - h)`` at step k >= h.
-    """
+    """ERM-MCTS whose tree, planted at step h, works at ``beta * discount**(k - h)`` at step k (the authors')."""
 
     def risk_levels(self, planted: int) -> NDArray[np.float64]:
         """Return the levels as if the episode had begun where the tree was planted."""
