@@ -30,17 +30,19 @@ _TRUTHS = {"1": True, "true": True, "yes": True, "y": True, "t": True, "0": Fals
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column as codes of distinct values; -1 where nothing stands."""
+    """Columns, one after the other, as codes of distinct values; -1 where nothing stands."""
 
     codes: Codes
     values: list[Any]
 
 
-class Cells:
-    """Reads columns; complaints name the place."""
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a log by meaning, each with its name, and what names the place of a row, for complaints."""
 
-    def __init__(self, source: str, place: Place) -> None:
-        self.source, self.place = source, place
+    found: Mapping[str, list[tuple[Any, str]]]
+    source: str
+    place: Place
 
     def fail(self, row: int, problem: str) -> NoReturn:
         """Raise ``FormatError`` about a row, counted from 0."""
@@ -52,24 +54,20 @@ class Cells:
             k = int(np.argmax(wrong))
             self.fail(k if rows is None else int(rows[k]), problem)
 
-    def encoded(self, column: Any, name: str) -> Encoded:
-        """Return the distinct values of a column: numbers where all are, in increasing order, else texts."""
-        codes, values = _factorized(column)
-        plain = [_plain(value) for value in values]
-        gone = [k for k, value in enumerate(plain) if value is None]
-        numbers = [_id_number(value) for value in plain]
-        known = [k for k in range(len(plain)) if plain[k] is not None]
-        are_numbers = bool(known) and all(numbers[k] is not None for k in known)
+    def encoded(self, *columns: Any) -> Encoded:
+        """Return the distinct values of columns: numbers where all are, in increasing order, else texts."""
+        codes: Any = None
+        plain: list[Any] = []
+        for column in columns:
+            own, values = _factorized(column)
+            codes = own if codes is None else np.append(codes, np.where(own < 0, -1, own + len(plain)))
+            plain += map(_plain, values)
+        numbers = [id_number(value) for value in plain]
+        are_numbers = all(value is None for value, number in zip(plain, numbers, strict=True) if number is None)
         found = numbers if are_numbers else [None if value is None else _text(value) for value in plain]
-        order: dict[Any, int] = {}
-        for value in (
-            sorted({found[k] for k in known}, key=lambda v: (v,)) if are_numbers else (found[k] for k in known)
-        ):
-            order.setdefault(value, len(order))
-        renumbered = np.full(len(plain) + 1, -1, dtype=np.int32)  # the last stands for -1
-        renumbered[known] = [order[found[k]] for k in known]
-        if gone:
-            renumbered[gone] = -1
+        distinct = {value: None for value in found if value is not None}
+        order: dict[Any, int] = {value: k for k, value in enumerate(sorted(distinct) if are_numbers else distinct)}
+        renumbered = np.array([*(order.get(value, -1) for value in found), -1], dtype=np.int32)
         return Encoded(renumbered[codes], list(order))
 
     def numbers(self, column: Any, name: str) -> Floats:
@@ -77,31 +75,24 @@ class Cells:
         array = as_array(column)
         if array.dtype.kind in "iufb":
             return array.astype(np.float64, copy=False)
-        codes, values = _factorized(array)
-        plain = [_plain(value) for value in values]
-        found = [math.nan if value is None else _number(value, comma=True) for value in plain]
-        for k, number in enumerate(found):
-            if number is None:
-                shown = str(plain[k])[:40]
-                self.fail(int(np.argmax(codes == k)), f"{name} is {shown!r}; expected a number, or nothing")
-        return np.asarray(np.array([*found, math.nan], dtype=np.float64)[codes])
+        return self._read(array, name, lambda value: _number(value, comma=True), math.nan, "a number, or nothing")
 
-    def truths(self, column: Any, name: str) -> NDArray[np.bool_]:
-        """Return a column of truth values; nothing stands for no."""
-        array = as_array(column)
-        if array.dtype.kind == "b":
-            return array
-        codes, values = _factorized(array)
-        found = []
-        for k, value in enumerate(values):
-            plain = _plain(value)
-            number = _number(plain)
-            text = str(int(number)) if number is not None and number in (0.0, 1.0) else str(plain).strip().lower()
-            truth = False if plain is None else _TRUTHS.get(text)
-            if truth is None:
-                self.fail(int(np.argmax(codes == k)), f"{name} is {str(value)[:40]!r}; expected 0, 1, true or false")
-            found.append(truth)
-        return np.asarray(np.array([*found, False], dtype=np.bool_)[codes])
+    def truths(self, what: str) -> NDArray[np.bool_] | None:
+        """Return a column of truth values, if it is there; nothing stands for no."""
+        if what not in self.found:
+            return None
+        array = as_array(self.found[what][0][0])
+        return array if array.dtype.kind == "b" else self._read(array, what, _truth, False, "0, 1, true or false")
+
+    def _read(self, column: Any, name: str, read: Callable[[Any], Any], missing: float, expected: str) -> NDArray[Any]:
+        """Return what each value of a column is read as; None is what it cannot be."""
+        codes, values = _factorized(column)
+        plain = [_plain(value) for value in values]
+        found = [missing if value is None else read(value) for value in plain]
+        if None in found:
+            k = found.index(None)
+            self.fail(int(np.argmax(codes == k)), f"{name} is {str(plain[k])[:40]!r}; expected {expected}")
+        return np.asarray(np.array([*found, missing])[codes])
 
 
 def as_array(column: Any) -> NDArray[Any]:
@@ -165,7 +156,7 @@ def _plain(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 
-def _id_number(value: Any) -> int | float | None:
+def id_number(value: Any) -> int | float | None:
     """Return the number that an id is: 007 and 7.0 are 7, but 1/2 and 5 % are names."""
     if isinstance(value, str):
         if not _DECIMAL.fullmatch(value):
@@ -183,6 +174,11 @@ def _number(value: Any, *, comma: bool = False) -> float | None:
         return None
     found = number_of(value)
     return number_of(value.replace(",", ".")) if found is None and comma and value.count(",") == 1 else found
+
+
+def _truth(value: Any) -> bool | None:
+    number = _number(value)
+    return _TRUTHS.get(str(int(number)) if number in (0.0, 1.0) else str(value).lower())
 
 
 def _text(value: Any) -> str:
@@ -234,7 +230,14 @@ class Binned:
     later: Floats | None
     points: Floats
 
-    def rows(self, kept: Ints | NDArray[np.bool_]) -> Binned:
+    def encoded(self) -> Encoded:
+        """Return each number as the point nearest to it."""
+        middles = (self.points[1:] + self.points[:-1]) / 2.0
+        numbers = self.here if self.later is None else np.concatenate([self.here, self.later])
+        codes = np.where(np.isnan(numbers), -1, np.searchsorted(middles, numbers)).astype(np.int32)
+        return Encoded(codes, [f"{point:.6g}" for point in self.points])
+
+    def rows(self, kept: Ints) -> Binned:
         """Return some rows, in another order."""
         return Binned(self.name, self.here[kept], None if self.later is None else self.later[kept], self.points)
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import zipfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
+from tailwise.errors import FormatError, OptionError, UnknownNameError
 from tailwise.formats.kinds.arrays import read_members, read_npz
 from tailwise.formats.options import names
-from tailwise.formats.registry import register_format
+from tailwise.formats.registry import is_file, register_format
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior
 from tailwise.logs.table import ARRAYS, LEARNED, STEPS
@@ -87,38 +88,23 @@ def _bins(levels: Any) -> Any:
 
 def is_log(path: Path) -> bool:
     """Whether the columns of a file are those of a log, and of no transition list."""
-    from tailwise.formats.kinds.columns import column_names
+    from tailwise.formats.csv_rows import numbered_rows
     from tailwise.logs.reading import columns_meant
 
     name = path.name.lower()
-    if not name.endswith(_TABLES):
+    if not name.endswith(_TABLES) or not is_file(str(path)):
         return False
     try:
-        if not path.is_file():
-            return False
-        if name.endswith((".parquet", ".arrow")):
-            found = column_names(_schema(path)) or []
+        if name.endswith(".parquet"):
+            found = import_module("pyarrow.parquet").read_schema(path).names
+        elif name.endswith(".arrow"):
+            with path.open("rb") as source:
+                found = import_module("pyarrow.ipc").open_file(source).schema.names
         else:
-            from tailwise.formats.csv_rows import numbered_rows
-
             found = next(numbered_rows(path), (1, []))[1]
-    except (TailwiseError, OSError, ValueError, ImportError):
-        return False  # as below
-    return columns_meant([str(one) for one in found])
-
-
-def _schema(path: Path) -> Any:
-    """Return an empty table with the columns of a Parquet or Arrow file."""
-    import pyarrow as arrow
-    from pyarrow import ipc, parquet
-
-    try:
-        if path.name.lower().endswith(".parquet"):
-            return parquet.read_schema(path).empty_table()
-        with arrow.memory_map(str(path)) as source:
-            return ipc.open_file(source).schema.empty_table()
-    except arrow.ArrowException as error:  # not all of them are ValueErrors
-        raise FormatError(f"{path}: {error}") from error
+    except Exception:  # whoever reads it says what is wrong
+        return False
+    return columns_meant(found)
 
 
 def is_learned(path: Path) -> bool:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from tailwise._validate import choice, listing
-from tailwise.errors import FormatError, OptionError, require
+from tailwise.errors import FormatError, OptionError
 from tailwise.formats.csv_rows import LineFinder, delimiter, numbered_rows
-from tailwise.formats.kinds.columns import column_names
-from tailwise.logs.columns import as_array, joined
+from tailwise.formats.kinds.columns import arrow_table, column_names
+from tailwise.logs.columns import Columns, Place, as_array, joined
 from tailwise.logs.episodes import Episodes
-from tailwise.logs.layout import Asked, Found, laid_out
+from tailwise.logs.layout import laid_out
 from tailwise.models.gymnasium.actions import Discretized
 
 _GUESSES = {
@@ -108,78 +108,75 @@ def load_episodes(
         "episode": episode, "step": step, "state": state, "action": action, "next_state": next_state, "cost": cost,
         "reward": reward, "done": done,
     }  # fmt: skip
-    asked = Asked(
-        discretize, choice(gaps, "gaps", ("error", "split", "ignore")), choice(ends, "ends", ("unknown", "done"))
-    )
+    choice(gaps, "gaps", ("error", "split", "ignore"))
+    choice(ends, "ends", ("unknown", "done"))
     if isinstance(source, Episodes):
         return source
     if hasattr(source, "iterate_episodes"):  # Minari
         source = list(source.iterate_episodes())
+    notes: list[str] = []
+    columns = _columns(*_opened(source, given), given, notes)
+    return laid_out(columns, discretize, gaps, ends, notes)
+
+
+def _opened(source: Any, given: dict[str, Any]) -> tuple[Any, str, Place]:
+    """Return a table with named columns, what it is called, and what names the place of a row."""
     if isinstance(source, (str, os.PathLike)):
-        return _from_path(os.fspath(source), given, asked)
+        text = os.fspath(source)
+        path = Path(text).expanduser()
+        if path.is_dir():
+            return _together([p for p in path.iterdir() if p.name.lower().endswith(_TABLES)], given, text)
+        if not path.exists() and glob.has_magic(text):
+            return _together(list(path.parent.glob(path.name)), given, text)
+        return _read(path)
     if column_names(source) is not None:
-        return _from_table(source, f"the {type(source).__name__}", None, given, asked)
-    if isinstance(source, Iterable):
-        parts = list(source)
-        if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
-            return _from_files([Path(part) for part in parts], given, asked)
-        return _from_table(joined(parts), "the episodes", None, given, asked)
-    raise OptionError(
-        f"a log is a path, a table with named columns, arrays or a sequence of episodes, not {type(source).__name__}"
-    )
+        return source, f"the {type(source).__name__}", _row_of(f"the {type(source).__name__}")
+    if not isinstance(source, Iterable):
+        kind = type(source).__name__
+        raise OptionError(f"a log is a path, a table with named columns, arrays or a sequence of episodes, not {kind}")
+    parts = list(source)
+    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
+        return _together([Path(part) for part in parts], given)
+    return joined(parts), "the episodes", _row_of("the episodes")
 
 
-def _from_path(text: str, given: dict[str, Any], asked: Asked) -> Episodes:
-    path = Path(text).expanduser()
-    if path.is_dir():
-        return _from_files(sorted(p for p in path.iterdir() if p.name.lower().endswith(_TABLES)), given, asked, text)
-    if not path.exists() and glob.has_magic(text):
-        return _from_files(sorted(path.parent.glob(path.name)), given, asked, text)
-    table, place = _read(path)
-    return _from_table(table, str(path), place, given, asked)
+def _row_of(source: str) -> Place:
+    return lambda row: f"{source}, row {row + 1}"
 
 
-def _from_files(paths: list[Path], given: dict[str, Any], asked: Asked, text: str = "") -> Episodes:
+def _together(paths: list[Path], given: dict[str, Any], text: str = "") -> tuple[Any, str, Place]:
     """One file an episode, unless the files have a column that tells episodes apart."""
     if not paths:
         raise FormatError(f"{text or 'the sequence of files'}: no log there; expected {', '.join(_TABLES)}")
-    tables = [_read(path) for path in paths]
-    names = [[str(name) for name in column_names(table) or ()] for table, _ in tables]
+    paths = sorted(paths) if text else paths
+    tables, _, places = zip(*map(_read, paths), strict=True)
+    names = [[str(name) for name in column_names(table) or ()] for table in tables]
     for path, found in zip(paths, names, strict=True):
         if set(found) != set(names[0]):
             raise FormatError(f"{path}: its columns are not those of {paths[0]}: {', '.join(found)}")
-    sizes = [len(as_array(table[column[0]])) for (table, _), column in zip(tables, names, strict=True)]
-    together = {name: np.concatenate([as_array(table[name]) for table, _ in tables]) for name in names[0]}
+    sizes = [len(as_array(table[column[0]])) for table, column in zip(tables, names, strict=True)]
+    together = {name: np.concatenate([as_array(table[name]) for table in tables]) for name in names[0]}
     first = np.append(0, np.cumsum(sizes))
 
     def place(row: int) -> str:
         file = int(np.searchsorted(first, row, side="right")) - 1
-        inner = tables[file][1]
-        inside = row - int(first[file])
-        return f"{paths[file]}, row {inside + 1}" if inner is None else inner(inside)
+        return str(places[file](row - int(first[file])))
 
     if given["episode"] is None and "episode" not in _meanings(names[0], given)[0]:
         together["file"] = np.repeat(np.array([path.name for path in paths], dtype=object), sizes)
-        given = {**given, "episode": "file"}
-    return _from_table(together, text or f"{len(paths)} files", place, given, asked)
+        given["episode"] = "file"
+    return together, text or f"{len(paths)} files", place
 
 
-def _read(path: Path) -> tuple[Any, Any]:
-    """Return what a file holds, a table with named columns, and what names the place of a row."""
+def _read(path: Path) -> tuple[Any, str, Place]:
     name = path.name.lower()
     if not path.is_file():
         raise FormatError(f"{path}: there is no such file")
     if not name.endswith(_TABLES):
         raise FormatError(f"{path}: logs are read from {', '.join(_TABLES)}; others: load a frame and give that")
     if name.endswith((".parquet", ".pq", ".arrow", ".feather", ".ipc")):
-        arrow: Any = require("pyarrow", "arrow", f"reading {path}")
-        try:
-            if name.endswith((".parquet", ".pq")):
-                return require("pyarrow.parquet", "arrow", f"reading {path}").ParquetFile(path).read(), None
-            return require("pyarrow.feather", "arrow", f"reading {path}").read_table(path), None
-        except (arrow.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"{path}, row 1: not a readable file: {str(error)[:200]}") from None
-    return _read_csv(path), LineFinder(path)
+        return arrow_table(path, is_parquet=name.endswith((".parquet", ".pq"))), f"{path}", _row_of(f"{path}")
+    return _read_csv(path), f"{path}", LineFinder(path)
 
 
 def _read_csv(path: Path) -> Any:
@@ -206,33 +203,28 @@ def _read_csv(path: Path) -> Any:
         raise FormatError(f"{path}: not readable: {str(error)[:200]}") from None
 
 
-def _from_table(table: Any, source: str, place: Any, given: dict[str, Any], asked: Asked) -> Episodes:
-    where = place or (lambda row: f"{source}, row {row + 1}")
+def _columns(table: Any, source: str, place: Place, given: dict[str, Any], notes: list[str]) -> Columns:
+    """Find out what the columns of a table mean."""
     table = table.collect() if hasattr(table, "collect_schema") and not hasattr(table, "height") else table
-    names = [str(name) for name in column_names(table) or ()]
-    named = dict(zip(names, column_names(table) or (), strict=True))
-    notes: list[str] = []
+    named = {str(name): name for name in column_names(table) or ()}
     if all(value is None for value in given.values()):
-        wide = [match for name in names if (match := _WIDE.fullmatch(name.strip().lower()))]
+        wide = [match for name in named if (match := _WIDE.fullmatch(name.strip().lower()))]
         initials = {match[1][0] for match in wide}
         if "a" in initials and initials & {"s", "o"}:
-            table, order, names = _long(table, named)
-            named = dict(zip(names, names, strict=True))
-            inner, rows = where, order
-            where = lambda row: inner(int(rows[row]))  # noqa: E731
+            table, rows = _long(table, named)
+            named, inner = {name: name for name in table}, place
+            place = lambda row: inner(int(rows[row]))  # noqa: E731
             notes.append("read as one row an episode")
-    meanings, guessed = _meanings(names, given)
+    meanings, guessed = _meanings(list(named), given)
     if guessed:
         notes.append(f"columns are read by their names: {', '.join(guessed)}")
-    columns = {what: [table[named[name]] for name in found] for what, found in meanings.items()}
-    sizes = {name: len(column) for what, found in meanings.items() for name, column in zip(found, columns[what])}  # noqa: B905
+    found = {what: [(table[named[name]], name) for name in names] for what, names in meanings.items()}
+    sizes = {name: len(column) for pairs in found.values() for column, name in pairs}
     if len(set(sizes.values())) > 1:
         shown = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise FormatError(f"{source}: columns must be of one length: {shown}; episodes with one observation more than "
                           "actions are given as a sequence of episodes")  # fmt: skip
-    return laid_out(
-        Found(columns, {what: tuple(found) for what, found in meanings.items()}, source, where), asked, notes
-    )
+    return Columns(found, source, place)
 
 
 def columns_meant(names: list[str]) -> bool:
@@ -299,27 +291,21 @@ def _refuse_transitions(names: list[str], found: Mapping[str, list[str]]) -> Non
         )
 
 
-def _long(table: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], Any, list[str]]:
+def _long(table: Any, named: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Turn one row an episode into one row a step; also return the row that each came from."""
     parts: dict[tuple[str, int], Any] = {}
     for name, own in named.items():
         match = _WIDE.fullmatch(name.strip().lower())
         if match:
-            array = as_array(table[own])
-            parts[_WIDE_MEANING.get(match[1], match[1]), int(match[2])] = array
+            parts[_WIDE_MEANING.get(match[1], match[1]), int(match[2])] = as_array(table[own]).astype(object)
     steps = sorted({k for _, k in parts})
-    what = sorted({meaning for meaning, _ in parts})
     size = next(iter(parts.values())).size
-    columns: dict[str, Any] = {}
-    for meaning in what:
-        whole = np.full((size, len(steps)), None, dtype=object)
-        for position, k in enumerate(steps):
-            if (meaning, k) in parts:
-                whole[:, position] = parts[meaning, k]
-        columns[meaning] = whole.reshape(-1)
+    nothing = np.full(size, None, dtype=object)
+    columns: dict[str, Any] = {
+        what: np.stack([parts.get((what, k), nothing) for k in steps], axis=1).reshape(-1)
+        for what in sorted({meaning for meaning, _ in parts})
+    }
     rows = np.repeat(np.arange(size), len(steps))
-    columns["episode"], columns["step"] = rows.copy(), np.tile(np.arange(len(steps)), size)
-    empty = np.array([value is None or value != value for value in columns["state"]])
-    acted = np.array([value is None or value != value for value in columns["action"]])
-    kept = ~(empty & acted)
-    return {name: column[kept] for name, column in columns.items()}, rows[kept], list(columns)
+    columns["episode"], columns["step"] = rows, np.tile(np.arange(len(steps)), size)
+    kept = np.array([any(v is not None and v == v for v in pair) for pair in zip(columns["state"], columns["action"])])  # noqa: B905
+    return {name: column[kept] for name, column in columns.items()}, rows[kept]

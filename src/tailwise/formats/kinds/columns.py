@@ -97,43 +97,43 @@ def _array(frame: Any, name: Any) -> NDArray[Any]:
 _KEY = b"tailwise"
 
 
-def read_arrow(path: Path, **options: Any) -> TabularMDP | Alternatives:
-    """Transition list, Arrow IPC file or stream (extra ``arrow``).
-
-    The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the row that is wrong.
-    """
+def arrow_table(path: Path, *, is_parquet: bool) -> pyarrow.Table:
+    """Read a Parquet file, or an Arrow IPC file or stream, and validate it."""
     arrow: Any = require("pyarrow", "arrow", f"reading {path}")
-    ipc: Any = require("pyarrow.ipc", "arrow", f"reading {path}")
     with path.open("rb") as file:
-        is_file = file.read(6) == b"ARROW1"
+        mark = file.read(6)
+    try:
+        if is_parquet:
+            table = require("pyarrow.parquet", "arrow", f"reading {path}").ParquetFile(path).read()
+        elif mark.startswith((b"ARROW1", b"FEA1")):
+            table = require("pyarrow.feather", "arrow", f"reading {path}").read_table(path)
+        else:
+            with arrow.OSFile(str(path)) as source:
+                table = require("pyarrow.ipc", "arrow", f"reading {path}").open_stream(source).read_all()
+        table.validate(full=True)
+        return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])  # pandas'
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        what = "Parquet" if is_parquet else "Arrow IPC"
+        raise FormatError(f"{path}, row 1: not a readable {what} file: {str(error)[:200]}") from None
 
-    def read() -> pyarrow.Table:
-        with arrow.OSFile(str(path)) as source:
-            return (ipc.open_file(source) if is_file else ipc.open_stream(source)).read_all()
 
-    return _table(arrow, read, path, ListOptions(**options), "Arrow IPC")
+def _read_typed(path: Path, is_parquet: bool, options: dict[str, Any]) -> TabularMDP | Alternatives:
+    asked, table = ListOptions(**options), arrow_table(path, is_parquet=is_parquet)
+    stored = (table.schema.metadata or {}).get(_KEY)
+    metadata = None
+    if stored is not None and asked.metadata != "ignore":
+        metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
+    return read_frame(table, asked, source=str(path), path=path, metadata=metadata)
+
+
+def read_arrow(path: Path, **options: Any) -> TabularMDP | Alternatives:
+    """Transition list, Arrow IPC file or stream (extra ``arrow``)."""
+    return _read_typed(path, False, options)
 
 
 def read_parquet(path: Path, **options: Any) -> TabularMDP | Alternatives:
     """Transition list, Parquet (extra ``arrow``); as :func:`read_arrow`."""
-    arrow: Any = require("pyarrow", "arrow", f"reading {path}")
-    parquet: Any = require("pyarrow.parquet", "arrow", f"reading {path}")
-    return _table(arrow, lambda: parquet.ParquetFile(path).read(), path, ListOptions(**options), "Parquet")
-
-
-def _table(arrow: Any, read: Any, path: Path, options: ListOptions, what: str) -> TabularMDP | Alternatives:
-    try:
-        table = read()
-        table.validate(full=True)
-        index = [name for name in table.column_names if name.startswith("__index_level_")]  # what pandas adds
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        raise FormatError(f"{path}, row 1: not a readable {what} file: {str(error)[:200]}") from None
-    table = table.drop_columns(index) if index else table
-    stored = (table.schema.metadata or {}).get(_KEY)
-    metadata = None
-    if stored is not None and options.metadata != "ignore":
-        metadata = parse_metadata(stored.decode("utf-8", "replace"), f"{path}, metadata")
-    return read_frame(table, options, source=str(path), path=path, metadata=metadata)
+    return _read_typed(path, True, options)
 
 
 def _arrow_table(mdp: TabularMDP, path: Path) -> pyarrow.Table:
