@@ -16,8 +16,7 @@ import io
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,10 +41,7 @@ Raw = dict[str, NDArray[Any]]
 def read_rows(
     path: Path, ignore_columns: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
 ) -> tuple[Header, Raw]:
-    """Read a CSV file (compressed or not) with a line of column names, and check the names.
-
-    ``columns`` says what those with other names are. Raises ``FormatError`` naming file and line.
-    """
+    """Read a CSV file with a line of column names; ``columns`` says what those with other names are."""
     rows = numbered_rows(path)
     line, names = next(rows, (1, []))
     if not names:
@@ -53,15 +49,12 @@ def read_rows(
     header = check_header(names, ignore_columns, columns or {}, f"{path}, line {line}")
     raw = _read_fast(path, header, line)
     if delimiter(path) != ",":
-        header = replace(header, notes=(*header.notes, *_noted_marks(path, header, may_stop=raw is not None)))
+        header = header._replace(notes=(*header.notes, *_noted_marks(path, header, may_stop=raw is not None)))
     return header, _read_rows(path, header) if raw is None else raw
 
 
 def _noted_marks(path: Path, header: Header, *, may_stop: bool) -> list[str]:
-    """Return a note where all decimals may be thousands; refuse what may be one beside decimals of the other kind.
-
-    ``may_stop``: no number has a comma, so that the first clear decimal point settles it.
-    """
+    """Return a note where all decimals may be thousands; refuse what may be one beside decimals of the other kind."""
     clear: set[str] = set()
     unclear: dict[str, tuple[int, str]] = {}
     for line, fields in islice(numbered_rows(path), 1, None):
@@ -73,7 +66,7 @@ def _noted_marks(path: Path, header: Header, *, may_stop: bool) -> list[str]:
                 unclear.setdefault(mark, (line, cell))
             else:
                 clear.add(mark)
-        if may_stop and clear:
+        if may_stop and clear:  # no number has a comma: a decimal point settles it
             return []
     for mark, (line, cell) in unclear.items():
         if len(clear | set(unclear)) > 1:
@@ -87,10 +80,7 @@ def _noted_marks(path: Path, header: Header, *, may_stop: bool) -> list[str]:
 
 
 def numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and fields of every row that holds something, the column names first.
-
-    Raises ``FormatError`` where the file is no CSV, not UTF-8, or a row has more or fewer fields than the first one.
-    """
+    """Yield line number and fields of every row that holds something, the column names first."""
     line, width = 0, 0
     try:
         separator = delimiter(path)
@@ -101,11 +91,11 @@ def numbered_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if not fields:
                     continue
                 width = width or len(fields)
+                if len(fields) > width and not any(map(str.strip, fields[width:])):
+                    fields = fields[:width]
                 if len(fields) != width:
-                    fields = fields[:width] if not any(map(str.strip, fields[width:])) else fields
-                    if len(fields) != width:
-                        problem = f"{len(fields)} fields, but the first line names {width} columns"
-                        raise FormatError(f"{path}, line {line}: {problem}")
+                    problem = f"{len(fields)} fields, but the first line names {width} columns"
+                    raise FormatError(f"{path}, line {line}: {problem}")
                 yield line, fields
     except csv.Error as error:
         raise FormatError(f"{path}, line {line + 1}: not valid CSV: {error}") from None
@@ -140,16 +130,9 @@ def _open_binary(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path) if _mark(path) == b"\x1f\x8b" else path.open("rb")
 
 
-class LineFinder:
-    """A callable that names the file and line of an entry, by reading the file again."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self, entry: int) -> str:
-        """Return ``file, line`` of an entry."""
-        line, _ = next(islice(numbered_rows(self._path), entry + 1, None))
-        return f"{self._path}, line {line}"
+def line_finder(path: Path) -> Callable[[int], str]:
+    """Return what names the file and line of an entry, by reading the file again."""
+    return lambda entry: f"{path}, line {next(islice(numbered_rows(path), entry + 1, None))[0]}"
 
 
 def _lines(file: Any, path: Path) -> Iterator[str]:
@@ -229,7 +212,7 @@ def _read_numpy(path: Path, header: Header, line: int) -> Raw | None:
             cells = np.loadtxt(file, delimiter=delimiter(path), skiprows=line, comments=None, ndmin=2)
     except (ValueError, Warning, OSError, EOFError, zlib.error):
         return None
-    if cells.shape[1] != len(header.names):
+    if cells.shape[1] != header.width:
         return None
     raw: Raw = {name: np.ascontiguousarray(cells[:, position]) for name, position in header.used.items()}
     if "done" in raw:
@@ -241,7 +224,7 @@ def _read_numpy(path: Path, header: Header, line: int) -> Raw | None:
 
 def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
     arrow, reader = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
-    names = [f"#{k}" for k in range(len(header.names))]
+    names = [f"#{k}" for k in range(header.width)]
     for name, position in header.used.items():
         names[position] = name
     types = {**dict.fromkeys(_VALUES, arrow.float64()), "done": arrow.bool_()}

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,24 +43,18 @@ _LARGEST_ID = 10**18
 _LONGEST_NUMBER = 10_000
 
 
-@dataclass(frozen=True)
-class Header:
-    """The columns of a list: the position of each that is known, what the values are, and what was guessed."""
+class Header(NamedTuple):
+    """The columns of a list: how many, the position of each that is known, and what was guessed."""
 
-    names: tuple[str, ...]
+    width: int
     used: Mapping[str, int]
-    sense: Sense
     notes: tuple[str, ...] = ()
 
 
 def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mapping[str, str], where: str) -> Header:
-    """Find the columns by their names; ``given`` says what those with other names are.
-
-    Columns without a name (the index of ``pandas.to_csv``, or commas at the ends of lines) are skipped; so are those
-    that pandas calls ``Unnamed: 0``, and those to ignore. Raises ``FormatError`` about the first one that is wrong.
-    """
+    """Find the columns by their names; ``given`` says what those with other names are."""
     columns = [str(name).strip().lower() for name in names]
-    columns = ["" if name.startswith("unnamed:") else name for name in columns]
+    columns = ["" if name.startswith("unnamed:") else name for name in columns]  # the index, as pandas has it
     if "domain" in columns and "initstate" in columns:
         raise FormatError(
             f"{where}: this is a list of start states and discounts, not a model; it is read together "
@@ -108,7 +102,7 @@ def check_header(names: Sequence[object], ignore: tuple[str, ...], given: Mappin
     if "" in columns:
         notes.append(f"column {columns.index('') + 1} has no name and is skipped")
     used = {name: position for position, name in enumerate(known) if name in KNOWN}
-    return Header(tuple(columns), used, "cost" if values == ["cost"] else "reward", tuple(notes))
+    return Header(len(columns), used, tuple(notes))
 
 
 def _named_else(names: Sequence[str], meaning: str) -> str:
@@ -155,13 +149,12 @@ class Columns:
         return hasher.hexdigest()
 
 
-def check_columns(raw: Raw, header: Header, source: str, place: Callable[[int], str], *, ids: str = "auto") -> Columns:
-    """Turn raw columns (numbers, truth values or objects, of one length) into checked ones.
-
-    With ``ids="names"`` ids are names whatever they look like. Raises ``FormatError`` naming the entry, the column and
-    what stands there.
-    """
-    cells, sense, notes = _Cells(raw, place), header.sense, header.notes
+def check_columns(
+    raw: Raw, source: str, place: Callable[[int], str], *, ids: str = "auto", notes: tuple[str, ...] = ()
+) -> Columns:
+    """Turn raw columns (numbers, truth values or objects, of one length) into checked ones."""
+    cells = _Cells(raw, place)
+    sense: Sense = "cost" if "cost" in raw else "reward"
     states = [cells.ids(name, ids) for name in ("idstatefrom", "idstateto")]
     if isinstance(states[0], list) != isinstance(states[1], list):
         numbered, kind = ("idstateto", "name") if isinstance(states[0], list) else ("idstatefrom", "number")
@@ -235,26 +228,30 @@ class _Cells:
             if np.isnan(numbers).any():
                 self.fail(name, int(np.argmax(np.isnan(numbers))), "a finite number")
             return numbers
-        found: list[float] = []
-        for entry, cell in enumerate(column.tolist()):
-            text = cell.strip() if isinstance(cell, str) else str(cell)
-            number = None if isinstance(cell, bool) or len(text) > _LONGEST_NUMBER else number_of(text)
-            if number is None:
-                self.fail(name, entry, "a finite number")
-            found.append(number)
-        return np.array(found, dtype=np.float64)
+        return self._each(name, _number, "a finite number", np.float64)
 
     def truths(self, name: str) -> Bools:
+        """Return truth values."""
         column = self._raw[name]
-        if column.dtype.kind == "b":
-            return column
-        found: list[bool] = []
-        for entry, cell in enumerate(column.tolist()):
-            key = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip().lower()
-            if key not in _TRUTHS:
-                self.fail(name, entry, "0, 1, true or false")
-            found.append(_TRUTHS[key])
-        return np.array(found, dtype=np.bool_)
+        return column if column.dtype.kind == "b" else self._each(name, _truth, "0, 1, true or false", np.bool_)
+
+    def _each(self, name: str, read: Callable[[Any], Any], expected: str, kind: Any) -> NDArray[Any]:
+        found = []
+        for entry, cell in enumerate(self._raw[name].tolist()):
+            value = read(cell)
+            if value is None:
+                self.fail(name, entry, expected)
+            found.append(value)
+        return np.array(found, dtype=kind)
+
+
+def _number(cell: Any) -> float | None:
+    text = cell.strip() if isinstance(cell, str) else str(cell)
+    return None if isinstance(cell, bool) or len(text) > _LONGEST_NUMBER else number_of(text)
+
+
+def _truth(cell: Any) -> bool | None:
+    return _TRUTHS.get(str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip().lower())
 
 
 def number_of(text: str) -> float | None:
@@ -281,14 +278,11 @@ def _numbered(columns: list[Ints | list[str]]) -> tuple[tuple[str, ...], list[In
 
 def digest_of(raw: Raw) -> str:
     """Return the checksum of columns that :func:`columns_of_table` gave."""
-    return check_columns(raw, Header((), {}, "cost" if "cost" in raw else "reward"), "", str).digest()
+    return check_columns(raw, "", str).digest()
 
 
 def columns_of_table(mdp: TabularMDP, where: str) -> dict[str, Column]:
-    """Return the outcomes of a table as columns, by name, ids from 0; ``done`` only where some outcome needs it.
-
-    Raises ``FormatError`` if a transition list cannot hold the table.
-    """
+    """Return the outcomes of a table as columns, by name, ids from 0; ``done`` only where some outcome needs it."""
     if mdp.step_losses.size:
         raise FormatError(
             f"{where}: the table has {mdp.sense}s that depend on the step, which a transition list cannot "

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints, marked
+from tailwise._arrays import Bools, Floats, Ints, marked, runs
 from tailwise._validate import integer
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import Columns
@@ -263,19 +263,14 @@ class _Sums:
     """Sums of probabilities by group; without a tolerance, one may miss 1 by what rounding to six digits explains."""
 
     def __init__(self, groups: Ints, chance: Floats, tolerance: float | None) -> None:
-        order = None if (groups[1:] >= groups[:-1]).all() else np.argsort(groups, kind="stable")
-        ordered = groups if order is None else groups[order]
-        starts = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-        first = np.flatnonzero(starts)
-        self.totals = np.add.reduceat(chance if order is None else chance[order], first)
+        order: Any = slice(None) if (groups[1:] >= groups[:-1]).all() else np.argsort(groups, kind="stable")
+        first = runs(groups[order])
+        self.totals = np.add.reduceat(chance[order], first)
         counts = np.diff(np.append(first, groups.size))
         limit = np.maximum(1e-6, _SIX_DIGITS * counts) + _EXACT if tolerance is None else max(tolerance, _EXACT)
-        self.group_of = np.cumsum(starts) - 1  # (n,)
-        self.first = first  # (groups,) the first entry of each
-        if order is not None:
-            self.first, unordered = order[first], np.empty_like(self.group_of)
-            unordered[order] = self.group_of
-            self.group_of = unordered
+        self.first = np.arange(groups.size)[order][first]  # (groups,) the first entry of each
+        self.group_of = np.empty(groups.size, dtype=np.int64)  # (n,)
+        self.group_of[order] = np.repeat(np.arange(first.size), counts)
         wrong = self.first[~(np.abs(self.totals - 1.0) <= limit)]
         self.wrong = int(wrong.min()) if wrong.size else None  # first entry of a group that misses 1 by too much
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tailwise._validate import choice, listing
 from tailwise.errors import FormatError, OptionError
-from tailwise.formats.csv_rows import LineFinder, delimiter, numbered_rows
+from tailwise.formats.csv_rows import delimiter, line_finder, numbered_rows
 from tailwise.formats.kinds.columns import arrow_table, column_names
 from tailwise.logs.columns import Columns, Place, as_array, joined
 from tailwise.logs.episodes import Episodes
@@ -176,7 +176,7 @@ def _read(path: Path) -> tuple[Any, str, Place]:
         raise FormatError(f"{path}: logs are read from {', '.join(_TABLES)}; others: load a frame and give that")
     if name.endswith((".parquet", ".pq", ".arrow", ".feather", ".ipc")):
         return arrow_table(path, is_parquet=name.endswith((".parquet", ".pq"))), f"{path}", _row_of(f"{path}")
-    return _read_csv(path), f"{path}", LineFinder(path)
+    return _read_csv(path), f"{path}", line_finder(path)
 
 
 def _read_csv(path: Path) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, require
-from tailwise.formats.csv_rows import LineFinder, read_rows
+from tailwise.formats.csv_rows import line_finder, read_rows
 from tailwise.formats.list_columns import check_columns, check_header, columns_of_table, digest_of
 from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
@@ -52,14 +52,14 @@ def read_frame(
     except FormatError as error:
         hint = f"; {', '.join(map(repr, kept))} is its index: give frame.reset_index()" if kept else ""
         raise FormatError(f"{error}{hint}") from None
-    header = dataclasses.replace(header, notes=(*notes, *header.notes))
     frame = frame.collect() if hasattr(frame, "collect_schema") and not hasattr(frame, "height") else frame
     raw = {name: _array(frame, names[position]) for name, position in header.used.items()}
     sizes = {name: column.size for name, column in raw.items() if column.ndim == 1}
     odd = next((name for name in raw if sizes.get(name) != sizes.get("idstatefrom")), None)
     if odd is not None or not sizes:
         raise FormatError(f"{source}, columns: {odd or 'idstatefrom'} is no column of the same length as the others")
-    columns = check_columns(raw, header, source, place or (lambda entry: f"{source}, row {entry + 1}"), ids=options.ids)
+    place = place or (lambda entry: f"{source}, row {entry + 1}")
+    columns = check_columns(raw, source, place, ids=options.ids, notes=(*notes, *header.notes))
     return table_of_list(columns, options, **more)
 
 
@@ -191,31 +191,21 @@ _LARGEST_METADATA = 1_000_000_000
 
 
 def read_csv(path: Path, **options: Any) -> TabularMDP | Alternatives:
-    """Transition list, one line per outcome.
-
-    The options are those of :class:`ListOptions`. Raises ``FormatError`` naming the file and the line that is wrong.
-    """
+    """Transition list, one line per outcome."""
     asked = ListOptions(**options)
     header, raw = read_rows(path, asked.ignore_columns, asked.columns)
     metadata = None if asked.metadata == "ignore" else _read_metadata(path)
     if metadata is not None and not metadata.list_sha256 and metadata.list_bytes != path.stat().st_size:
         metadata = dataclasses.replace(metadata, list_sha256="of another list")  # tailwise 0.1 kept sizes only
-    columns = check_columns(raw, header, str(path), LineFinder(path), ids=asked.ids)
+    columns = check_columns(raw, str(path), line_finder(path), ids=asked.ids, notes=header.notes)
     return table_of_list(columns, asked, path=path, metadata=metadata)
 
 
 def write_csv(mdp: TabularMDP, path: Path) -> None:
-    """Write a transition list, and its metadata as JSON beside it (``NAME.csv.json``).
-
-    The list itself is the community's dialect (ids from 0; a column ``done`` only where needed), for any
-    reader; horizon, discount, start, labels and terminal costs are in the JSON file.
-    """
+    """Write a transition list in the community's dialect, and what it cannot say as JSON (``NAME.csv.json``)."""
     raw = columns_of_table(mdp, str(path))
     texts = [
-        map(repr, column.tolist())
-        if name in ("probability", "reward", "cost")
-        else map(str, column.astype("int64").tolist())
-        for name, column in raw.items()
+        map(repr, (column if column.dtype.kind == "f" else column.astype(int)).tolist()) for column in raw.values()
     ]
     with path.open("wb") as binary:
         packed = gzip.GzipFile("", "wb", fileobj=binary, mtime=0) if path.suffix == ".gz" else binary
