@@ -1,6 +1,7 @@
 """Exact planning on hidden states, against a brute force over histories that knows no beliefs."""
 
 import itertools
+from collections import deque
 
 import mpmath
 import numpy as np
@@ -11,7 +12,7 @@ from tailwise import ERM, CVaR, Expectation, PomdpTable, domains, solve
 from tailwise.errors import ModelError, OptionError, StateError
 from tailwise.exact import alpha_vectors
 from tailwise.exact.alpha_vectors import branches_of
-from tailwise.exact.belief_levels import point_based_levels, pruned_levels
+from tailwise.exact.belief_levels import Level, levels_in_parts, pruned_levels
 from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.planners import BeliefSearch, HistoryMcts
 
@@ -259,8 +260,9 @@ def test_plans_for_chosen_beliefs_can_be_followed_and_are_near_the_best(beta):
     for name in ("tiger", "hidden-wear", "test-and-treat"):
         model = domains.make(name, horizon=5)
         exact, branches = solve(model, beta), branches_of(model)
+        levels = list[Level]()
         with np.errstate(divide="ignore"):
-            levels = point_based_levels(model, branches, beta, np.log(model.start_belief), 40)
+            deque(levels_in_parts(model, branches, beta, np.log(model.start_belief), 40, levels), 0)
         policy = BeliefPolicy(
             objective=ERM(beta), mdp=model.table, value=0.0, beta=beta, pomdp=model, branches=tuple(branches),
             levels=tuple(levels),

@@ -111,9 +111,7 @@ class FearedModel:
     expected: float
     divergence: float
     radius: float | None
-    _chances: Callable[[int], tuple[Floats, Floats]] = field(
-        repr=False
-    )  # of all outcomes, and how rows differ; of a step
+    _chances: Callable[[int], Floats] = field(repr=False)  # of all outcomes, at a step
     _rows: NDArray[np.int64] = field(repr=False)  # (H, S)
     _visits: Floats = field(repr=False)  # (H, S) under the feared model
 
@@ -121,7 +119,7 @@ class FearedModel:
         """Return the feared probability of every outcome of the table at a step: float64, shape (outcomes,)."""
         if not 0 <= step < self.mdp.horizon:
             raise OptionError(f"step {step!r} is outside 0..{self.mdp.horizon - 1}")
-        return self._chances(step)[0]
+        return self._chances(step)
 
     def outcomes(self, state: int | str, step: int = 0) -> tuple[FearedOutcome, ...]:
         """Return the outcomes of the policy's action in a state at a step, as the model has and as the policy fears."""
@@ -233,53 +231,43 @@ def feared_model(policy: Any) -> FearedModel:
     goes_on = ~mdp.done
     radii = radii_of(mdp, objective) if isinstance(objective, Robust) else np.empty(0)
 
-    def chances(h: int) -> tuple[Floats, Floats]:
+    def chances(h: int) -> Floats:
         if isinstance(objective, Robust):
-            worst = worst_chances(mdp, objective, radii, h, values[h + 1])
-            return worst, _divergences(mdp, worst)
-        return tilted(mdp, values[h + 1], beta * mdp.discount**h)
+            totals, _ = outcome_totals(mdp, h, values[h + 1], np.zeros(mdp.num_states))
+            return ball_chances(mdp, totals, isinstance(objective, RobustKL), radii)
+        return _tilted(mdp, values[h + 1], beta * mdp.discount**h)
 
     for h in range(mdp.horizon):
         visits[h] = here
         at = np.flatnonzero((here > 0.0) & (rows[h] >= 0))
-        chance, step_kl = chances(h)
+        chance = chances(h)
         mass = np.zeros(mdp.num_rows)
         mass[rows[h][at]] = here[at]
         flow = np.repeat(mass, per_row) * chance
         losses = mdp.losses_at(h)
         expected += factor * math.fsum((flow * losses)[flow > 0.0].tolist())
-        divergence += math.fsum((mass * step_kl)[mass > 0.0].tolist())
+        divergence += math.fsum((mass * _divergences(mdp, chance))[mass > 0.0].tolist())
         here = np.bincount(mdp.next_states[goes_on], weights=flow[goes_on], minlength=mdp.num_states)
         factor *= mdp.discount
     expected += factor * math.fsum((here * mdp.terminal_losses)[here > 0.0].tolist())
     level = objective.level if isinstance(objective, EVaR) else None
     radius = None if level is None else (math.inf if level >= 1.0 else -math.log1p(-level))
-    return FearedModel(
-        mdp,
-        beta,
-        float(policy.values[0, mdp.start]),
-        float(mdp.signed(expected)),
-        divergence,
-        radius,
-        chances,
-        rows,
-        visits,
-    )
+    value, expected = float(policy.values[0, mdp.start]), float(mdp.signed(expected))
+    return FearedModel(mdp, beta, value, expected, divergence, radius, chances, rows, visits)
 
 
-def tilted(mdp: TabularMDP, after: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the probabilities of all outcomes, tilted by what each costs, and the divergence of each row."""
+def _tilted(mdp: TabularMDP, after: Floats, level: float) -> Floats:
+    """Return the probabilities of all outcomes, tilted by what each costs."""
     first, per_row = mdp.outcome_offsets[:-1], np.diff(mdp.outcome_offsets)
     if level == 0.0:
-        return mdp.probabilities, np.zeros(mdp.num_rows)
+        return mdp.probabilities
     with np.errstate(invalid="ignore", over="ignore"):
         totals = mdp.losses + np.where(mdp.done, 0.0, mdp.discount * after[mdp.next_states])
         extreme = np.maximum if level > 0.0 else np.minimum
         feared = np.repeat(extreme.reduceat(totals, first), per_row)
         exponents = np.where(totals == feared, 0.0, level * (totals - feared))  # no 0 * inf, no overflow but to -inf
         weights = mdp.probabilities * np.exp(exponents)
-    chance = weights / np.repeat(np.add.reduceat(weights, first), per_row)
-    return chance, _divergences(mdp, chance)
+    return np.asarray(weights / np.repeat(np.add.reduceat(weights, first), per_row))
 
 
 def _divergences(mdp: TabularMDP, chance: Floats) -> Floats:
@@ -301,12 +289,6 @@ def radii_of(mdp: TabularMDP, objective: Robust) -> Floats:
         )
     found: Floats = credible(objective)
     return found
-
-
-def worst_chances(mdp: TabularMDP, objective: Robust, radii: Floats, h: int, after: Floats) -> Floats:
-    """Return the probabilities of all outcomes at a step that are worst in the balls, from the values after it."""
-    totals, _ = outcome_totals(mdp, h, after, np.zeros(mdp.num_states))
-    return ball_chances(mdp, totals, isinstance(objective, RobustKL), radii)
 
 
 def ball_rows(

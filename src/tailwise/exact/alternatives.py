@@ -138,7 +138,7 @@ def solve_alternatives(model: Alternatives, objective: Objective, limits: Limits
             found = made
     assert found is not None
     value, (policy, logs, after) = found
-    first, starts = model.tables[0], np.empty((after.shape[0], _states(model)))
+    first, starts = model.tables[0], np.empty((after.shape[0], model.tables[0].num_states))
     for h in range(first.horizon + 1):
         starts[h] = _mixed_states(after[h], logs[min(h, first.horizon - 1)], beta * first.discount**h)
     starts[0, first.start] = value
@@ -148,11 +148,6 @@ def solve_alternatives(model: Alternatives, objective: Objective, limits: Limits
         objective, first, float(first.signed(value)), gap if gap > 1e-9 * max(1.0, abs(value)) else 0.0, beta=beta,
         values=np.asarray(first.signed(starts)), policy=policy, alternatives=model, _logs=logs, _after=after,
     )  # fmt: skip
-
-
-def _states(model: Alternatives) -> int:
-    """Return the number of states of each model."""
-    return model.tables[0].num_states
 
 
 def _descended(model: Alternatives, policy: NDArray[np.int32], beta: float) -> tuple[float, Any]:
@@ -191,7 +186,7 @@ def _improved(model: Alternatives, policy: NDArray[np.int32], logs: Floats, beta
 def _rows_of(model: Alternatives, h: int, after: Floats, beta: float) -> Floats:
     """Return the ERM of each row at a step in each model: float64, shape (models, rows)."""
     found = np.empty((len(model.tables), model.tables[0].num_rows))
-    spare, unused = np.empty(_states(model)), np.empty(_states(model), np.int32)
+    spare, unused = np.empty(after.shape[2]), np.empty(after.shape[2], np.int32)
     for m, table in enumerate(model.tables):
         Sweeps(table, beta)(h, np.ascontiguousarray(after[h + 1, m]), found[m], spare, unused)
     return found
@@ -225,9 +220,9 @@ def _over_models(values: Floats, weights: Floats, beta: float) -> float:
 
 def _reached(model: Alternatives, rows: Ints, beta: float) -> Floats:
     """Return L_h(m, s): float64, shape (H, models, S); the models' own weights where the plan does not come."""
-    first, size = model.tables[0], _states(model)
+    first = model.tables[0]
     own = log_of(model.weights)
-    logs = np.full((first.horizon, len(model.tables), size), -np.inf)
+    logs = np.full((first.horizon, len(model.tables), first.num_states), -np.inf)
     logs[0, :, first.start] = own
     for m, table in enumerate(model.tables):
         chance, rows_of = log_of(table.probabilities), table.outcome_rows

@@ -16,14 +16,14 @@ once plans are known, by the best action and by others.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tailwise._arrays import Floats, Ints, log_of
 from tailwise._progress import Progress, Tick, followed, untold
-from tailwise._random import Seed, generator
+from tailwise._random import generator
 from tailwise.errors import ModelError
 from tailwise.exact.alpha_vectors import (
     NEAR,
@@ -276,28 +276,14 @@ def _mixture(g: Floats, k: int, others: Ints, beta: float, size: float) -> tuple
     return worst <= _PROVEN * size, witness
 
 
-def point_based_levels(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, points: int, seed: Seed = 0
-) -> list[Level]:
-    """Return plans of each step, best at some ``points`` tilted beliefs of it."""
-    parts = levels_in_parts(model, branches, beta, log_start, points, seed)
-    while True:
-        try:
-            next(parts)
-        except StopIteration as end:
-            return list[Level](end.value)
-
-
 def levels_in_parts(
-    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, points: int, seed: Seed = 0
-) -> Generator[None, None, list[Level]]:
-    """Find the same, and pause after each action at each step."""
-    rng = generator(seed)
-    levels: list[Level] = []
+    model: PomdpTable, branches: Sequence[Branch], beta: float, log_start: Floats, points: int, levels: list[Level]
+) -> Iterator[None]:
+    """Fill in plans of each step, best at some ``points`` tilted beliefs of it; pause after each action at each."""
+    rng = generator(0)
     for _ in range(2):
         chosen = yield from _beliefs(model, branches, beta, log_start, points, levels, rng)
-        levels = yield from _backward(model, branches, beta, chosen)
-    return levels
+        levels[:] = yield from _backward(model, branches, beta, chosen)
 
 
 def _backward(

@@ -230,19 +230,13 @@ class BeliefPolicy(Policy):
 
     def _option(self, known: Belief, action: int) -> float:
         """Return the value of one action at a belief, where the next level has every plan that is best somewhere."""
-        beta, branch = self._level(known), self.branches[action]
-        later = (
-            self.levels[known.step + 1].values
-            if known.step + 1 < len(self.levels)
-            else self.pomdp.table.terminal_losses[None, :]
-        )
-        children = [
-            int(np.argmin(belief_erm(later, normalised(after), beta * self.pomdp.discount)))
-            if np.isfinite(after).any() else 0
-            for after in tilted(branch, known.log_tilted[None, :], beta)
-        ]  # fmt: skip
-        rows = backed_up(branch, later, np.array([children or [0]]), beta, self.pomdp.discount)
+        beta, level = self._level(known), self._level_after(known)
+        later = self.pomdp.table.terminal_losses[None, :] if level is None else level.values
+        rows = backed_up(self.branches[action], later, self._next_plans(known, action), beta, self.pomdp.discount)
         return float(belief_erm(rows[0], known.log_tilted, beta))
+
+    def _level_after(self, known: Belief) -> Level | None:
+        return self.levels[known.step + 1] if known.step + 1 < len(self.levels) else None
 
     def _rooted_at(self, known: Belief) -> BeliefPolicy:
         """Return the solution of what is left, from a belief that the start does not reach."""
@@ -288,7 +282,7 @@ class BeliefPolicy(Policy):
         known = self.start
         first = self._values_at(known)[1] if action is None else self._action_id(action)
         table, discount = self.pomdp.table, self.pomdp.discount
-        plans = self._first_plan(known, first)
+        plans = self._next_plans(known, first)
         states = np.flatnonzero(known.probabilities)
         plan, paid, mass = np.zeros(states.size, np.int64), np.zeros(states.size), known.probabilities[states]
         ended: list[tuple[Floats, Floats]] = []
@@ -322,14 +316,13 @@ class BeliefPolicy(Policy):
         ended.append((paid + factor * table.terminal_losses[states], mass))
         return distribution_of(table, *collected(ended))
 
-    def _first_plan(self, known: Belief, action: int) -> Ints:
-        """Return with which plan each observation after the first action goes on, shape (1, Z)."""
-        branch = self.branches[action]
-        found = []
-        for after in tilted(branch, known.log_tilted[None, :], self.beta):
+    def _next_plans(self, known: Belief, action: int) -> Ints:
+        """Return with which plan each observation after an action goes on, shape (1, Z)."""
+        beta, level, found = self._level(known), self._level_after(known), list[int]()
+        for after in tilted(self.branches[action], known.log_tilted[None, :], beta):
             place = 0
-            if len(self.levels) > 1 and np.isfinite(after).any():
-                level, logs = self.levels[1], normalised(after)[0]
+            if level is not None and np.isfinite(after).any():
+                logs = normalised(after)[0]
                 if level.keys is not None:
                     if key_of(logs) not in level.keys:
                         raise OptionError(
@@ -337,7 +330,7 @@ class BeliefPolicy(Policy):
                         )
                     place = level.keys[key_of(logs)]
                 else:
-                    place = int(np.argmin(belief_erm(level.values, logs, self.beta * self.pomdp.discount)))
+                    place = int(np.argmin(belief_erm(level.values, logs, beta * self.pomdp.discount)))
             found.append(place)
         return np.array([found or [0]], dtype=np.int64)
 
@@ -365,7 +358,8 @@ class BeliefPolicy(Policy):
             for a, (value, law) in enumerate(zip(options, laws, strict=True))
         )
         tied = options <= max(options[best], options.min() + 1e-12 * abs(options.min()))
-        root_beta = self._level(known)
+        root_beta, is_seen = self._level(known), self.pomdp.cost_seen
+        seen = "is seen" if is_seen else "is not seen, so that the belief is tilted by what may have been paid"
         count = sum(level.actions.size for level in self.levels)
         return Plan(
             action=rows[best].action, label=rows[best].label, value=rows[best].erm, rows=rows, state=known,
@@ -377,7 +371,7 @@ class BeliefPolicy(Policy):
             method="alpha vectors over the tilted belief, exactly", objective=ERM(root_beta),
             proven=bool(self.gap == 0.0),
             optimal_actions=tuple(row.action for row, ties in zip(rows, tied, strict=True) if ties), policy=self,
-            notes=(_seen_note(self.pomdp),),
+            notes=(f"the state is not seen: actions follow from what was observed; what a step costs {seen}",),
             origin=Origin(self._spoken, {"objective": self.objective.words}, "none is needed"),
         )  # fmt: skip
 
@@ -397,11 +391,6 @@ class BeliefPolicy(Policy):
         ]
         lines += [f"  {row.label:>12}  {plan.measure} {number(row.erm, 9)}" for row in plan.rows[:16]]
         return "\n".join(lines)
-
-
-def _seen_note(model: PomdpTable) -> str:
-    seen = "is seen" if model.cost_seen else "is not seen, so that the belief is tilted by what may have been paid"
-    return f"the state is not seen: actions follow from what was observed; what a step costs {seen}"
 
 
 def solve_hidden(

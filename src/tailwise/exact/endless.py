@@ -19,7 +19,7 @@ import numpy as np
 
 from tailwise._arrays import Floats, Ints
 from tailwise.errors import InfiniteValueError, ModelError, OptionError
-from tailwise.exact.induction import BetaSearch
+from tailwise.exact.induction import least_penalised
 from tailwise.exact.parts import Part, words_of
 from tailwise.exact.policy import Policy
 from tailwise.exact.stationary import contracted, solve_average, solve_fading
@@ -49,7 +49,8 @@ def solve_endless(mdp: TabularMDP, objective: Objective, limits: Limits) -> Poli
             return _total(mdp, objective, beta)
         if beta == 0.0:
             return _stationary(mdp, objective, 0.0, *_contracted(mdp, 0.0, objective))
-        return _fading(mdp, objective, beta, limits)
+        values, low, high, rows = solve_fading(mdp, beta, limits.tolerance)
+        return _policy(mdp, objective, beta, values, rows, low, high)
     if isinstance(objective, EVaR) and mdp.discount == 1.0:
         return _evar(mdp, objective, limits)
     way = "truncate(model, tolerance)" if mdp.discount < 1.0 else "horizon="
@@ -160,16 +161,13 @@ def _require_finite(mdp: TabularMDP, objective: Objective, found: Total) -> None
 
 
 def _contracted(mdp: TabularMDP, beta: float, objective: Objective) -> tuple[Floats, Floats, Floats, Ints]:
-    values, low, high, ids = contracted(_charged(mdp, objective), beta, mdp.discount)
+    part = Part.of(mdp)
+    if isinstance(objective, Recursive) and objective.apart:  # costs are left out of the risk
+        part = part.at_mean_costs()
+    values, low, high, ids = contracted(part, beta, mdp.discount)
     rows = np.full(mdp.num_states, -1, np.int64)
     rows[mdp.row_states[ids]] = ids
     return values, low, high, rows
-
-
-def _charged(mdp: TabularMDP, objective: Objective) -> Part:
-    """Return a table as a part; where costs are left out of the risk, with the mean cost of each row."""
-    part = Part.of(mdp)
-    return part.at_mean_costs() if isinstance(objective, Recursive) and objective.apart else part
 
 
 def _recursive(mdp: TabularMDP, objective: Recursive) -> Policy:
@@ -179,11 +177,6 @@ def _recursive(mdp: TabularMDP, objective: Recursive) -> Policy:
         return _total(mdp, objective, objective.beta)
     level = objective.beta / mdp.discount if objective.apart else objective.beta
     return _stationary(mdp, objective, objective.beta, *_contracted(mdp, level, objective))
-
-
-def _fading(mdp: TabularMDP, objective: Objective, beta: float, limits: Limits) -> Policy:
-    values, low, high, rows = solve_fading(mdp, beta, limits.tolerance)
-    return _policy(mdp, objective, beta, values, rows, low, high)
 
 
 def _average(mdp: TabularMDP, objective: Average) -> Policy:
@@ -321,12 +314,15 @@ def _evar(mdp: TabularMDP, objective: EVaR, limits: Limits) -> Policy:
         allowed = 1e-4 / limits.share * (value - mean) if limits.tolerance is None else limits.tolerance
         return max(allowed, 1e-12 * abs(value))
 
-    search = BetaSearch(lambda beta: float(solve_total(mdp, beta).values[start]), penalty, mean, worst)
+    def erm(beta: float) -> float:
+        return float(solve_total(mdp, beta).values[start])
+
+    known, most = {0.0: mean, math.inf: worst}, max(8, int(2000 * limits.share**0.5)) - 1
     first = max(penalty, 1.0) / max(1e-300, abs(mean), float(np.abs(mdp.losses).max()))
-    value, level, bound = search.run(first, close, max(8, int(2000 * limits.share**0.5)) - 1)
+    value, level, bound = least_penalised(erm, known, penalty, first, close, most)
     found = _worst(mdp) if level == math.inf else _total(mdp, ERM(level), level)
     ends = sorted((float(mdp.signed(min(value, bound))), float(mdp.signed(value))))
     return replace(
         found, objective=objective, value=float(mdp.signed(value)), gap=ends[1] - ends[0], beta=level,
-        solves=len(search.values) + 1, bracket=(ends[0], ends[1]),
+        solves=len(known), bracket=(ends[0], ends[1]),
     )  # fmt: skip

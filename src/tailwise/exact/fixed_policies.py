@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,22 +19,11 @@ from tailwise.models.tabular import require_table
 from tailwise.risk.entropic import weighted_erm
 
 
-@dataclass(frozen=True)
-class FunctionPolicy:
-    """A function (state, step) -> action as a policy."""
-
-    function: Callable[[Any, int], object]
-
-    def act(self, state: Hashable, h: int) -> object:
-        """Return the function's action."""
-        return self.function(state, h)
-
-
 def as_policy(policy: object) -> object:
     """Return a plain function as a policy with ``act``; anything else as it is."""
     if not callable(policy) or hasattr(policy, "act"):
         return policy
-    return FunctionPolicy(function_of(policy, "a policy", "state", "step"))
+    return SimpleNamespace(act=function_of(policy, "a policy", "state", "step"))
 
 
 def policy_rows(mdp: TabularMDP, policy: Any) -> NDArray[np.int64]:

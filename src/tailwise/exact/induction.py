@@ -49,22 +49,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailwise._arrays import Floats
 from tailwise._progress import Progress, Tick, followed, untold
 from tailwise._validate import real, thread_count
 from tailwise.errors import OptionError
 from tailwise.exact.policy import Policy
 from tailwise.exact.reachability import low_total, relevant_bounds
-from tailwise.exact.sweeps import RowRisks, Sweeps, chosen_of, least_of, row_tails, row_worst
+from tailwise.exact.sweeps import RowRisks, Sweeps, chosen_of, least_of, row_worst
 from tailwise.exact.tails import ROUNDING, Limits, gap_of
 from tailwise.models import TabularMDP
 from tailwise.models.tabular import require_table
-from tailwise.risk import ERM, EVaR, NestedCVaR, WorstCase
+from tailwise.risk import ERM, EVaR, Objective, WorstCase
 
 
 def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progress: Progress = None) -> Policy:
@@ -131,39 +128,24 @@ def backward_induction(mdp: TabularMDP, beta: float, *, threads: int = 1, progre
 
 def worst_case(mdp: TabularMDP, progress: Progress = None) -> Policy:
     """Return the policy of the least worst total. O(H * outcomes)."""
-    values, policy = induced(mdp, row_worst, progress)
-    first = float(values[0, mdp.start])
-    return Policy(WorstCase(), mdp, first, beta=math.inf, values=values, policy=policy, row_risks=row_worst)
+    return replace(induced(mdp, WorstCase(), row_worst, progress), beta=math.inf)
 
 
-def nested_cvar(mdp: TabularMDP, level: float, progress: Progress = None) -> Policy:
-    """Return the policy of the least nested CVaR, at a level inside (0, 1). O(H * outcomes * log outcomes)."""
-    rows = row_tails_of(level)
-    values, policy = induced(mdp, rows, progress)
-    return Policy(
-        NestedCVaR(level), mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows
-    )  # fmt: skip
-
-
-def row_tails_of(level: float) -> RowRisks:
-    """Return the CVaR of each row, at a level inside (0, 1)."""
-    return partial(row_tails, tail=1.0 - level)
-
-
-def induced(mdp: TabularMDP, rows: RowRisks, progress: Progress) -> tuple[Floats, NDArray[np.int32]]:
-    """Return values (H + 1, S) in the model's sense and policy (H, S), by the risk that ``rows`` gives each row."""
+def induced(mdp: TabularMDP, objective: Objective, rows: RowRisks, progress: Progress) -> Policy:
+    """Return the policy of an objective that is taken again at every step, by the risk that ``rows`` gives each row."""
     mdp.require_sound()
-    values = np.empty((mdp.horizon + 1, mdp.num_states))
+    losses = np.empty((mdp.horizon + 1, mdp.num_states))
     policy = np.empty((mdp.horizon, mdp.num_states), np.int32)
-    values[-1] = mdp.terminal_losses
+    losses[-1] = mdp.terminal_losses
     sizes = np.abs(mdp.terminal_losses)
     with followed(progress, "solving", mdp.horizon) as tick:
         for h in range(mdp.horizon - 1, -1, -1):
-            risks, added = rows(mdp, h, values[h + 1], sizes)
-            values[h] = least_of(mdp, risks)
-            policy[h], sizes = chosen_of(mdp, risks, values[h], added)
+            risks, added = rows(mdp, h, losses[h + 1], sizes)
+            losses[h] = least_of(mdp, risks)
+            policy[h], sizes = chosen_of(mdp, risks, losses[h], added)
             tick(mdp.horizon - h)
-    return np.asarray(mdp.signed(values)), policy
+    values = np.asarray(mdp.signed(losses))
+    return Policy(objective, mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows)
 
 
 _MOST = 20_000  # betas
@@ -187,52 +169,35 @@ def solve_evar(mdp: TabularMDP, objective: EVaR, limits: Limits) -> Policy:
         return share if allowed is None else allowed
 
     with followed(limits.progress, "solving for each beta", None) as tick:
-        search = BetaSearch(erm, penalty, float(mdp.signed(neutral.value)), float(mdp.signed(safest.value)), tick)
-        value, beta, bound = search.run(max(penalty, 1.0) / (high - low), close, limit)
+        known = {0.0: float(mdp.signed(neutral.value)), math.inf: float(mdp.signed(safest.value))}
+        first = max(penalty, 1.0) / (high - low)
+        value, beta, bound = least_penalised(erm, known, penalty, first, close, limit, tick)
     policy = safest if beta == math.inf else backward_induction(mdp, beta, threads=limits.threads)
     return replace(
         policy, objective=objective, value=float(mdp.signed(value)), gap=gap_of(value, bound), beta=beta,
-        solves=len(search.values),
+        solves=len(known) - 1,
     )  # fmt: skip
 
 
-class BetaSearch:
-    """The search for the least ``V(beta) + penalty / beta``: the interval of the least bound is split.
+def least_penalised(
+    erm: Callable[[float], float], known: dict[float, float], penalty: float, first: float,
+    close: Callable[[float], float], most: int, tick: Tick = untold,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the least ``V(beta) + penalty / beta``, its beta (infinity: the worst case), and a bound on it.
 
-    ``erm`` gives V; ``values`` are those that are known, by beta, ``worst`` is V at infinity.
+    ``known`` has V at 0 and infinity, and gets what ``erm`` says at others: the interval of the least bound is split
+    until the gap is at most ``close`` of the value, or ``most`` are known.
     """
-
-    def __init__(
-        self, erm: Callable[[float], float], penalty: float, neutral: float, worst: float, tick: Tick = untold
-    ) -> None:
-        self._erm, self._penalty, self._tick = erm, penalty, tick
-        self.values, self._best = {0.0: neutral}, (worst, math.inf)
-
-    def _solve(self, beta: float) -> None:
-        value = self.values[beta] = self._erm(beta)
-        self._best = min(self._best, (value + self._penalty / beta, beta))
-
-    def _bounded(self, a: float, b: float) -> list[tuple[float, float, float]]:
-        """Return the bound of an interval and its ends; nothing where the value is infinite on all of it."""
-        low = self.values[a]
-        return [(low + (self._penalty / b if b < math.inf else 0.0), a, b)] if low < math.inf else []
-
-    def run(self, first: float, close: Callable[[float], float], most: int) -> tuple[float, float, float]:
-        """Return the least, its beta (infinity stands for the worst case), and a bound on it.
-
-        ``close`` is the gap that is accepted for a value, ``most`` the number of values that are known at the end.
-        """
-        self._solve(first)
-        intervals = [*self._bounded(0.0, first), *self._bounded(first, math.inf)]
-        heapq.heapify(intervals)
-        while len(self.values) < most:
-            best = self._best[0]
-            if math.isfinite(best) and best - intervals[0][0] <= close(best):
-                break
-            _, a, b = heapq.heappop(intervals)
-            middle = b / 2.0 if a == 0.0 else 2.0 * a if b == math.inf else math.sqrt(a * b)
-            self._solve(middle)
-            for part in (*self._bounded(a, middle), *self._bounded(middle, b)):
-                heapq.heappush(intervals, part)
-            self._tick(len(self.values))
-        return (*self._best, intervals[0][0])
+    best, intervals = (known[math.inf], math.inf), list[tuple[float, float, float]]()
+    low, beta, high = 0.0, first, math.inf
+    while True:
+        known[beta] = erm(beta)
+        best = min(best, (known[beta] + penalty / beta, beta))
+        for a, b in ((low, beta), (beta, high)):
+            if known[a] < math.inf:  # else the value is infinite on all of it
+                heapq.heappush(intervals, (known[a] + penalty / b, a, b))
+        tick(len(known) - 1)
+        if len(known) > most or (math.isfinite(best[0]) and best[0] - intervals[0][0] <= close(best[0])):
+            return (*best, intervals[0][0])
+        _, low, high = heapq.heappop(intervals)
+        beta = high / 2.0 if low == 0.0 else 2.0 * low if high == math.inf else math.sqrt(low * high)

@@ -418,24 +418,16 @@ class Policy(Shown, Tabled):
         mdp = self.mdp
         if (state, step) == (mdp.start, 0):
             return self
+        row, factor = self._place(step), float(mdp.discount) ** step
         if mdp.horizon is None:
-            return self._endless_from(state, step)
-        table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=mdp.step_losses[step:])
-        factor = float(mdp.discount) ** step
-        return replace(
-            self, objective=self.objective.later(factor), mdp=table, values=self.values[step:],
-            policy=self._policy[step:], beta=self.beta * factor, value=float(self.values[step, state]), model=None,
-        )  # fmt: skip
-
-    def _endless_from(self, state: int, step: int) -> Policy:
-        row, factor = self._place(step), float(self.mdp.discount) ** step
-        fades = self.mdp.discount < 1.0 and not isinstance(self.objective, Recursive)
+            table, factor = replace(mdp, start=state), 1.0 if isinstance(self.objective, Recursive) else factor
+        else:
+            table = replace(mdp, start=state, horizon=mdp.horizon - step, step_losses=mdp.step_losses[step:])
         value = self.value if isinstance(self.objective, Average) else float(self.values[row, state])
         return replace(
-            self, objective=self.objective.later(factor) if fades else self.objective, model=None, value=value,
-            mdp=replace(self.mdp, start=state), values=self.values[row:], policy=self._policy[row:], bracket=None,
-            beta=self.beta * factor if fades else self.beta, stationary_from=max(0, self.stationary_from - step),
-            _law=None,
+            self, objective=self.objective.later(factor), mdp=table, values=self.values[row:],
+            policy=self._policy[row:], beta=self.beta * factor, value=value, model=None, bracket=None,
+            stationary_from=max(0, self.stationary_from - step), _law=None,
         )  # fmt: skip
 
     def _law_after(self, action: Any) -> ReturnDistribution | None:

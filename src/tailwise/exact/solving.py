@@ -29,10 +29,10 @@ from tailwise._values import find_class, unpack
 from tailwise.errors import ModelError, OptionError
 from tailwise.exact.adversary import ball_rows, radii_of
 from tailwise.exact.grid_totals import GridTotals, Layer, Upward
-from tailwise.exact.induction import backward_induction, induced, nested_cvar, row_tails_of, solve_evar, worst_case
+from tailwise.exact.induction import backward_induction, induced, solve_evar, worst_case
 from tailwise.exact.policy import KIND, VERSION, Places, Policy
 from tailwise.exact.reachability import relevant
-from tailwise.exact.sweeps import RowRisks, row_worst
+from tailwise.exact.sweeps import RowRisks, row_tails, row_worst
 from tailwise.exact.tails import Limits, solve_cvar, solve_exceedance, solve_utility
 from tailwise.exact.totals import ReachableTotals, Step
 from tailwise.models import Alternatives, TabularMDP
@@ -214,7 +214,7 @@ def _find_own(name: str) -> type:
 def row_risks_of(mdp: TabularMDP, objective: Any) -> RowRisks:
     """Return the risk of each row of the table, of an objective that is taken again at every step."""
     if isinstance(objective, NestedCVaR):
-        return row_tails_of(objective.level)
+        return partial(row_tails, tail=1.0 - objective.level)
     return partial(ball_rows, is_kl=isinstance(objective, RobustKL), radii=radii_of(mdp, objective))
 
 
@@ -262,8 +262,10 @@ def tabulated(model: Any, *, max_states: int) -> tuple[TabularMDP, Places]:
     return tabulate_states(model, max_states=max_states)
 
 
-def _neutral(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
-    found = backward_induction(mdp, 0.0, threads=limits.threads, progress=limits.progress)
+def _entropic(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
+    """Return the policy of least ERM, or mean where the objective has no beta."""
+    beta = getattr(objective, "beta", 0.0)
+    found = backward_induction(mdp, beta, threads=limits.threads, progress=limits.progress)
     return replace(found, objective=objective)
 
 
@@ -271,12 +273,9 @@ def _worst(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
     return replace(worst_case(mdp, limits.progress), objective=objective)
 
 
-def _entropic(mdp: TabularMDP, objective: ERM, limits: Limits) -> Policy:
-    return backward_induction(mdp, objective.beta, threads=limits.threads, progress=limits.progress)
-
-
-def _nested(mdp: TabularMDP, objective: NestedCVaR, limits: Limits) -> Policy:
-    return nested_cvar(mdp, objective.level, limits.progress)
+def _stepwise(mdp: TabularMDP, objective: NestedCVaR | RobustKL | RobustL1, limits: Limits) -> Policy:
+    """Return the policy of an objective that is taken again at every step. O(H * outcomes * log outcomes)."""
+    return induced(mdp, objective, row_risks_of(mdp, objective), limits.progress)
 
 
 def _endless(mdp: TabularMDP, objective: Objective, limits: Limits) -> Policy:
@@ -291,20 +290,13 @@ def _budget(mdp: TabularMDP, objective: Budgeted, limits: Limits) -> Policy:
     return solve_budget(mdp, objective, limits)
 
 
-def _robust(mdp: TabularMDP, objective: RobustKL | RobustL1, limits: Limits) -> Policy:
-    """Return the policy of least worst mean over the balls. O(H * outcomes * log outcomes)."""
-    rows = row_risks_of(mdp, objective)
-    values, policy = induced(mdp, rows, limits.progress)
-    return Policy(objective, mdp, float(values[0, mdp.start]), values=values, policy=policy, row_risks=rows)
-
-
 def _recursive(mdp: TabularMDP, objective: Recursive, limits: Limits) -> Policy:
     if mdp.discount < 1.0 or objective.apart:
         raise OptionError(
             f"the {objective.words} is solved without a horizon: model.with_options(horizon=None); up to a horizon, "
             "and without discounting, it is the ERM of the total"
         )
-    return replace(backward_induction(mdp, objective.beta, threads=limits.threads), objective=objective)
+    return _entropic(mdp, objective, limits)
 
 
 def _average(mdp: TabularMDP, objective: Average, limits: Limits) -> Policy:
@@ -315,14 +307,14 @@ def _at_level(solver: Solver) -> Solver:
     """Return a solver for levels in [0, 1]: 0 is the mean, 1 the worst case."""
 
     def solved(mdp: TabularMDP, objective: Any, limits: Limits) -> Policy:
-        ends: dict[float, Solver] = {0.0: _neutral, 1.0: _worst}
+        ends: dict[float, Solver] = {0.0: _entropic, 1.0: _worst}
         return ends.get(objective.level, solver)(mdp, objective, limits)
 
     return solved
 
 
 _SOLVERS: dict[type[Objective], Solver] = {
-    Expectation: _neutral, ERM: _entropic, EVaR: _at_level(solve_evar), CVaR: _at_level(solve_cvar),
-    NestedCVaR: _at_level(_nested), Exceedance: solve_exceedance, WorstCase: _worst, ExpectedUtility: solve_utility,
-    Budgeted: _budget, RobustKL: _robust, RobustL1: _robust, Recursive: _recursive, Average: _average,
+    Expectation: _entropic, ERM: _entropic, EVaR: _at_level(solve_evar), CVaR: _at_level(solve_cvar),
+    NestedCVaR: _at_level(_stepwise), Exceedance: solve_exceedance, WorstCase: _worst, ExpectedUtility: solve_utility,
+    Budgeted: _budget, RobustKL: _stepwise, RobustL1: _stepwise, Recursive: _recursive, Average: _average,
 }  # fmt: skip

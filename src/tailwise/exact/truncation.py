@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -222,35 +221,32 @@ class _Swept:
         self._tick(self._count)
         return result
 
+    def settled(self, values: Floats, inner: np.ufunc, outer: np.ufunc, least: float) -> tuple[Floats, float]:
+        """Sweep until no value moves by more than ``least``; return them, and by how much they moved at last."""
+        for _ in range(_SWEEPS):
+            before, values = values, self.sweep(values, inner, outer)
+            moved = float(np.abs(values - before).max())
+            if moved <= least:
+                break
+        return values, moved
+
 
 def _envelope(swept: _Swept) -> tuple[Floats, Floats]:
     """Return the least and the largest total from each state on, from outside, to 0.1 % of all that is possible."""
     mdp = swept.mdp
     ends = bool(mdp.done.any())
 
-    def outside(bound: float, reduce: Callable[[Floats], Any], ufunc: np.ufunc) -> Floats:
-        first = float(reduce(mdp.losses))
-        first = float(reduce(np.array([first, 0.0]))) if ends else first
+    def outside(bound: float, ufunc: np.ufunc) -> Floats:
+        first = float(ufunc.reduce(mdp.losses, initial=0.0 if ends else None))
         values = np.full(mdp.num_states, first / (1.0 - mdp.discount))
-        for _ in range(_SWEEPS):  # each sweep keeps the bound on its side
-            nearer = swept.sweep(values, ufunc, ufunc)
-            moved = float(np.abs(nearer - values).max())
-            values = nearer
-            if moved <= bound * (1.0 - mdp.discount):
-                break
-        return values
+        return swept.settled(values, ufunc, ufunc, bound * (1.0 - mdp.discount))[0]  # a bound stays on its side
 
     fine = 1e-3 * float(np.ptp(np.append(mdp.losses, 0.0) if ends else mdp.losses))
-    return outside(fine, np.min, np.minimum), outside(fine, np.max, np.maximum)
+    return outside(fine, np.minimum), outside(fine, np.maximum)
 
 
 def _optimal_mean(swept: _Swept, values: Floats, allowed: float) -> tuple[Floats, float]:
     """Return the least mean total from each state on, from a first guess, and how far it is off at most."""
-    off, discount = math.inf, swept.mdp.discount
-    for _ in range(_SWEEPS):
-        nearer = swept.sweep(values, np.add, np.minimum)
-        off = discount / (1.0 - discount) * float(np.abs(nearer - values).max())
-        values = nearer
-        if off <= allowed:
-            break
-    return values, off
+    share = swept.mdp.discount / (1.0 - swept.mdp.discount)
+    values, moved = swept.settled(values, np.add, np.minimum, allowed / share)
+    return values, share * moved

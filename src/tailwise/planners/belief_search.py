@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from tailwise.exact.alpha_vectors import (
     mean_size,
     normalised,
 )
-from tailwise.exact.belief_levels import point_based_levels
+from tailwise.exact.belief_levels import Level, levels_in_parts
 from tailwise.exact.belief_policy import BeliefPolicy
 from tailwise.models.pomdp_table import PomdpTable
 from tailwise.models.tabulate import tabulate_hidden
@@ -377,6 +378,8 @@ def _leaf_bounds(pomdp: PomdpTable, branches: list[Branch], beta: float) -> tupl
     plans = list(blind)
     points = min(_POINTS, int(_WORK / (pomdp.table.num_outcomes * horizon)))
     if points >= _FEWEST_POINTS:
-        for h, found in enumerate(point_based_levels(pomdp, branches, beta, log_of(pomdp.start_belief), points)):
+        levels = list[Level]()
+        deque(levels_in_parts(pomdp, branches, beta, log_of(pomdp.start_belief), points, levels), 0)
+        for h, found in enumerate(levels):
             plans[h] = np.concatenate([plans[h], found.values])
     return told, plans

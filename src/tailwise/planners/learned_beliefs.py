@@ -223,7 +223,8 @@ class LearnedBeliefs(HiddenPlanner):
         points = int(np.clip(math.sqrt(_WORK / work), _FEWEST_POINTS, _MOST_POINTS))
         if in_time and not self._term_seconds * work * points**2 <= (left := max(self._report_by - begun, 0.0)):
             points = max(_FEWEST_POINTS, int(math.sqrt(left / (self._term_seconds * work))))
-        levels = yield from levels_in_parts(table, branches, self.beta, log_of(table.start_belief), points)
+        levels = list[Level]()
+        yield from levels_in_parts(table, branches, self.beta, log_of(table.start_belief), points, levels)
         self._report_pace = replace(self._report_pace, seconds=self._spent)
         self._term_seconds = self._spent / (work * points**2)
         self._whole = sampled
