@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._arrays import Bools, Floats, Ints, ranges
+from tailwise._arrays import Bools, Floats, Ints, ranges, runs
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.options import StormOptions, observed, settled
 from tailwise.models import PomdpTable, TabularMDP
@@ -35,11 +35,7 @@ class Rewards:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExplicitModel:
-    """S states with C choices, which have n branches.
-
-    State ``s`` owns the choices ``choice_offsets[s]`` to ``choice_offsets[s + 1]``, choice ``c`` the branches
-    ``branch_offsets[c]`` to ``branch_offsets[c + 1]``.
-    """
+    """S states with C choices, from ``choice_offsets[s]`` on, which have n branches, from ``branch_offsets[c]`` on."""
 
     choice_offsets: Ints  # (S + 1,)
     branch_offsets: Ints  # (C + 1,)
@@ -78,11 +74,7 @@ class ExplicitModel:
 
 
 def state_names(model: ExplicitModel) -> tuple[tuple[str, ...], str]:
-    """Return the names of the states, and a note where there are none.
-
-    A name is the values of the state's variables (or its index), and its labels in braces:
-    ``x=1,!b {goal}``. Names differ.
-    """
+    """Return the names of the states, ``x=1,!b {goal}``, of which no two are the same; and a note where none are."""
     count = model.num_states
     if count > MOST_NAMES:
         return (), f"{count} states: their names are left out (more than {MOST_NAMES})"
@@ -112,28 +104,18 @@ def _texts(name: str, values: NDArray[Any]) -> list[str]:
 
 
 def action_ids(model: ExplicitModel) -> tuple[Ints, tuple[str, ...]]:
-    """Return an action id for each choice, and the actions' names.
-
-    Choices with the same name share an id; a name that a state has twice is told apart by ``#2``,
-    and choices without a name are called ``choice``.
-    """
+    """Return an action id for each choice, and their names, in order of appearance; one's second in a state has #2."""
     count = model.branch_offsets.size - 1
     names = [name or "choice" for name in model.action_names] or ["choice"]
     actions = np.zeros(count, dtype=np.int64) if model.actions is None else model.actions
     keys = model.choice_states * len(names) + actions
     order = np.argsort(keys, kind="stable")
-    starts = np.concatenate(([True], np.diff(keys[order]) != 0))
-    first = np.flatnonzero(starts)
+    first = runs(keys[order])
     rank = np.empty(count, dtype=np.int64)
-    rank[order] = np.arange(count) - first[np.cumsum(starts) - 1]
-    codes = actions + rank * len(names)
-    appears = np.full(int(codes.max()) + 1, count)
-    appears[codes[::-1]] = np.arange(count - 1, -1, -1)  # the last one written is the first one to appear
-    entries = np.sort(appears[appears < count])
-    position = np.empty(appears.size, dtype=np.int64)
-    position[codes[entries]] = np.arange(entries.size)
-    shown = [names[actions[k]] + (f" #{rank[k] + 1}" if rank[k] else "") for k in entries.tolist()]
-    return position[codes], tuple(shown)
+    rank[order] = np.arange(count) - np.repeat(first, np.diff(np.append(first, count)))
+    _, entries, codes = np.unique(actions + rank * len(names), return_index=True, return_inverse=True)
+    shown = [names[actions[k]] + (f" #{rank[k] + 1}" if rank[k] else "") for k in np.sort(entries).tolist()]
+    return np.argsort(np.argsort(entries))[codes], tuple(shown)
 
 
 def table_of_model(
@@ -219,10 +201,7 @@ def table_of_model(
 
 
 def _everywhere(model: ExplicitModel, actions: Ints, columns: list[NDArray[Any]], path: Path) -> list[NDArray[Any]]:
-    """Return the columns of outcomes with each action allowed in each state, as where the state is not seen it must be.
-
-    What is allowed follows from what is observed: an action that is not does what the state's first one does.
-    """
+    """Return outcomes with each action allowed in each unseen state: one that is not does what its first one does."""
     assert model.observations is not None
     size, count, choices = model.num_states, int(actions.max()) + 1, np.arange(actions.size)
     allowed = np.full((size, count), -1)

@@ -128,7 +128,7 @@ def load(
     from tailwise.formats.kinds.document import is_frame_or_nested, is_list, read_document
 
     if is_frame_or_nested(source):
-        _refuse(options, tuple(name for name in ListOptions.__annotations__ if name not in COMMON), "data frames")
+        _refuse(options, tuple(ListOptions.__annotations__), "data frames")
         asked = ListOptions(**_given(common), **options)
         read: Any = read_frame(source, asked) if is_list(source) else read_document(source, asked, "the table")
         return read  # type: ignore[no-any-return]  # a list with alternatives: whoever loads it knows
@@ -191,9 +191,7 @@ def _given(common: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(found: Format, target: str, common: dict[str, Any], options: dict[str, Any]) -> TabularMDP | Simulator:
-    check_common(**common)
-    passed = dict(common)
-    rest: dict[str, Any] = {}
+    passed, rest = dict(common), {}
     if found.options is not None:
         own = tuple(name for name in found.options if name not in COMMON)
         _refuse(options, own, f"{found.name} {'files' if found.is_file else 'models'}")

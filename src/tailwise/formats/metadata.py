@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,17 +51,11 @@ class Metadata:
 def metadata_of(mdp: TabularMDP, *, list_bytes: int = 0, list_sha256: str = "") -> str:
     """Return the metadata of a table as JSON text."""
     terminal = mdp.signed(mdp.terminal_losses).tolist() if mdp.terminal_losses.any() else ()
-    fields = asdict(
-        Metadata(
-            source="", name=mdp.name, sense=mdp.sense, horizon=mdp.horizon, discount=mdp.discount, start=mdp.start,
-            num_states=mdp.num_states, state_labels=mdp.state_labels, action_labels=mdp.action_labels,
-            terminal_values=tuple(terminal), list_bytes=list_bytes, list_sha256=list_sha256, notes=mdp.notes,
-        )
-    )  # fmt: skip
-    del fields["source"]
-    if not list_sha256:
-        del fields["list_sha256"]
-    return json.dumps({"format": FORMAT, "version": VERSION, **fields}, indent=1, ensure_ascii=False) + "\n"
+    known = ("name", "sense", "horizon", "discount", "start", "num_states", "state_labels", "action_labels")
+    fields = {"format": FORMAT, "version": VERSION, **{name: getattr(mdp, name) for name in known}}
+    fields |= {"terminal_values": terminal, "list_bytes": list_bytes}
+    fields |= {"list_sha256": list_sha256, "notes": mdp.notes} if list_sha256 else {"notes": mdp.notes}
+    return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
 
 
 def parse_metadata(text: str, source: str) -> Metadata:
@@ -155,11 +149,7 @@ class Info:
     has_zero: bool  # some entry of the list is 0
 
     def start_index(self, base: int, can_start: Bools, leaves: Bools) -> tuple[int, str]:
-        """Return the index of the start state, and a note; an error if none, or more than one, can be meant.
-
-        The ids of the model's file count from ``base``; ``can_start`` says which states have transitions of their own,
-        ``leaves`` which of them lead to another state.
-        """
+        """Return the index of the start, and a note; ``leaves`` says which states lead to others, ids from ``base``."""
         given = int(self.start)
         meant = {given - base: "as its file counts"}
         if base == 0 and not self.has_zero:

@@ -18,45 +18,34 @@ DEFAULT_HORIZON = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions:
-    """Options of transition lists (CSV, Arrow, Parquet, data frames), checked.
-
-    Attributes
-    ----------
-    horizon, discount, start
-        As in :func:`tailwise.load`.
-    base, action_base : 0 or 1, optional
-        Where the list's state ids (and action ids) start; told from the list if not given.
-    ids : "auto" or "names"
-        "names" takes every id literally, as a name; by default ids are numbers, unless all of them are names.
-    outcomes : int or "uniform", optional
-        Of alternatives in a column ``idoutcome``, the one to take; or "uniform", to draw one anew at each step. If not
-        given they are models of which one is true.
-    columns : str or mapping
-        What columns with other names are: ``"from:idstatefrom,r:reward"`` or a mapping. Usual names are guessed.
-    ignore_columns : str or sequence of str
-        Columns that are not part of the format and may be skipped.
-    tolerance : float, optional
-        How much the probabilities of an action may miss a sum of 1; they are rescaled. By default as much as
-        rounding to six digits explains.
-    metadata : "auto", "keep" or "ignore"
-        Whether horizon, start and names that tailwise saved with the list still hold once it was changed.
-    """
+class CommonOptions:
+    """What every source takes, as in :func:`tailwise.load`, checked."""
 
     horizon: int | None = None
     discount: float | None = None
     start: int | str | None = None
-    base: int | None = None
-    action_base: int | None = None
-    ids: str = "auto"
-    outcomes: int | Literal["uniform"] | None = None
-    columns: Any = ""  # a dict of str, once checked
-    ignore_columns: Any = ()
-    tolerance: float | None = None
-    metadata: str = "auto"
 
     def __post_init__(self) -> None:
         check_common(self.horizon, self.discount, self.start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(CommonOptions):
+    """Options of transition lists (CSV, Arrow, Parquet, data frames)."""
+
+    base: int | None = None  # 0 or 1: where the list's state ids start; told from the list if not given
+    action_base: int | None = None  # the same of action ids
+    ids: str = "auto"  # "names" takes every id as a name; else ids are numbers, unless all of them are names
+    outcomes: int | Literal["uniform"] | None = None  # the alternative (idoutcome) to take, or one drawn at each step
+    columns: Any = (
+        ""  # what columns with other names are: "from:idstatefrom,r:reward" or a mapping; a dict once checked
+    )
+    ignore_columns: Any = ()  # columns to skip
+    tolerance: float | None = None  # how much an action's probabilities may miss 1; by default what six digits explain
+    metadata: str = "auto"  # "keep" or "ignore" what tailwise saved with the list, though it was changed since
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for name, value in (("base", self.base), ("action_base", self.action_base)):
             if value is not None:
                 integer(value, name, low=0, high=1)
@@ -71,12 +60,19 @@ class ListOptions:
 
 
 def _renamed(given: Any) -> dict[str, str]:
-    if isinstance(given, str):
-        given = {name.strip(): meant.strip() for name, _, meant in (item.rpartition(":") for item in names(given, ""))}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
-        raise OptionError(f"columns must be 'name:meaning,name:meaning' or a mapping, not {given!r}")
-    for name, meant in given.items():
+    found = _pairs(given, "columns", "name:meaning")
+    for name, meant in found.items():
         choice(meant, f"the meaning of column {name!r}", KNOWN)
+    return found
+
+
+def _pairs(given: Any, option: str, form: str) -> dict[str, Any]:
+    """Return what is given as a text of pairs, or as a mapping."""
+    if isinstance(given, str):
+        parts = [item.rpartition(":") for item in names(given, option)]
+        given = {name.strip(): value.strip() for name, _, value in parts}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise OptionError(f"{option} must be '{form},{form}' or a mapping, not {given!r}")
     return dict(given)
 
 
@@ -123,71 +119,33 @@ _CONSTANT = re.compile(r"true|false|-?[0-9]+/0*[1-9][0-9]*|-?([0-9]+(\.[0-9]*)?|
 
 
 @dataclass(frozen=True, kw_only=True)
-class StormOptions:
-    """Options of PRISM, JANI, DRN, UMB and explicit (.tra) files.
+class StormOptions(CommonOptions):
+    """Options of PRISM, JANI, DRN, UMB and explicit (.tra) files; a start may also be a label that one state carries.
 
     The cost of a step is the sum of what is asked for: the reward structure, ``step_cost``, and
     ``label_costs`` of the state entered.
-
-    Attributes
-    ----------
-    horizon, discount, start
-        As in :func:`tailwise.load`; a start may also be a label that one state carries.
-    constants : str or mapping
-        Values of undefined constants: ``"N=4,p=0.5"`` or ``{"N": 4, "p": 0.5}``.
-    reward : str, optional
-        The reward structure to use. If there is one only, and no other cost is given, it is used.
-    sense : "cost" or "reward", default "cost"
-        Whether the numbers are costs to be minimised or rewards to be maximised; such files do not say.
-    label_costs : str or mapping
-        Cost of entering a state with a label: ``"crash:10,goal:-1"`` or ``{"crash": 10.0}``.
-    step_cost : float, default 0.0
-        Cost of every step.
-    accumulate : str or sequence of str, default "steps,exit"
-        Which rewards count, in JANI's words: those of choices and transitions ("steps"), those of states as they are
-        left ("exit"), or both, as in Storm's ``R [C<=H]``.
-    until : str or sequence of str
-        Labels: entering a state with one of them ends the episode.
-    goal : str, optional
-        A label, or an expression over the model's variables (``"x=3 & !b"``): entering a state where it holds ends
-        the episode. If nothing else costs anything, missing it costs 1 (reaching it earns 1, if ``sense`` is reward).
-    goal_cost, miss_cost : float, optional
-        Cost of reaching the goal, and of not having reached it when the horizon is over.
-    average_rewards : bool, default False
-        Accept a JANI reward that differs between destinations of an edge, though only its mean is known.
-    observe : "state", optional
-        Plan on a model with observations (a POMDP) as if its state were seen; without it, such a model is refused.
-    max_states : int, default 10,000,000
-        Larger models (infinite ones, say) are refused.
-    progress : bool, optional
-        Whether to show a progress line on stderr; by default only if that is a terminal.
-    labels, state_rewards, transition_rewards : str, optional
-        Files that belong to a ``.tra`` file; by default those of the same name.
     """
 
-    horizon: int | None = None
-    discount: float | None = None
-    start: int | str | None = None
-    constants: str | Mapping[str, Any] = ""
-    reward: str | None = None
-    sense: str = "cost"
-    label_costs: Any = field(default_factory=dict)  # a dict of floats, once checked
+    constants: str | Mapping[str, Any] = ""  # values of undefined ones: "N=4,p=0.5" or {"N": 4, "p": 0.5}
+    reward: str | None = None  # the reward structure; if there is one only, and no other cost is given, it is used
+    sense: str = "cost"  # whether the numbers are costs or rewards; such files do not say
+    label_costs: Any = field(default_factory=dict)  # of entering: "crash:10,goal:-1" or a dict; of floats, once checked
     step_cost: float = 0.0
-    accumulate: Any = ()  # ("steps", "exit") is meant
-    until: Any = ()
-    goal: str | None = None
+    accumulate: Any = ()  # rewards of choices and transitions ("steps"), of states ("exit"); both, as R [C<=H]
+    until: Any = ()  # labels: entering a state with one of them ends the episode
+    goal: str | None = None  # label or expression: entering ends the episode; missing it costs 1, if nothing else does
     goal_cost: float | None = None
-    miss_cost: float | None = None
-    average_rewards: bool = False
-    observe: str | None = None
-    max_states: int = 10_000_000
-    progress: bool | None = None
-    labels: str | None = None
+    miss_cost: float | None = None  # of not having reached the goal when the horizon is over
+    average_rewards: bool = False  # accept a JANI reward of single destinations, though only its mean is known
+    observe: str | None = None  # "state" plans on a POMDP as if its state were seen; without it, it is refused
+    max_states: int = 10_000_000  # larger models (infinite ones, say) are refused
+    progress: bool | None = None  # a line on stderr; by default only if that is a terminal
+    labels: str | None = None  # of a .tra file, as the two below; by default those of the same name
     state_rewards: str | None = None
     transition_rewards: str | None = None
 
     def __post_init__(self) -> None:
-        check_common(self.horizon, self.discount, self.start)
+        super().__post_init__()
         choice(self.sense, "sense", ("cost", "reward"))
         real(self.step_cost, "step_cost")
         integer(self.max_states, "max_states", low=1)
@@ -235,9 +193,7 @@ def _constants(given: Any) -> str:
 
 
 def _label_costs(given: Any) -> dict[str, float]:
+    found = _pairs(given, "label_costs", "label:cost")
     if isinstance(given, str):
-        pairs = [item.rpartition(":") for item in given.split(",") if item.strip()]
-        given = {label.strip(): value_of(value.strip()) for label, _, value in pairs}
-    if not isinstance(given, Mapping) or "" in given:
-        raise OptionError(f"label_costs must be 'label:cost,label:cost' or a mapping, not {given!r}")
-    return {str(label): real(value, f"the cost of label {label!r}") for label, value in given.items()}
+        found = {label: value_of(value) for label, value in found.items()}
+    return {label: real(value, f"the cost of label {label!r}") for label, value in found.items()}

@@ -43,29 +43,8 @@ class RddlSimulator(Simulator):
     An action is the number of a joint action; those that break a precondition are not offered. The
     episode is over when a termination condition holds, or an invariant fails.
 
-    Parameters
-    ----------
-    sampler : RDDLSimulator
-        pyRDDLGym's simulator, with tensors kept and objects as numbers.
-    joint_actions : tuple of JointAction
-        All joint actions.
-    horizon : int
-        Number of decisions.
-    discount : float in (0, 1]
-        Factor per step.
-    name : str
-        Name of the instance, for display.
-    reload : callable
-        Gives this simulator again, for pickling.
-    notes : tuple of str
-        What the user should know.
-
     Attributes
     ----------
-    sense : "reward"
-        RDDL instances speak of rewards.
-    start : tuple
-        Initial state.
     notes : tuple of str
         What the user should know.
     """
@@ -121,13 +100,7 @@ class RddlSimulator(Simulator):
         return ", ".join(shown) or "all fluents false or 0"
 
     def actions(self, state: State) -> tuple[int, ...]:
-        """Return the numbers of the joint actions whose preconditions hold in ``state``.
-
-        Raises
-        ------
-        ModelError
-            If there are none.
-        """
+        """Return the numbers of the joint actions whose preconditions hold in ``state``; raise if there are none."""
         if not self._sampler.rddl.preconditions:
             return tuple(range(self.num_actions))
         with self._lock:
@@ -145,24 +118,7 @@ class RddlSimulator(Simulator):
         return found
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool]:
-        """Draw ``(next_state, reward, done)``.
-
-        Parameters
-        ----------
-        state : tuple
-            Where the step starts.
-        action : int
-            One of ``actions(state)``.
-        rng : numpy.random.Generator
-            Where all draws come from.
-
-        Raises
-        ------
-        SimulatorError
-            If the instance's own equations fail, or give a reward that is not finite.
-        StateError
-            If ``state`` or ``action`` is not one of this instance.
-        """
+        """Draw ``(next_state, reward, done)``; raise ``SimulatorError`` where the instance's equations fail."""
         return self.observed_step(state, action, rng)[:3]
 
     def observed_step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool, State]:
@@ -228,20 +184,7 @@ class RddlSimulator(Simulator):
 
 
 class HiddenRddl(PartlyObserved):
-    """An RDDL instance whose state is not seen: after each step its observ-fluents are, as a tuple of their values.
-
-    Parameters
-    ----------
-    seen : RddlSimulator
-        The instance as it were if its state were seen.
-    reload : callable
-        Gives this simulator again, for pickling.
-
-    Attributes
-    ----------
-    notes : tuple of str
-        What the user should know.
-    """
+    """An RDDL instance whose state is not seen: after each step its observ-fluents are, as a tuple of their values."""
 
     sense: Sense = "reward"
 
@@ -272,13 +215,7 @@ class HiddenRddl(PartlyObserved):
         return self.draw(state, action, rng)[:3]
 
     def observe(self, state: State, action: int, next_state: State, rng: np.random.Generator) -> State:
-        """Raise: what is observed is drawn with the step.
-
-        Raises
-        ------
-        ModelError
-            Always.
-        """
+        """Raise ``ModelError``: what is observed is drawn with the step."""
         raise ModelError(f"{self.name}: what is observed is drawn with the step: use draw(state, action, rng)")
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
@@ -300,16 +237,7 @@ def allowed_alike(simulator: RddlSimulator) -> bool:
 
 
 def verify(simulator: RddlSimulator) -> None:
-    """Check that a step depends on nothing but state, action and random stream.
-
-    Steps are taken along an episode, then once more from the saved states, in reverse order and from fresh
-    streams; all must come out the same.
-
-    Raises
-    ------
-    ModelError
-        If one differs.
-    """
+    """Raise unless steps repeated from saved states, in reverse order and from fresh streams, come out the same."""
     taken: list[tuple[State, int, int, tuple[State, float, bool]]] = []
     picks, state = generator(0), simulator.start
     for seed in range(min(simulator.horizon, 8)):

@@ -210,17 +210,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 @dataclass(frozen=True)
 class Spec:
-    """A specification, taken apart.
-
-    Attributes
-    ----------
-    scheme : str
-        Name of a format.
-    target : str
-        Path, id or name.
-    options : tuple of (str, value)
-        What stood behind the question mark: ints, floats, bools and texts.
-    """
+    """A specification, taken apart: a format, its target, and what stood behind the question mark."""
 
     scheme: str
     target: str
@@ -228,14 +218,7 @@ class Spec:
 
 
 def parse_spec(text: str) -> Spec:
-    """Take a specification apart.
-
-    Examples
-    --------
-    >>> from tailwise.formats.registry import parse_spec
-    >>> parse_spec("gym:FrozenLake-v1?is_slippery=false&map_name=8x8")
-    Spec(scheme='gym', target='FrozenLake-v1', options=(('is_slippery', False), ('map_name', '8x8')))
-    """
+    """Take a specification apart."""
     if not text.strip() or "\0" in text:
         raise UnknownNameError(f"{text!r} names no model; {_expected()}")
     if _ADDRESS.match(text):
@@ -289,14 +272,7 @@ Value: TypeAlias = "bool | int | float | str | tuple[object, ...] | list[object]
 
 
 def value_of(text: str) -> Value:
-    """Return the number or truth value that ``text`` spells, or the text itself.
-
-    Examples
-    --------
-    >>> from tailwise.formats.registry import value_of
-    >>> [value_of(text) for text in ("3", "0.5", "true", "up")]
-    [3, 0.5, True, 'up']
-    """
+    """Return the number or truth value that ``text`` spells, or the text itself."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text[:1] in ("(", "[") and len(text) <= 1000:

@@ -11,7 +11,7 @@ import hashlib
 import struct
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.metadata import metadata_of, parse_metadata
-from tailwise.formats.options import check_common, settled
-from tailwise.formats.registry import register_format
+from tailwise.formats.options import CommonOptions, settled
+from tailwise.formats.registry import COMMON, register_format
 from tailwise.models import TabularMDP
 
 _ORDERS = ("SSA", "ASS", "SAS")
@@ -30,22 +30,21 @@ _CHANCES = ("P", "T", "transitions", "transition", "probabilities")
 _VALUES = {"R": "rewards", "rewards": "rewards", "reward": "rewards", "C": "costs", "costs": "costs", "cost": "costs"}
 
 
-def table_of_arrays(
-    arrays: Mapping[str, Any],
-    path: Path,
-    *,
-    horizon: int | None = None,
-    discount: float | None = None,
-    start: int | str | None = None,
-    order: str | None = None,
-) -> TabularMDP:
-    """Build a table from a file's arrays: P (or T), R or C, and perhaps gamma and start.
+@dataclass(frozen=True, kw_only=True)
+class ArrayOptions(CommonOptions):
+    """Options of files of arrays."""
 
-    The order of P is that in which its rows sum to 1; where two do, ``order`` must say which is meant.
-    """
-    check_common(horizon, discount, start)
-    if order is not None:
-        choice(order, "order", _ORDERS)
+    order: str | None = None  # of the axes of P; that in which its rows sum to 1, where there is but one
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order is not None:
+            choice(self.order, "order", _ORDERS)
+
+
+def table_of_arrays(arrays: Mapping[str, Any], path: Path, asked: ArrayOptions) -> TabularMDP:
+    """Build a table from a file's arrays: P (or T), R or C, and perhaps gamma and start."""
+    horizon, discount, start, order = asked.horizon, asked.discount, asked.start, asked.order
     lower = {name.lower(): value for name, value in arrays.items()}
     chances = next((lower[name.lower()] for name in _CHANCES if name.lower() in lower), None)
     named = next((name for name in _VALUES if name.lower() in lower), None)
@@ -103,14 +102,7 @@ def _order(chances: Any, path: Path) -> str:
     return found[0]
 
 
-def read_matlab(
-    path: Path,
-    *,
-    horizon: int | None = None,
-    discount: float | None = None,
-    start: int | str | None = None,
-    order: str | None = None,
-) -> TabularMDP:
+def read_matlab(path: Path, **options: Any) -> TabularMDP:
     """Arrays P and R of a MATLAB file, as the MDP toolbox has them."""
     from scipy.io import loadmat
 
@@ -122,10 +114,10 @@ def read_matlab(
     except Exception as error:  # scipy raises many types
         raise FormatError(f"{path}: not a readable MATLAB file: {str(error)[:200]}") from None
     arrays = {name: value for name, value in content.items() if not name.startswith("__")}
-    return table_of_arrays(arrays, path, horizon=horizon, discount=discount, start=start, order=order)
+    return table_of_arrays(arrays, path, ArrayOptions(**options))
 
 
-register_format("matlab", read_matlab, extensions=(".mat",))
+register_format("matlab", read_matlab, extensions=(".mat",), options=ArrayOptions)
 
 
 _FIELDS = {
@@ -155,22 +147,14 @@ def write_npz(mdp: TabularMDP, path: Path) -> None:
         np.savez(file, **arrays)  # allow_pickle= would be one more array, before NumPy 2.1
 
 
-def read_npz(
-    path: Path,
-    *,
-    horizon: int | None = None,
-    discount: float | None = None,
-    start: int | str | None = None,
-    order: str | None = None,
-) -> TabularMDP:
+def read_npz(path: Path, **options: Any) -> TabularMDP:
     """Read a table with all that it has, as tailwise saved it, or arrays P and R."""
     from tailwise.formats.loading import table_with_common
 
-    common: dict[str, Any] = {"horizon": horizon, "discount": discount, "start": start}
-    foreign = _foreign(path)
+    asked, foreign = ArrayOptions(**options), _foreign(path)
     if foreign:
-        return table_of_arrays(foreign, path, order=order, **common)
-    return table_with_common(_saved(path), common)
+        return table_of_arrays(foreign, path, asked)
+    return table_with_common(_saved(path), {name: getattr(asked, name) for name in COMMON})
 
 
 def _foreign(path: Path) -> dict[str, Any]:
@@ -275,4 +259,4 @@ def _checksum(arrays: dict[str, NDArray[Any]]) -> bytes:
     return digest.digest()
 
 
-register_format("npz", read_npz, extensions=(".npz",), write=write_npz)
+register_format("npz", read_npz, extensions=(".npz",), write=write_npz, options=ArrayOptions)

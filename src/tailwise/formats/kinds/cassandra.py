@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import number_of
-from tailwise.formats.options import check_common, observed, settled
+from tailwise.formats.options import CommonOptions, observed, settled
 from tailwise.formats.registry import register_format
 from tailwise.models import PomdpTable, TabularMDP
 from tailwise.models.contract import SUM_TOLERANCE
@@ -33,26 +33,29 @@ _HEADS = ("discount", "values", "states", "actions", "observations", "start", "T
 _TOKEN = re.compile(r"[^\s:]+|:")
 
 
-def read_cassandra(
-    path: Path,
-    *,
-    horizon: int | None = None,
-    discount: float | None = None,
-    start: int | str | None = None,
-    observe: str | None = None,
-) -> TabularMDP | PomdpTable:
+@dataclass(frozen=True, kw_only=True)
+class CassandraOptions(CommonOptions):
+    """Options of Cassandra's files."""
+
+    observe: str | None = None  # "state" plans as if it were seen
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.observe is not None:
+            choice(self.observe, "observe", ("state",))
+
+
+def read_cassandra(path: Path, **options: Any) -> TabularMDP | PomdpTable:
     """Cassandra's text format, of MDPs and POMDPs."""
-    check_common(horizon, discount, start)
-    if observe is not None:
-        choice(observe, "observe", ("state",))
+    asked = CassandraOptions(**options)
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    reader = _Reader(path, text, is_seen=observe == "state")
-    return reader.hidden(horizon, discount, start) if reader.hides else reader.table(horizon, discount, start, observe)
+    reader = _Reader(path, text, asked)
+    return reader.hidden() if reader.hides else reader.table()
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str, *, is_seen: bool) -> None:
-        self._path = path
+    def __init__(self, path: Path, text: str, asked: CassandraOptions) -> None:
+        self._path, self._asked = path, asked
         self._tokens = [
             (match[0], number)
             for number, line in enumerate(text.splitlines(), 1)
@@ -73,34 +76,29 @@ class _Reader:
         self._chances = np.zeros((actions, count, count))
         self._rewards = np.zeros((actions, count, count))  # with a last axis once they differ by observation
         self._shown = np.zeros((actions, count, len(self._names["observations"])))
-        self.hides = bool(self._names["observations"]) and not is_seen
+        self.hides = bool(self._names["observations"]) and asked.observe is None
         self._lines = {"T": np.zeros((actions, count), np.int64), "O": np.zeros((actions, count), np.int64)}
         while self._at < len(self._tokens):
             self._entry()
 
-    def table(
-        self, horizon: int | None, discount: float | None, start: int | str | None, observe: str | None
-    ) -> TabularMDP:
-        path = self._path
-        notes = [observed(observe, f"{path}")] if self._names["observations"] else []
-        given = self._frame(horizon, discount, notes)
+    def table(self) -> TabularMDP:
+        notes = [observed(self._asked.observe, f"{self._path}")] if self._names["observations"] else []
+        given = self._frame(notes)
         try:
-            mdp = TabularMDP.from_arrays(
-                self._chances, **given, order="ASS", costs_order="ASS", start=self._start(start)
-            )
+            mdp = TabularMDP.from_arrays(self._chances, **given, order="ASS", costs_order="ASS", start=self._start())
         except (ModelError, TypeError) as error:
-            raise FormatError(f"{path}: {error}") from None
+            raise FormatError(f"{self._path}: {error}") from None
         return replace(mdp, notes=(*mdp.notes, *notes))
 
-    def hidden(self, horizon: int | None, discount: float | None, start: int | str | None) -> PomdpTable:
+    def hidden(self) -> PomdpTable:
         """Return what the file says, its state not seen."""
         notes: list[str] = []
-        given = self._frame(horizon, discount, notes)
+        given = self._frame(notes)
         for head, chances, what in (("T", self._chances, "transitions"), ("O", self._shown, "observations")):
             self._check_rows(head, chances, what)
         if self._rewards.ndim == 3:
             given["costs_order"] = "ASS"
-        belief = self._belief(start, notes)
+        belief = self._belief(self._asked.start, notes)
         try:
             found = PomdpTable.from_arrays(
                 self._chances, self._shown, **given, order="ASS", start=belief,
@@ -124,10 +122,10 @@ class _Reader:
             raise FormatError(f"{self._path}: no line gives the {what} of {place}")
         self._fail(f"the {what} of {place} are probabilities that sum to {sums[a, s]:.9g}; they must sum to 1", line)
 
-    def _frame(self, horizon: int | None, discount: float | None, notes: list[str]) -> dict[str, Any]:
+    def _frame(self, notes: list[str]) -> dict[str, Any]:
         """Return costs or rewards, horizon, discount and names."""
-        factor = number_of("".join(self._settings.get("discount", ["1"]))) if discount is None else discount
-        steps, factor = settled(horizon, factor, notes)
+        own, discount = number_of("".join(self._settings.get("discount", ["1"]))), self._asked.discount
+        steps, factor = settled(self._asked.horizon, own if discount is None else discount, notes)
         values = self._settings.get("values", ["reward"])
         if values not in (["cost"], ["reward"]):
             raise FormatError(f"{self._path}: 'values:' must be cost or reward, not {' '.join(values)[:40]!r}")
@@ -168,21 +166,12 @@ class _Reader:
             )
         return np.array(chances, dtype=np.float64)
 
-    def _start(self, given: int | str | None) -> int:
-        states = self._names["states"]
-        said = self._settings.get("start", [])
-        if given is None and len(said) == 1 and said[0] in states:
-            return states.index(said[0])
-        if given is None and len(said) == len(states):
-            chances = [number_of(text) for text in said]
-            if chances.count(0.0) == len(states) - 1:
-                return int(np.argmax([bool(chance) for chance in chances]))
-        if given is None and (said or len(states) > 1):
-            raise OptionError(
-                f"{self._path}: it names no single start state; say start= one of {', '.join(states[:9])}"
-            )
-        text = states[0] if given is None else str(given)
-        return self._index(text, "states", OptionError)[0]
+    def _start(self) -> int:
+        belief = self._belief(self._asked.start, [])
+        if np.count_nonzero(belief) > 1:
+            names = ", ".join(self._names["states"][:9])
+            raise OptionError(f"{self._path}: it names no single start state; say start= one of {names}")
+        return int(belief.argmax())
 
     def _head(self) -> None:
         name = self._take()
@@ -311,4 +300,4 @@ class _Reader:
         raise FormatError(f"{self._path}, line {line or self._line()}: {problem}")
 
 
-register_format("cassandra", read_cassandra, extensions=(".mdp",))
+register_format("cassandra", read_cassandra, extensions=(".mdp",), options=CassandraOptions)

@@ -12,6 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,7 @@ def with_settings(options: ListOptions, settings: Mapping[str, Any]) -> tuple[Li
     if found.get("discount") == 0:
         found |= {"discount": 1.0, "horizon": 1}
         notes = ("discount 0: only the first step counts, so that the horizon is 1",)
-    fields = {name: getattr(options, name) for name in ListOptions.__annotations__}
-    return ListOptions(**fields | found), notes
+    return replace(options, **found), notes
 
 
 def _columns(rows: Rows, sense: str, ends: set[str], source: str) -> dict[str, list[Any]]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from tailwise._validate import choice, integer, real
 from tailwise.errors import FormatError, ModelError, OptionError, TailwiseError, UnknownNameError, require
-from tailwise.formats.options import observed
+from tailwise.formats.options import CommonOptions, observed
 from tailwise.formats.registry import register_format
 
 if TYPE_CHECKING:
@@ -30,35 +30,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RddlOptions:
-    """Options of an instance: bounds on its joint actions, and what every source takes.
+class RddlOptions(CommonOptions):
+    """Options of an instance: bounds on its joint actions, and what every source takes."""
 
-    Attributes
-    ----------
-    max_actions : int, default 1000
-        Most joint actions to enumerate; an instance with more is refused.
-    max_concurrent : int, optional
-        Most action fluents that differ from their defaults at once, beside the instance's own bound.
-    integer_bound : int, optional
-        Integer action fluents take values from minus this to this, beside the instance's own bounds.
-    levels : int, optional
-        Real-valued action fluents take so many values, evenly from their lower to their upper bound.
-    horizon, discount, start
-        As in :func:`tailwise.load`.
-    observe : "state", optional
-        Plan on an instance with observations as if its state were seen.
-    """
-
-    max_actions: int = 1000
-    max_concurrent: int | None = None
-    integer_bound: int | None = None
-    levels: int | None = None
-    horizon: int | None = None
-    discount: float | None = None
-    start: int | str | None = None
-    observe: str | None = None
+    max_actions: int = 1000  # joint actions; an instance with more is refused
+    max_concurrent: int | None = None  # action fluents that differ from their defaults at once
+    integer_bound: int | None = None  # integer action fluents take values from minus this to this
+    levels: int | None = None  # real-valued action fluents take so many values, evenly between their bounds
+    observe: str | None = None  # "state" plans on an instance with observations as if its state were seen
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         integer(self.max_actions, "max_actions", low=1)
         if self.levels is not None:
             integer(self.levels, "levels", low=2)
@@ -81,14 +63,7 @@ class RddlOptions:
 
 
 def read_rddl(target: str, **options: Any) -> RddlSimulator | HiddenRddl:
-    """RDDL instance of rddlrepository, or two files (extra ``rddl``).
-
-    The options are those of :class:`RddlOptions`; the instance must have finitely many actions.
-
-    Returns
-    -------
-    RddlSimulator or HiddenRddl
-    """
+    """RDDL instance of rddlrepository, or two files (extra ``rddl``)."""
     from tailwise.formats.rddl_simulator import HiddenRddl, RddlSimulator, allowed_alike, verify
 
     asked = RddlOptions(**options)
@@ -190,10 +165,7 @@ class _Choice:
 
 
 def joint_actions(sampler: Any, limits: RddlOptions, source: str) -> tuple[JointAction, ...]:
-    """Enumerate the joint actions, by number of fluents that differ from their defaults; the first does nothing.
-
-    Raises ``ModelError`` if an action fluent is real-valued or unbounded, or there are too many joint actions.
-    """
+    """Enumerate the joint actions, by number of fluents that differ from their defaults; the first does nothing."""
     choices = _choices(sampler, limits, source)
     most = int(min(sampler.rddl.max_allowed_actions, len(choices)))
     if limits.max_concurrent is not None:

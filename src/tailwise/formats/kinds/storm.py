@@ -37,7 +37,7 @@ from tailwise.formats.explicit_model import ExplicitModel, table_of_model
 from tailwise.formats.kinds.cassandra import read_cassandra
 from tailwise.formats.kinds.umb import read_umb
 from tailwise.formats.options import StormOptions
-from tailwise.formats.registry import register_format
+from tailwise.formats.registry import COMMON, register_format
 from tailwise.models import PomdpTable, TabularMDP
 
 _LINE = re.compile(r"(?:parsing error at|line|error at) (\d+)", re.IGNORECASE)
@@ -46,14 +46,11 @@ _INTERVAL = re.compile(r":\s*\[[^]]*,[^]]*\]")
 _JANI_DIVISION = re.compile(r'"op"\s*:\s*"(?:/|%|pow|log)"')
 
 
-_CASSANDRAS = ("horizon", "discount", "start", "observe")  # options of its files
-
-
 def read_symbolic(path: Path, *, kind: str, **options: Any) -> TabularMDP | PomdpTable:
     """Model that Storm builds (extra ``prism``)."""
     asked = StormOptions(**options)
     if kind == "prism" and is_cassandra(path):
-        return read_cassandra(path, **{name: value for name, value in options.items() if name in _CASSANDRAS})
+        return read_cassandra(path, **{name: options[name] for name in (*COMMON, "observe") if name in options})
     with activity(f"building {path.name} with Storm", show=asked.progress) as say:
         model = build(kind, path, asked)
         say(f"reading {model.num_states} states and {model.targets.size} transitions of {path.name}")

@@ -71,9 +71,7 @@ class _Reader:
         states, choices, branches = (self._count(name) for name in ("#states", "#choices", "#branches"))
         choice_offsets = self._offsets("state-to-choices.bin", states, choices, least=0)
         branch_offsets = self._offsets("choice-to-branches.bin", choices, branches)
-        targets = self._array("branch-to-target.bin", "<u8", branches)
-        if branches and int(targets.max()) >= states:
-            self._fail("branch-to-target.bin", f"it names state {targets.max()} of {states}")
+        targets = self._indices("branch-to-target.bin", "<u8", branches, states, "state")
         name, described = "branch-to-probability.bin", system.get("branch-probability-type")
         chances = self._numbers(name, described, branches) if name in self._members else np.ones(branches)
         action_names, actions = self._actions(choices)
@@ -91,22 +89,20 @@ class _Reader:
                 for part in entry["applies-to"]
             }
             rewards[entry.get("alias", "" if key == "default" else key)] = Rewards(**parts)
+        name, count = "observations/states/values.bin", system.get("#observations", 0)
+        shown = count and name in self._members  # else that is by chance, or not said
         return ExplicitModel(
             choice_offsets=choice_offsets, branch_offsets=branch_offsets, targets=targets.astype(np.int32),
             chances=chances, initial=initial, labels=labels, rewards=rewards, actions=actions,
-            action_names=action_names, variables=self._variables(states), is_partial=system.get("#observations", 0) > 0,
-            observations=self._observations(states),
+            action_names=action_names, variables=self._variables(states), is_partial=count > 0,
+            observations=self._indices(name, "<u8", states, count, "observation") if shown else None,
         )  # fmt: skip
 
-    def _observations(self, states: int) -> Ints | None:
-        """Return what each state shows; None where that is by chance, or not said."""
-        name, count = "observations/states/values.bin", self._system.get("#observations", 0)
-        if not count or name not in self._members:
-            return None
-        seen = self._array(name, "<u8", states).astype(np.int64)
-        if seen.size and not 0 <= int(seen.min()) <= int(seen.max()) < count:
-            self._fail(name, f"it names observation {seen.max()} of {count}")
-        return seen
+    def _indices(self, name: str, kind: str, size: int, count: int, what: str) -> Ints:
+        found = self._array(name, kind, size).astype(np.int64)
+        if size and not 0 <= int(found.min()) <= int(found.max()) < count:
+            self._fail(name, f"it names {what} {found.max()} of {count}")
+        return found
 
     def _fail(self, member: str, problem: str) -> NoReturn:
         raise FormatError(f"{self._path}, member {member}: {problem}")
@@ -164,9 +160,7 @@ class _Reader:
         count = self._system.get("#choice-actions", 0)
         if not count or "actions/choices/values.bin" not in self._members:
             return (), None
-        actions = self._array("actions/choices/values.bin", "<u4", choices).astype(np.int64)
-        if int(actions.max()) >= count:
-            self._fail("actions/choices/values.bin", f"it names action {actions.max()} of {count}")
+        actions = self._indices("actions/choices/values.bin", "<u4", choices, count, "action")
         if "actions/choices/string-mapping.bin" not in self._members:
             return tuple(f"action {k}" for k in range(count)), actions
         ends = self._array("actions/choices/string-mapping.bin", "<u8", count + 1).tolist()
