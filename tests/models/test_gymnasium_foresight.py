@@ -77,7 +77,8 @@ def refused(env, trials):
     """In how many of so many trials the check finds foresight."""
     private = PrivateEnv(env, FiniteActions(env.action_space, None, "noisy"))
     private.reset(0)
-    return sum(bool(find_leak(private, Copies(), 1000 * trial).fault) for trial in range(trials))
+    private.method = Copies()
+    return sum(bool(find_leak(private, 1000 * trial).fault) for trial in range(trials))
 
 
 @pytest.mark.parametrize(

@@ -269,11 +269,7 @@ class TabularMDP(Shown, Table):
         from tailwise.models.gymnasium.table import read_table
 
         table = read_table(env_or_id, horizon=horizon, start=start, **options)
-        return cls.from_outcomes(
-            *table.columns, rewards=table.rewards, done=table.done, num_states=table.num_states,
-            horizon=table.horizon, discount=discount, start=table.start, name=table.name, notes=table.notes,
-            action_labels=table.action_labels,
-        )  # fmt: skip
+        return cls.from_outcomes(**table, discount=discount)
 
     @classmethod
     def _assemble(cls, parts: tabular_build.Parts, frame: Frame, *, validate: bool) -> Self:

@@ -84,7 +84,8 @@ class Discretized:
                 f"{self.levels} levels in {lows.size} dimensions make {self.levels**lows.size} actions, over {_MOST}; "
                 "give fewer levels, or the actions as Discretized(choices=[...])"
             )
-        axes = [_axis(float(a), float(b), self.levels) for a, b in zip(lows, highs, strict=True)]
+        middle = (lows + highs) / 2.0
+        axes = (np.linspace(lows, highs, self.levels) if self.levels > 1 else middle[None]).T.tolist()
         if is_integer:
             axes = [list(dict.fromkeys(float(round(x)) for x in axis)) for axis in axes]
         return tuple(itertools.product(*axes))
@@ -92,10 +93,6 @@ class Discretized:
 
 def _is_list(given: Any) -> bool:
     return not isinstance(given, str) and hasattr(given, "__len__") and len(given) > 0
-
-
-def _axis(low: float, high: float, levels: int) -> list[float]:
-    return [(low + high) / 2] if levels == 1 else [float(x) for x in np.linspace(low, high, levels)]
 
 
 def _inside(choice: Any, lows: Any, highs: Any) -> tuple[float, ...]:
@@ -144,10 +141,7 @@ class FiniteActions:
         ]
 
     def allowed(self, env: Any, observation: Any, info: Any) -> tuple[int, ...] | None:
-        """Return the positions of the legal actions; None where the environment does not say.
-
-        It says so in ``info["action_mask"]``, in an observation's part of that name, or by a method ``action_masks``.
-        """
+        """Return the positions of the legal actions by the environment's mask; None where it has none."""
         if not self._mask_length:
             return None
         mask = info.get("action_mask") if isinstance(info, dict) else None

@@ -25,10 +25,10 @@ from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
     CALLER_CHECKS,
     PrivateEnv,
+    SnapshotMethod,
     StepResult,
     UnsuitableError,
-    hidden,
-    lift_limits,
+    made_private,
     make_environment,
     seeded,
     strip,
@@ -41,10 +41,8 @@ from tailwise.models.gymnasium.snapshots import (
     MujocoState,
     OwnFunctions,
     Replay,
-    SnapshotMethod,
     difference,
     kept,
-    restore,
     verify_snapshot,
 )
 
@@ -60,18 +58,12 @@ _MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
 
 def choose_snapshot(
     env: Any, own: OwnFunctions | None, actions: FiniteActions, name: str, *, is_users: bool
-) -> tuple[PrivateEnv, SnapshotMethod, Leak]:
-    """Return a private environment, the method to save it, and whether its snapshots tell the future.
-
-    Raises
-    ------
-    ModelError
-        If no method works, with the reason for each.
-    """
+) -> tuple[PrivateEnv, Leak]:
+    """Return a private environment that can be saved, and whether its snapshots tell the future."""
     reasons = []
     for source, made in _sources(env, is_users):
         try:
-            private = PrivateEnv(hidden(lift_limits(made())), actions)
+            private = PrivateEnv(made_private(made()), actions)
             change = find_change(strip(env), private) if is_users else ""
             if change:
                 reasons.append(f"{source}: {_CHANGED} is lost: {change}")
@@ -84,14 +76,14 @@ def choose_snapshot(
             continue
         for kind, build in methods:
             try:
-                method = build()
-                fault = verify_snapshot(private, method)
-                leak = None if fault else find_leak(private, method)
+                private.method = build()
+                fault = verify_snapshot(private)
+                leak = None if fault else find_leak(private)
             except Exception as error:
                 fault, leak = _reason(error, name), None
             if leak is not None:
                 private.is_masked = actions.has_mask
-                return private, method, leak
+                return private, leak
             reasons.append(f"{kind} ({source}): {fault}")
     listed = "\n  ".join(dict.fromkeys(reasons))
     ways = ["give your own save= and restore="] if own is None else []
@@ -216,32 +208,18 @@ _FIRST_GAP, _GAP = 8, 256
 
 
 class SpotCheck:
-    """Records a few steps of the search now and then, and repeats them much later.
+    """Records a few steps of the search now and then, and repeats them much later."""
 
-    Attributes
-    ----------
-    due : int
-        Number of the step of the search from which it wants to see the steps.
-    is_open : bool
-        Whether it is in the middle of recording.
-    """
-
-    def __init__(self, private: PrivateEnv, method: SnapshotMethod, name: str) -> None:
-        self._private, self._method, self._name = private, method, name
+    def __init__(self, private: PrivateEnv, name: str) -> None:
+        self._private, self._name = private, name
         self._start: Any = None
         self._last: Any = None
         self._steps: list[tuple[Any, Any, StepResult]] = []
-        self.is_open = False
-        self._gap = self.due = _FIRST_GAP
+        self.is_open = False  # whether it is in the middle of recording
+        self._gap = self.due = _FIRST_GAP  # number of the step of the search from which it wants to see them
 
     def wants(self, count: int, state: Any) -> bool:
-        """Whether the step from ``state`` is to be recorded; what was recorded long ago is repeated first.
-
-        Raises
-        ------
-        ModelError
-            If the environment does not do what it did.
-        """
+        """Whether the step from ``state`` is to be recorded; what was recorded long ago is repeated first."""
         if self.is_open:
             if state == self._last and len(self._steps) < REPEATED:
                 return True
@@ -260,7 +238,7 @@ class SpotCheck:
     def _repeat(self) -> None:
         if not self._steps:
             return
-        restore(self._private, self._method, self._start.snapshot)
+        self._private.restore(self._start.snapshot)
         for h, (draws, action, once) in enumerate(self._steps):
             kind: Any = getattr(np.random, draws["bit_generator"])
             bits = kind(0)
@@ -271,5 +249,5 @@ class SpotCheck:
                 raise ModelError(
                     f"{self._name} did not repeat itself: from the state {short(self._start)} the action {taken} gave, "
                     f"with the same draws, another {fault}; something that its step depends on is neither saved nor "
-                    f"restored by {self._method.name}. Give your own save= and restore=, or write a Simulator"
+                    f"restored by {self._private.method.name}. Give your own save= and restore=, or write a Simulator"
                 )

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import freeze
 from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, seeded
-from tailwise.models.gymnasium.snapshots import SnapshotMethod, Transition, difference, restore, walk
+from tailwise.models.gymnasium.snapshots import Transition, difference, walk
 
 ALPHA = 1e-4
 _DEPTHS = (0, 0, 0, 2, 5)
@@ -76,12 +76,12 @@ class _Place(NamedTuple):
         return self.same_start if kind == "same_start" else self.fresh
 
 
-def find_leak(private: PrivateEnv, method: SnapshotMethod, seed: int = 0) -> Leak:
+def find_leak(private: PrivateEnv, seed: int = 0) -> Leak:
     """Compare restored steps with independently seeded episodes."""
     groups = _starts_alike(private, seed)
     for size in (_FEW, _MANY):
-        places = [_sample(private, method, _share(groups, k), k, seed, size) for k in range(len(_DEPTHS))]
-        leak = _judge(places, method)
+        places = [_sample(private, _share(groups, k), k, seed, size) for k in range(len(_DEPTHS))]
+        leak = _judge(places, is_plain=private.method.is_plain)
         traces = [[*each.restored, *each.same_start, *each.fresh] for each in places]
         if leak.fault or all(trace == tried[0] for tried in traces for trace in tried):
             break
@@ -108,18 +108,18 @@ def _starts_alike(private: PrivateEnv, seed: int) -> list[list[int]]:
     return [group for group in ordered[: len(_DEPTHS)] if len(group) >= _FEWEST] or ordered[: len(_DEPTHS)]
 
 
-def _sample(private: PrivateEnv, method: SnapshotMethod, alike: list[int], k: int, seed: int, size: int) -> _Place:
+def _sample(private: PrivateEnv, alike: list[int], k: int, seed: int, size: int) -> _Place:
     """Lead an episode to a place, and collect what comes next in the three ways."""
     picks = np.random.default_rng([seed, k])
     start = freeze(private.reset(alike[0]))
-    taken = walk(private, method, _DEPTHS[k] + _AHEAD, picks)
+    taken = walk(private, _DEPTHS[k] + _AHEAD, picks)
     at = min(_DEPTHS[k], len(taken) - 1)
     before, snapshot, ahead = taken[:at], taken[at].snapshot, [each.action for each in taken[at:]]
     while len(ahead) < _AHEAD:  # the episode ended early; others may not
         ahead.append(private.actions.natives[int(picks.integers(len(private.actions.natives)))])
     place = _Place(ahead, [], [], [])
     for i in range(size):
-        restore(private, method, snapshot)
+        private.restore(snapshot)
         place.restored.append(_follow(private, ahead, seeded(seed, k, 0, i)))
     for i in range(size):
         with _pinned(alike[0]):
@@ -202,7 +202,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Hashable]]:
         yield name, freeze(value)
 
 
-def _judge(places: list[_Place], method: SnapshotMethod) -> Leak:
+def _judge(places: list[_Place], *, is_plain: bool) -> Leak:
     if not any(each.same_start or each.fresh for each in places):
         return Leak("its reset starts differently each time, even with one seed: there is nothing to compare with", "")
     foreseen = _foreseen(places, "same_start") or _other_law(places, "same_start")
@@ -218,7 +218,7 @@ def _judge(places: list[_Place], method: SnapshotMethod) -> Leak:
             "",
         )
     more = _other_law(places, "fresh")
-    if more and not method.is_plain:
+    if more and not is_plain:
         return Leak(f"a saved state tells more of the future than a player knows: {more}", "")
     return Leak("", f"the plan may know more than a player sees: {more}" if more else _summary(places))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -40,12 +40,35 @@ class StepResult(NamedTuple):
     allowed: tuple[int, ...] | None
 
 
+class Snapshot(NamedTuple):
+    """A saved environment: ``key`` tells it from others, ``payload`` brings it back; the actions legal there."""
+
+    key: Hashable
+    payload: Any
+    allowed: tuple[int, ...] | None = None
+
+
+class SnapshotMethod(Protocol):
+    """One way to save and restore: ``is_plain`` if all that it saves is data, which can hold no generator."""
+
+    name: str
+    is_plain: bool
+    keeps_keys: bool  # whether the key of a state is the same if its last step began at a restored state
+
+    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+        """Return key and payload of the environment's present state."""
+
+    def restore(self, private: PrivateEnv, payload: Any) -> None:
+        """Bring back a saved state."""
+
+
 class PrivateEnv:
-    """An environment of the planner's own; a snapshot method may replace ``env``, or ask for a ``history``."""
+    """An environment of the planner's own; its snapshot method may replace ``env``, or ask for a ``history``."""
 
     def __init__(self, env: Any, actions: FiniteActions) -> None:
         self.env = env
         self.actions = actions
+        self.method: SnapshotMethod
         self.history: History | None = None
         self.is_recording = False
         self.generators: list[Any] = []
@@ -61,9 +84,18 @@ class PrivateEnv:
         """The environment below all wrappers."""
         return self.env.unwrapped
 
+    def save(self) -> Snapshot:
+        """Save the environment with the actions that are legal now."""
+        return Snapshot(*self.method.save(self), self.allowed)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring back a saved state with its legal actions."""
+        self.method.restore(self, snapshot.payload)
+        self.allowed = snapshot.allowed
+
     def adopt(self, env: Any, generators: list[Any]) -> None:
         """Take over another environment, with the generators inside it."""
-        self.env = hidden(env)
+        self.env = env
         given = getattr(env.unwrapped, "_np_random", None)
         self.generators = [each for each in generators if each is not given]
 
@@ -100,7 +132,8 @@ class PrivateEnv:
         result = self.go_on(action)
         if lent.integers(2**63) == seeded(seed).integers(2**63):
             seed = 0  # it drew nothing: whoever comes here by this action comes to the same state
-        self.history = None if before is None else before.then(action, seed)
+        if before is not None:
+            self.history = History(before, seed, action, hash((before.key, freeze(action), seed)))
         return result
 
     def go_on(self, action: Any) -> StepResult:
@@ -150,10 +183,6 @@ class History:
 
     def __init__(self, before: History | None, seed: int, action: Any, key: int) -> None:
         self.before, self.seed, self.action, self.key = before, seed, action, key
-
-    def then(self, action: Any, seed: int) -> History:
-        """Return the history of one step more."""
-        return History(self, seed, action, hash((self.key, freeze(action), seed)))
 
 
 def seeded(*seed: int) -> np.random.Generator:
@@ -267,16 +296,11 @@ def time_limits(env: Any) -> list[TimeLimit | None]:
     return limits[::-1]
 
 
-def hidden(env: Env) -> Env:
-    """Let no step of a private environment be drawn on the screen, at the screen's pace."""
+def made_private(env: Any) -> Any:
+    """Let no time limit end an environment's episodes, as the planner counts steps itself, and no screen show them."""
     if getattr(env.unwrapped, "render_mode", None) == "human":
         with suppress(AttributeError):  # it cannot be set everywhere
             env.unwrapped.render_mode = None
-    return env
-
-
-def lift_limits(env: Any) -> Any:
-    """Let no time limit inside a private environment end its episodes; the planner counts steps itself."""
     for each, limit in zip(wrappers(env), reversed(time_limits(env)), strict=True):
         if limit is not None:
             each._max_episode_steps = _NEVER

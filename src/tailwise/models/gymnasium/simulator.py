@@ -22,13 +22,15 @@ from tailwise.models.gymnasium.copying import duplicate, freeze
 from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
     PrivateEnv,
+    Snapshot,
     decisions_left,
     make_environment,
     number,
     require_fixed_scales,
     strip,
+    wrappers,
 )
-from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, Snapshot, restore, save, verify_snapshot
+from tailwise.models.gymnasium.snapshots import OwnFunctions, Replay, verify_snapshot
 from tailwise.models.gymnasium.table import KNOWN_LABELS
 from tailwise.models.simulator import Simulator
 from tailwise.models.table import Violation
@@ -174,12 +176,12 @@ class GymnasiumSimulator(Simulator):
         if save is not None and restore is not None:
             own = OwnFunctions(function_of(save, "save", "env"), function_of(restore, "restore", "env", "payload"))
         is_users = not isinstance(env_or_id, str)
-        self._private, self._method, leak = choose_snapshot(env, own, self._finite, self.name, is_users=is_users)
+        self._private, leak = choose_snapshot(env, own, self._finite, self.name, is_users=is_users)
         leak_note = self._told(leak)
         left, limit_note = decisions_left(env, self._private, horizon)
         self.horizon = check_horizon(left)
-        self.way = self._method.name
-        self._spot = SpotCheck(self._private, self._method, self.name)
+        self.way = self._private.method.name
+        self._spot = SpotCheck(self._private, self.name)
         self._count = 0
         if is_users and _was_reset(env):
             self.start = self.state_of(env)
@@ -190,7 +192,7 @@ class GymnasiumSimulator(Simulator):
         _log.info("%s: states are saved and restored by %s", self.name, self.way)
         found = f"states are saved and restored by {self.way}, verified; planning {origin}"
         rare = ("where steps are random, a replayed state never comes twice: plan with widening=Widening()",)
-        self._notes = (found, leak_note, *limit_note, *(rare if isinstance(self._method, Replay) else ()))
+        self._notes = (found, leak_note, *limit_note, *(rare if isinstance(self._private.method, Replay) else ()))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -208,7 +210,7 @@ class GymnasiumSimulator(Simulator):
         """What the user should know of the plan's foresight; it is refused unless the user accepts it."""
         if leak.fault and not self._accepts_foresight:
             raise ModelError(
-                f"a plan for {self.name} (saved by {self._method.name}) would foresee what chance decides: "
+                f"a plan for {self.name} (saved by {self._private.method.name}) would foresee what chance decides: "
                 f"{leak.fault}. Draw from self.np_random in step, give your own save= and restore= that leave it out, "
                 "or give foresight=True to plan as one who knows it"
             )
@@ -217,9 +219,9 @@ class GymnasiumSimulator(Simulator):
     def self_check(self, seed: int) -> list[Violation]:
         """Make the checks of its making once more, on other episodes; return what was found."""
         self._last = None
-        fault = verify_snapshot(self._private, self._method, seed)
+        fault = verify_snapshot(self._private, seed)
         if not fault and not self._accepts_foresight:
-            fault = find_leak(self._private, self._method, seed).fault
+            fault = find_leak(self._private, seed).fault
         fix = "give your own save= and restore=, or write the problem as a Simulator"
         return [Violation(self.name, f"saved by {self.way}: {fault}", fix)] if fault else []
 
@@ -294,23 +296,24 @@ class GymnasiumSimulator(Simulator):
             If its state cannot be brought into the planner's own environment.
         """
         live = PrivateEnv(strip(env), self._finite)
+        live.method = self._private.method
         kinds = type(live.core), type(self._private.core)
         if kinds[0] is not kinds[1]:
             raise StateError(f"{env!r} is a {kinds[0].__name__}; {self.name} is a {kinds[1].__name__}")
         try:
-            saved = save(live, self._method)
+            saved = live.save()
         except Exception as error:
             raise StateError(f"the state of {env!r} cannot be saved: {type(error).__name__}: {error}") from error
         self._last = None
         try:
-            restore(self._private, self._method, saved)
-            again = self._method.save(self._private)
+            self._private.restore(saved)
+            again = self._private.save()
         except Exception as error:
             raise StateError(f"the state of {env!r} does not fit {self.name}: {error}") from error
         change = find_change(live.env, self._private)
         if change:
             raise StateError(f"{env!r} differs from {self.name} ({change}): is it the same environment?")
-        if self._method.is_plain and again.key != saved.key:
+        if self._private.method.is_plain and again.key != saved.key:
             raise StateError(f"the state of {env!r} cannot be brought into {self.name}: is it the same environment?")
         observation = _observe(live.core)
         return self._state(observation, saved._replace(allowed=self._finite.allowed(env, observation, info)))
@@ -328,7 +331,7 @@ class GymnasiumSimulator(Simulator):
         if state.is_end:
             raise StateError(f"the episode has ended in {state!r}; there is nothing to go on from")
         if self._last is None or state != self._last:
-            restore(self._private, self._method, state.snapshot)
+            self._private.restore(state.snapshot)
             self._last = None
 
     def _capture(self, observation: Any, *, is_end: bool = False) -> EnvironmentState:
@@ -336,8 +339,8 @@ class GymnasiumSimulator(Simulator):
         if is_end:  # nobody will ask for more of it
             self._last = None
             return EnvironmentState(observation, Snapshot(("end", freeze(observation)), None), (), is_end=True)
-        state = self._state(observation, save(self._private, self._method))
-        self._last = state if self._method.keeps_keys else None
+        state = self._state(observation, self._private.save())
+        self._last = state if self._private.method.keeps_keys else None
         return state
 
     def _state(self, observation: Any, snapshot: Snapshot) -> EnvironmentState:
@@ -375,11 +378,8 @@ class GymnasiumSimulator(Simulator):
 
 
 def _was_reset(env: Any) -> bool:
-    while env is not env.unwrapped:
-        if type(env).__name__ == "OrderEnforcing":
-            return bool(env.has_reset)
-        env = env.env
-    return getattr(env, "_np_random", None) is not None
+    told = [each.has_reset for each in wrappers(env) if type(each).__name__ == "OrderEnforcing"]
+    return bool(told[0]) if told else getattr(env.unwrapped, "_np_random", None) is not None
 
 
 def _observe(core: Any) -> Any:

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, global_states, is_data
-from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, lift_limits, seeded
+from tailwise.models.gymnasium.private_env import PrivateEnv, Snapshot, StepResult, made_private, seeded
 
 _SKIPPED = {
     *("_np_random", "_np_random_seed", "np_random"),
@@ -33,42 +33,6 @@ _SKIPPED = {
 _PROBE_EPISODES, _PROBE_STEPS = 6, 60
 _LARGE = 500  # items
 _MISSING = object()
-
-
-class Snapshot(NamedTuple):
-    """A saved environment: ``key`` tells it from others, ``payload`` brings it back; the actions legal there."""
-
-    key: Hashable
-    payload: Any
-    allowed: tuple[int, ...] | None = None
-
-
-class SnapshotMethod(Protocol):
-    """One way to save and restore."""
-
-    name: str
-    is_plain: bool  # whether all that it saves is data, so that it can hold no generator
-    keeps_keys: bool  # whether the key of a state is the same if its last step began at a restored state
-
-    def save(self, private: PrivateEnv) -> Snapshot:
-        """Return the environment's present state."""
-        ...
-
-    def restore(self, private: PrivateEnv, payload: Any) -> None:
-        """Bring back a saved state."""
-        ...
-
-
-def save(private: PrivateEnv, method: SnapshotMethod) -> Snapshot:
-    """Save the environment with the actions that are legal now."""
-    snapshot = method.save(private)
-    return snapshot if private.allowed is None else snapshot._replace(allowed=private.allowed)
-
-
-def restore(private: PrivateEnv, method: SnapshotMethod, snapshot: Snapshot) -> None:
-    """Bring back a saved state with its legal actions."""
-    method.restore(private, snapshot.payload)
-    private.allowed = snapshot.allowed
 
 
 class Attributes:
@@ -94,7 +58,7 @@ class Attributes:
         held = vars(private.core)
         self._reference = {name: held[name] for name in held if name not in _SKIPPED and name not in changing}
 
-    def save(self, private: PrivateEnv) -> Snapshot:
+    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
         """Return the scalars that differ from the reference, and the containers that change."""
         held, reference = vars(private.core), self._reference
         scalars = tuple(
@@ -108,7 +72,7 @@ class Attributes:
         containers = tuple((name, duplicate(held[name])) for name in self._changing if name in held)
         absent = frozenset(reference.keys() - held.keys())
         key = (frozenset(scalars), tuple(freeze(value) for _, value in containers), absent)
-        return Snapshot(key, (scalars, containers, absent))
+        return key, (scalars, containers, absent)
 
     def restore(self, private: PrivateEnv, payload: Any) -> None:
         """Set the attributes; the other scalars go back to the reference, and new ones are removed."""
@@ -168,15 +132,15 @@ class Copies:
     def __init__(self) -> None:
         self._copier = Copier()
 
-    def save(self, private: PrivateEnv) -> Snapshot:
+    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
         """Return the environment as bytes."""
         frozen = self._copier.freeze(private.env)
-        return Snapshot(frozen, frozen)
+        return frozen, frozen
 
     def restore(self, private: PrivateEnv, payload: Any) -> None:
         """Put a copy of the saved environment in place."""
         env, generators = self._copier.thaw(payload)
-        private.adopt(lift_limits(env), generators)
+        private.adopt(made_private(env), generators)
 
 
 class Replay:
@@ -187,11 +151,11 @@ class Replay:
     def __init__(self, private: PrivateEnv) -> None:
         private.is_recording = True
 
-    def save(self, private: PrivateEnv) -> Snapshot:
+    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
         """Return the history of the present state."""
         if private.history is None:
             raise ValueError("only states that the planner itself has reached can be replayed")
-        return Snapshot(private.history.key, private.history)
+        return private.history.key, private.history
 
     def restore(self, private: PrivateEnv, payload: Any) -> None:
         """Reset and repeat."""
@@ -215,13 +179,13 @@ class OwnFunctions:
         self._save, self._restore = save, restore
         self._copier = Copier()
 
-    def save(self, private: PrivateEnv) -> Snapshot:
+    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
         """Call the user's ``save``."""
         payload = self._save(private.env)
         try:
-            return Snapshot(self._copier.freeze(payload), payload)
+            return self._copier.freeze(payload), payload
         except Exception:  # a handle of a library that cannot be pickled: no two such states are equal
-            return Snapshot(object(), payload)
+            return object(), payload
 
     def restore(self, private: PrivateEnv, payload: Any) -> None:
         """Call the user's ``restore``."""
@@ -238,13 +202,13 @@ class MujocoState:
         self._kind = self._mujoco.mjtState.mjSTATE_INTEGRATION
         self._attributes = Attributes(private)
 
-    def save(self, private: PrivateEnv) -> Snapshot:
+    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
         """Return MuJoCo's state vector and the attributes."""
         model, data = private.core.model, private.core.data
         vector = np.empty(self._mujoco.mj_stateSize(model, self._kind))
         self._mujoco.mj_getState(model, data, vector, self._kind)
-        rest = self._attributes.save(private)
-        return Snapshot((vector.tobytes(), rest.key), (vector, data.xpos.copy(), data.xipos.copy(), rest.payload))
+        key, rest = self._attributes.save(private)
+        return (vector.tobytes(), key), (vector, data.xpos.copy(), data.xipos.copy(), rest)
 
     def restore(self, private: PrivateEnv, payload: Any) -> None:
         """Set MuJoCo's state and the attributes."""
@@ -268,11 +232,11 @@ class Transition(NamedTuple):
     shown: StepResult
 
 
-def walk(private: PrivateEnv, method: SnapshotMethod, steps: int, picks: np.random.Generator) -> list[Transition]:
+def walk(private: PrivateEnv, steps: int, picks: np.random.Generator) -> list[Transition]:
     """Go on at random from where the environment stands, saved before each step."""
     taken: list[Transition] = []
     while len(taken) < steps and not (taken and taken[-1].shown.is_end):
-        snapshot, draws = save(private, method), int(picks.integers(2**31))
+        snapshot, draws = private.save(), int(picks.integers(2**31))
         action, result = private.try_step(picks, seeded(draws))
         taken.append(Transition(snapshot, action, draws, kept(result)))
     return taken
@@ -283,52 +247,50 @@ def kept(result: StepResult) -> StepResult:
     return result._replace(observation=freeze(result.observation))
 
 
-def verify_snapshot(private: PrivateEnv, method: SnapshotMethod, seed: int = 0) -> str:
+def verify_snapshot(private: PrivateEnv, seed: int = 0) -> str:
     """Try a method out on random episodes; return what is wrong with it, or "" if it can be trusted."""
     picks = np.random.default_rng(seed)
     for episode in range(_WALKS):
         private.reset(seed + episode)
         outside = global_states()
-        taken = walk(private, method, _STEPS, picks)
+        taken = walk(private, _STEPS, picks)
         if global_states() != outside:
             return "its step draws from NumPy's or Python's global generator; it must draw from self.np_random"
         private.reset(seed + 1000 + episode)
-        walk(private, method, 3, picks)
+        walk(private, 3, picks)
         for origin in picks.permutation(len(taken))[:_ORIGINS].tolist():
-            restore(private, method, taken[origin].snapshot)
+            private.restore(taken[origin].snapshot)
             fault = _repeat(private, taken[origin : origin + REPEATED])
             if fault:
                 return f"after restoring, {fault}"
-        fault = _with_detours(private, method, taken[:REPEATED], picks) or _mistaken(private, method, taken)
+        fault = _with_detours(private, taken[:REPEATED], picks) or _mistaken(private, taken)
         if fault:
             return fault
     return ""
 
 
-def _with_detours(
-    private: PrivateEnv, method: SnapshotMethod, taken: list[Transition], picks: np.random.Generator
-) -> str:
+def _with_detours(private: PrivateEnv, taken: list[Transition], picks: np.random.Generator) -> str:
     """Repeat an episode as a search does: restore, step, save, and go elsewhere in between."""
     snapshot = taken[0].snapshot
     for each in taken:
-        restore(private, method, taken[int(picks.integers(len(taken)))].snapshot)
+        private.restore(taken[int(picks.integers(len(taken)))].snapshot)
         private.try_step(picks, seeded(int(picks.integers(2**31))))
-        restore(private, method, snapshot)
+        private.restore(snapshot)
         fault = _repeat(private, [each])
         if fault:
             return f"after restoring between other states, {fault}"
         if not each.shown.is_end:
-            snapshot = save(private, method)
+            snapshot = private.save()
     return ""
 
 
-def _mistaken(private: PrivateEnv, method: SnapshotMethod, taken: list[Transition]) -> str:
+def _mistaken(private: PrivateEnv, taken: list[Transition]) -> str:
     """Whether states of equal keys go on alike."""
     first: dict[Any, int] = {}
     for later, each in enumerate(taken):
         earlier = first.setdefault(each.snapshot.key, later)
         if earlier != later:
-            restore(private, method, taken[earlier].snapshot)
+            private.restore(taken[earlier].snapshot)
             fault = _repeat(private, taken[later : later + REPEATED])
             if fault:
                 return f"it takes two states for one: {fault}"

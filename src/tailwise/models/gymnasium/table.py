@@ -7,16 +7,14 @@ the state: CliffWalking's and Taxi's terminal states have ordinary outgoing rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailwise.errors import ModelError
 from tailwise.models.gymnasium.copying import Copier
 from tailwise.models.gymnasium.private_env import (
-    hidden,
-    lift_limits,
+    made_private,
     make_environment,
     require_fixed_scales,
     strip,
@@ -27,22 +25,8 @@ from tailwise.models.gymnasium.private_env import (
 _TRIED_PAIRS, _DRAWS = 200, 10
 
 
-class Table(NamedTuple):
-    """The columns of the table, one entry per outcome."""
-
-    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-    rewards: NDArray[np.float64]
-    done: NDArray[np.bool_]
-    num_states: int
-    horizon: int
-    start: int
-    name: str
-    notes: tuple[str, ...]
-    action_labels: tuple[str, ...]
-
-
-def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None = None, **options: Any) -> Table:
-    """Read ``P`` of an environment; see ``TabularMDP.from_gymnasium``."""
+def read_table(env_or_id: Any, *, horizon: int | None, start: int | None, **options: Any) -> dict[str, Any]:
+    """Return what ``TabularMDP.from_outcomes`` takes, from an environment's ``P``."""
     env = make_environment(env_or_id, **options)
     require_fixed_scales(env)
     inner = env.unwrapped
@@ -68,17 +52,11 @@ def read_table(env_or_id: Any, *, horizon: int | None = None, start: int | None 
         ) from None
     first, notes = _start(inner, start)
     _try_out(env, inner, entries, name)
-    return Table(
-        (state, action, target, chance),
-        reward,
-        terminated,
-        len(source),
-        steps,
-        first,
-        f"gym:{name}",
-        notes,
-        KNOWN_LABELS.get(name.partition("-")[0], ()),
-    )
+    return {
+        "states": state, "actions": action, "next_states": target, "probabilities": chance, "rewards": reward,
+        "done": terminated, "num_states": len(source), "horizon": steps, "start": first, "name": f"gym:{name}",
+        "notes": notes, "action_labels": KNOWN_LABELS.get(name.partition("-")[0], ()),
+    }  # fmt: skip
 
 
 def _try_out(env: Any, inner: Any, entries: list[tuple[int, int, int, float, float, bool]], name: str) -> None:
@@ -95,7 +73,7 @@ def _try_out(env: Any, inner: Any, entries: list[tuple[int, int, int, float, flo
     is_wrapped = strip(env) is not inner
     try:
         copier = Copier()
-        tried: Any = hidden(lift_limits(copier.thaw(copier.freeze(env))[0]))
+        tried: Any = made_private(copier.thaw(copier.freeze(env))[0])
         core = tried.unwrapped
         is_end = True
         for trial, (state, action) in enumerate(pairs * _DRAWS):
