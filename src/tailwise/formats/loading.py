@@ -98,40 +98,42 @@ def load(
     >>> tailwise.load(columns, horizon=5, start="b").state_labels
     ('a', 'b')
     """
-    if horizon is None:
-        return without_horizon(load(source, discount=discount, start=start, kind=kind, **options))
     common: dict[str, Any] = {"horizon": None if horizon is OWN else horizon, "discount": discount, "start": start}
+    is_endless = horizon is None
     named = None if kind is None else find_format(kind)
     if kind is not None and named is None:
         raise UnknownNameError(f"kind={kind!r}: there are {', '.join(item.name for item in list_formats())}")
-    if isinstance(source, TabularMDP):
-        _refuse(options, (), "a table")
-        return with_common(source, _given(common))
     if isinstance(source, (str, os.PathLike)):
         text = os.fspath(source)
         spec = parse_spec(text if named is None else f"{named.name}:{text}")
-        if horizon is OWN and ("horizon", "none") in spec.options:
-            rest = "&".join(f"{name}={value}" for name, value in spec.options if name != "horizon")
-            whole = text.rpartition("?")[0] + (f"?{rest}" if rest else "")
-            return load(whole, horizon=None, discount=discount, start=start, kind=kind, **options)
         for name, value in spec.options:
-            if name in common:
-                common[name] = value if common[name] is None else common[name]
-            else:
+            if name not in common:
                 options.setdefault(name, value)
+            elif (name, value) == ("horizon", "none"):
+                is_endless |= horizon is OWN
+            elif common[name] is None:
+                common[name] = value
         found = find_format(spec.scheme)
         assert found is not None
-        return _read(found, spec.target, _given(common), options)
-    if hasattr(source, "read"):
-        return _read_stream(source, named, _given(common), options)
+        model = _read(found, spec.target, _given(common), options)
+    elif isinstance(source, TabularMDP):
+        _refuse(options, (), "a table")
+        model = with_common(source, _given(common))
+    elif hasattr(source, "read"):
+        model = _read_stream(source, named, _given(common), options)
+    else:
+        model = _read_frame(source, _given(common), options)
+    return without_horizon(model) if is_endless else model
+
+
+def _read_frame(source: Any, common: dict[str, Any], options: dict[str, Any]) -> Any:
     from tailwise.formats.kinds.columns import read_frame
     from tailwise.formats.kinds.document import is_frame_or_nested, is_list, read_document
 
     if is_frame_or_nested(source):
         _refuse(options, tuple(ListOptions.__annotations__), "data frames")
-        asked = ListOptions(**_given(common), **options)
-        read: Any = read_frame(source, asked) if is_list(source) else read_document(source, asked, "the table")
-        return read  # type: ignore[no-any-return]  # a list with alternatives: whoever loads it knows
+        asked = ListOptions(**common, **options)
+        return read_frame(source, asked) if is_list(source) else read_document(source, asked, "the table")
     raise OptionError(
         f"expected a path, a specification, a data frame, an open file or a TabularMDP, not {type(source).__name__}; "
         "arrays and objects of other libraries have functions of their own: tailwise.formats.from_mdptoolbox, "

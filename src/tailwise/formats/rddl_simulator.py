@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,8 +95,13 @@ class RddlSimulator(Simulator):
 
     def state_name(self, state: State) -> str:
         """Return the fluents of a state that are not false or 0, as text."""
-        values = self._named(state)
-        shown = [name if value is True else f"{name}={value}" for name, value in values if value not in (False, 0)]
+        rddl, initial = self._sampler.rddl, self._sampler.init_values
+        names = [name for fluent in self._fluents for name, _ in rddl.ground_var_with_values(fluent, initial[fluent])]
+        shown = [
+            name if value is True else f"{name}={value}"
+            for name, value in zip(names, state, strict=True)
+            if value not in (False, 0)
+        ]
         return ", ".join(shown) or "all fluents false or 0"
 
     def actions(self, state: State) -> tuple[int, ...]:
@@ -106,7 +111,7 @@ class RddlSimulator(Simulator):
         with self._lock:
             found = self._allowed.get(state)
             if found is None:
-                found = tuple(self._legal(state))
+                found = tuple(k for k in range(self.num_actions) if self._is_legal(state, k))
                 if len(self._allowed) >= _CACHED_STATES:
                     self._allowed.clear()
                 self._allowed[state] = found
@@ -148,11 +153,10 @@ class RddlSimulator(Simulator):
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
         return self._reload, ()
 
-    def _legal(self, state: State) -> Iterator[int]:
-        for number, action in enumerate(self._joint_actions):
-            self._restore(state)
-            if self._sampler.check_action_preconditions(dict(action.values), silent=True):
-                yield number
+    def _is_legal(self, state: State, action: int) -> bool:
+        self._restore(state)
+        values = dict(self._joint_actions[action].values)
+        return bool(self._sampler.check_action_preconditions(values, silent=True))
 
     def _index(self, action: int) -> int:
         if isinstance(action, (bool, str, float)) or not 0 <= action < self.num_actions:
@@ -176,11 +180,6 @@ class RddlSimulator(Simulator):
             first += model.size
         self._sampler.subs = memory
         self._sampler.state = None
-
-    def _named(self, state: State) -> list[tuple[str, Any]]:
-        rddl, initial = self._sampler.rddl, self._sampler.init_values
-        names = [name for fluent in self._fluents for name, _ in rddl.ground_var_with_values(fluent, initial[fluent])]
-        return list(zip(names, state, strict=True))
 
 
 class HiddenRddl(PartlyObserved):

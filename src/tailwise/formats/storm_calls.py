@@ -26,10 +26,7 @@ class RefusalError(Exception):
 
 
 def build(asked: dict[str, Any]) -> dict[str, Any]:
-    """Build ``asked["file"]`` into ``asked["archive"]``.
-
-    Returns the states where the goal holds, or ``{"kind": ..., "said": ...}``: whose fault it is, and what was said.
-    """
+    """Build ``asked["file"]`` into ``asked["archive"]``; return where the goal holds, or who said what is wrong."""
     storm = importlib.import_module("stormpy")
     level = storm.developer.get_log_level()
     storm.developer.set_log_level(storm.developer.LogLevel.OFF)
@@ -97,8 +94,9 @@ def _symbolic(storm: Any, asked: dict[str, Any]) -> tuple[Any, list[int] | None]
     goal = None if asked["goal"] is None else holds.pop(0)
     for divisor, states in zip(divisors, holds, strict=True):
         if states:
+            shown = " ".join(str(model.state_valuations.to_string(states[0])).strip("[]").split())
             which = f": {divisor} is 0" if any(map(str.isalpha, divisor)) else ""
-            raise RefusalError(f"it divides by 0{which} in the state {_valuation(model, states[0])}")
+            raise RefusalError(f"it divides by 0{which} in the state {shown}")
     if checked is None and _leaves_bounds(builder, described, wanted, limits):
         raise RefusalError("an update leads to a value outside of its variable's bounds")
     return model, goal
@@ -212,10 +210,6 @@ def _divisions(expression: Any, given: str) -> Iterator[tuple[str, str]]:
 
 def _both(given: str, more: str) -> str:
     return f"({given}) & ({more})" if given else more
-
-
-def _valuation(model: Any, state: int) -> str:
-    return " ".join(str(model.state_valuations.to_string(state)).strip("[]").split())
 
 
 if __name__ == "__main__":

@@ -303,26 +303,21 @@ def joined(episodes: list[Any]) -> dict[str, object]:
     """Return the columns of a sequence of episodes: mappings or objects with arrays, or lists of rows."""
     if not episodes:
         raise FormatError("the log holds no episodes")
-    states: list[Any] = []
-    actions: list[Any] = []
-    values: list[Any] = []
-    done: list[Any] = []
-    owners: list[int] = []
+    columns: dict[str, list[Any]] = {name: [] for name in ("episode", "state", "action", "cost", "done")}
     sense = ""
     for number, item in enumerate(episodes):
         if isinstance(item, (list, tuple)) and item and isinstance(item[0], (list, tuple)):
             item = _steps(item, number)
         fields = {name: _field(item, names) for name, names in _FIELDS.items()}
         own = "reward" if fields["rewards"] is not None else "cost"
-        acts, seen = fields["actions"], fields["observations"]
-        paid = fields[f"{own}s"]
-        if acts is None or seen is None or paid is None or (sense and own != sense):
+        parts = [fields[name] for name in ("observations", "actions", f"{own}s")]
+        if any(part is None for part in parts) or own != (sense or own):
             raise FormatError(
                 f"episode {number}: expected observations, actions and rewards (or costs), or a list of (state, "
                 "action, reward) or (state, action, reward, next_state, done)"
             )
         sense = own
-        seen, acts, paid = (as_array(part) for part in (seen, acts, paid))
+        seen, acts, paid = map(as_array, parts)
         if len(seen) not in (len(acts), len(acts) + 1) or len(paid) != len(acts):
             raise FormatError(
                 f"episode {number}: {len(seen)} observations, {len(acts)} actions and {len(paid)} {own}s; expected as "
@@ -331,13 +326,15 @@ def joined(episodes: list[Any]) -> dict[str, object]:
         over = fields["terminations"]
         flags = [False] * len(acts) if over is None else [bool(flag) for flag in np.asarray(over).reshape(-1)]
         extra = len(seen) - len(acts)
-        states += [_value(part) for part in seen]
-        actions += [_value(part) for part in acts] + [None] * extra
-        values += [float(part) for part in paid] + [None] * extra
-        done += [*flags[: len(acts)], *[False] * extra]
-        owners += [number] * len(seen)
-    table = {"episode": owners, "state": _objects(states), "action": _objects(actions), sense: _objects(values)}
-    return table if not any(done) else {**table, "done": done}
+        columns["episode"] += [number] * len(seen)
+        columns["state"] += map(_value, seen)
+        columns["action"] += [*map(_value, acts), *[None] * extra]
+        columns["cost"] += [*map(float, paid), *[None] * extra]
+        columns["done"] += [*flags[: len(acts)], *[False] * extra]
+    columns[sense] = columns.pop("cost")
+    if not any(columns["done"]):
+        del columns["done"]
+    return {name: column if name in ("episode", "done") else _objects(column) for name, column in columns.items()}
 
 
 def _steps(rows: Sequence[Any], number: int) -> dict[str, Any]:

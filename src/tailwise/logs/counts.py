@@ -45,21 +45,6 @@ class Counts:
         self.moves = self.states * self.num_targets + self.targets
         self.quads = self.pairs * self.num_targets + self.targets
 
-    @cached_property
-    def by_pair(self) -> tuple[Ints, Ints]:
-        """Pairs (state * A + action) that were tried, increasing, and how often."""
-        return np.unique(self.pairs, return_counts=True)
-
-    @cached_property
-    def by_move(self) -> tuple[Ints, Ints]:
-        """Pairs (state * targets + target) that were seen, and how often."""
-        return np.unique(self.moves, return_counts=True)
-
-    @cached_property
-    def by_target(self) -> tuple[Ints, Ints]:
-        """Targets that were seen, and how often."""
-        return np.unique(self.targets, return_counts=True)
-
     def without(self, held: NDArray[np.bool_], steps: Ints) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return what the other steps count of some: their quad, pair, move and state, and the target's share."""
         weights = (~held).astype(np.float64)
@@ -78,11 +63,7 @@ class Counts:
 
     @cached_property
     def guesses(self) -> list[tuple[str, Atoms]]:
-        """What transitions that were not seen may cost, the ways that tell costs best first.
-
-        A way looks at the steps that share some of state, action and target. It is judged by the variance of the costs
-        within its groups, as if the step at hand were left out.
-        """
+        """What transitions that were not seen may cost, the ways that tell costs best first, by their mean left out."""
         keys = self._ways(self.states, self.actions, self.targets)
         scale = float(np.abs(self.losses).max(initial=0.0))
         ranked = []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailwise.errors import FormatError, OptionError, UnknownNameError
 from tailwise.formats.kinds.arrays import read_members, read_npz
-from tailwise.formats.options import names
+from tailwise.formats.options import CommonOptions, names
 from tailwise.formats.registry import is_file, register_format
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.priors import Prior
@@ -30,7 +30,7 @@ _TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions:
+class LogOptions(CommonOptions):
     """How to read a log and learn from it: columns (several with commas), as for :func:`load_episodes`, and a prior."""
 
     episode: str | None = None
@@ -45,9 +45,6 @@ class LogOptions:
     gaps: str = "error"
     ends: str = "unknown"
     prior: str = "auto"
-    horizon: int | None = None
-    discount: float | None = None
-    start: int | str | None = None
 
 
 def read_log(target: str, **options: Any) -> LearnedTable:

@@ -112,19 +112,8 @@ def learn_model(
         length = episodes.longest
         notes.append(f"horizon {length:,}: the longest episode")
     integer(length, "horizon", low=1)
-    frame = _Frame(begins, first, length, discount, name)
-    return _assembled(counts, wanted, drawn, frame, notes, weights)
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """What a learned table is told beside its outcomes."""
-
-    begins: tuple[Ints, Ints] | None  # the states in which episodes begin and how often, where one leads to them
-    first: int  # the start, if none does
-    horizon: int
-    discount: float
-    name: str
+    frame = {"horizon": length, "discount": discount, "start": first, "name": name}
+    return _assembled(counts, wanted, drawn, begins, frame, notes, weights)
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,7 @@ def _unpooled(pairs: Ints, targets: Ints, losses: Floats, counts: Floats, pseudo
 def _rows(counts: Counts, prior: Prior, notes: list[str]) -> _Drawn:
     """Return the outcomes of each row that the prior allows."""
     log = counts.episodes
-    pairs = counts.by_pair[0]
+    pairs = np.unique(counts.pairs)
     left = np.unique(pairs // log.num_actions)
     reached = np.unique(counts.targets[~counts.done] // 2)
     stranded = np.setdiff1d(reached, left)
@@ -227,8 +216,8 @@ def _with_table(counts: Counts, prior: TablePrior, pairs: Ints) -> _Drawn:
 def _pooled(counts: Counts, prior: Prior, pairs: Ints, stranded: Ints, notes: list[str]) -> _Drawn:
     """The pooled prior, and frequencies, which are it without weight."""
     log = counts.episodes
-    seen_targets, seen_often = counts.by_target
-    moves, move_counts = counts.by_move
+    seen_targets, seen_often = np.unique(counts.targets, return_counts=True)
+    moves, move_counts = np.unique(counts.moves, return_counts=True)
     is_pooled = isinstance(prior, PooledPrior)
     weight = prior.weight if isinstance(prior, PooledPrior) and prior.weight is not None else 0.0
     spread = prior.spread if isinstance(prior, PooledPrior) and prior.spread is not None else 0.0
@@ -349,21 +338,21 @@ def _start(
 
 
 def _assembled(
-    counts: Counts, prior: Prior, drawn: _Drawn, frame: _Frame, notes: list[str], weights: Floats
+    counts: Counts, prior: Prior, drawn: _Drawn, begins: Any, frame: dict[str, Any], notes: list[str], weights: Floats
 ) -> LearnedTable:
-    log, begins, first, horizon = counts.episodes, frame.begins, frame.first, frame.horizon
+    """Return the table; ``begins`` are states in which episodes begin and how often, where a state leads to them."""
+    log = counts.episodes
     num_states = log.num_states + drawn.bad_end
     columns = drawn.columns
     labels = list(log.state_labels or (map(str, range(log.num_states)) if begins is not None or drawn.bad_end else ()))
     labels += [BAD_END] * drawn.bad_end
     if begins is not None:
-        first, size = num_states, begins[0].size
+        frame |= {"start": num_states, "horizon": frame["horizon"] + 1}
+        pairs, nothing = np.full(begins[0].size, num_states * log.num_actions), np.zeros(begins[0].size)
         num_states += 1
         labels.append(START)
-        pairs, nothing = np.full(size, first * log.num_actions), np.zeros(size)
         added = _unpooled(pairs, 2 * begins[0], nothing, begins[1].astype(np.float64), nothing)
         columns = {key: np.concatenate([value, added[key]]) for key, value in columns.items()}
-        horizon += 1
     order = np.lexsort((columns["losses"], columns["targets"], columns["pairs"]))
     columns = {key: value[order] for key, value in columns.items()}
     mass = columns["counts"] + columns["pseudo"]
@@ -373,15 +362,14 @@ def _assembled(
     values: dict[str, Any] = {f"{log.sense}s": log.signed(columns["losses"])}
     built = TabularMDP.from_outcomes(
         states, actions, columns["targets"] // 2, normalized(mass, columns["pairs"]), **values,
-        done=columns["targets"] % 2 == 1, num_states=num_states, horizon=horizon, discount=frame.discount,
-        start=first, state_labels=labels, action_labels=log.action_labels or tuple(map(str, range(log.num_actions))),
-        name=frame.name,
+        done=columns["targets"] % 2 == 1, num_states=num_states, state_labels=labels,
+        action_labels=log.action_labels or tuple(map(str, range(log.num_actions))), **frame,
     )  # fmt: skip
     tried = np.bincount(
         log.states.astype(np.int64) * log.num_actions + log.actions, minlength=num_states * log.num_actions
     )[built.row_states * log.num_actions + built.action_ids]
     if begins is not None:
-        tried[built.action_offsets[first]] = log.num_episodes
+        tried[built.action_offsets[built.start]] = log.num_episodes
     arrays = {name: columns[name] for name in ("counts", "pseudo", "pool", "within", "guessed")}
     arrays |= {"tried": tried, "pool_counts": drawn.pool_counts, "pool_states": drawn.pool_states, "weights": weights}
     whole = learned_again(built, log, prior, arrays)

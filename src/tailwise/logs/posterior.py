@@ -85,13 +85,7 @@ class Posterior:
 
 
 def objective_of(mdp: TabularMDP, policy: Any, objective: Objective) -> tuple[Value, Ints]:
-    """Return the objective of a fixed policy as a function of the table's probabilities, and the rows it takes.
-
-    Raises
-    ------
-    OptionError
-        If the policy acts on what was paid, and reaches too many totals to list.
-    """
+    """Return the objective of a fixed policy as a function of the table's probabilities, and the rows it takes."""
     is_erm = isinstance(objective, (ERM, Expectation))
     if getattr(policy, "minds_the_past", False) or not (is_erm or isinstance(objective, (WorstCase, NestedCVaR))):
         return _by_totals(mdp, policy, objective)

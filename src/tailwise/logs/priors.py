@@ -125,10 +125,7 @@ class SeenPrior(Prior):
     compare with.
     """
 
-    @property
-    def words(self) -> str:
-        """The prior in words."""
-        return "frequencies (nothing can happen that was not seen)"
+    words = "frequencies (nothing can happen that was not seen)"
 
 
 PRIORS = {"pooled": PooledPrior, "worst": WorstCasePrior, "seen": SeenPrior}

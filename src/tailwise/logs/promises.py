@@ -115,16 +115,18 @@ class Promise:
     @property
     def lines(self) -> tuple[str, ...]:
         """The promise in words, a sentence each."""
-        low, high = map(number, self.interval)
+        low, high = self.interval
+        rounding = 1e-9 * max(abs(low), abs(high))
+        holds_mean = low - rounding <= self.value <= high + rounding
         said = [
-            f"{self.objective.words} is {number(self.value)} on the posterior mean, and between {low} and {high} on "
-            f"{self.confidence:.0%} of the models that the log leaves possible"
-            + ("" if self._holds_the_mean else ", few of which hold what the mean counts")
+            f"{self.objective.words} is {number(self.value)} on the posterior mean, and between {number(low)} and "
+            f"{number(high)} on {self.confidence:.0%} of the models that the log leaves possible"
+            + ("" if holds_mean else ", few of which hold what the mean counts")
         ]
         if self.logged is not None:
-            low, high = map(number, self.logged.interval)
+            interval = " to ".join(map(number, self.logged.interval))
             said.append(
-                f"what was done in the log achieved {number(self.logged.value)} ({low} to {high}; "
+                f"what was done in the log achieved {number(self.logged.value)} ({interval}; "
                 f"{self.logged.episodes:,} episodes)"
             )
         else:
@@ -139,12 +141,6 @@ class Promise:
         if not self.never_tried:
             said.append("the plan takes no action in a state where the log never tried it")
         return tuple(said)
-
-    @property
-    def _holds_the_mean(self) -> bool:
-        low, high = self.interval
-        rounding = 1e-9 * max(abs(low), abs(high))
-        return low - rounding <= self.value <= high + rounding
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

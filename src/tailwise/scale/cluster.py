@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tailwise import __version__
 from tailwise._validate import integer
@@ -98,7 +98,7 @@ class Event(NamedTuple):
     what: Report | Exception | str | None
 
 
-class Job(Protocol):
+class Job:
     """What a worker is given: many tasks of one kind."""
 
     def begin(self) -> None:
@@ -106,7 +106,7 @@ class Job(Protocol):
 
     def run(self, task: int, seconds: float) -> Report:
         """Begin a task, or go on with it if it was the last one, for about so long."""
-        ...
+        raise NotImplementedError
 
 
 class Worker:

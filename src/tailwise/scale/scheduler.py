@@ -24,7 +24,7 @@ import numpy as np
 
 from tailwise._progress import Progress, followed
 from tailwise.errors import WorkersLostError
-from tailwise.scale.cluster import Event, Report, WorkerPool, packed
+from tailwise.scale.cluster import Event, Job, Report, WorkerPool, packed
 from tailwise.search import StopReason
 
 _TOO_LONG = 3.0  # times the median of the tasks that are done
@@ -68,10 +68,9 @@ class Gathered:
 class Scheduler:
     """Who is doing what. Tasks are handed out in the order of their numbers.
 
-    ``seconds`` is the time limit, ``report_every`` the seconds between the reports of a worker on one task (1 for up to
-    200 workers, then so many that no more than 200 reports a second arrive), ``restarts`` how many lost workers are
-    replaced. After reports came ``watch`` is told what was gathered and the seconds used; a true answer ends the work.
-    ``keep`` is told each final report that counts, once, as it comes.
+    A worker reports on its task every ``report_every`` seconds (1, or such that 200 reports a second arrive).
+    ``restarts`` lost workers are replaced. After reports came ``watch`` is told what was gathered and the seconds used;
+    a true answer ends the work. ``keep`` is told each final report that counts, once, as it comes.
     """
 
     def __init__(
@@ -233,20 +232,14 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Independent pieces of work: task k is a call of ``function`` with the k-th ``arguments``.
-
-    ``work`` says how much each is, and ``done`` what was done before: the progress, called ``verb``, counts both.
-    """
+class Blocks(Job):
+    """Independent pieces of work: task k is a call of ``function`` with the k-th ``arguments``."""
 
     function: Callable[..., Any]
     arguments: Sequence[Any]
-    work: Sequence[float]
-    verb: str
-    done: float = 0.0
-
-    def begin(self) -> None:
-        """Nothing has to be got ready."""
+    work: Sequence[float]  # of each
+    verb: str  # of the progress
+    done: float = 0.0  # what was done before
 
     def run(self, task: int, seconds: float) -> Report:
         """Do a block, to its end."""

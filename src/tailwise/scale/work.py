@@ -219,10 +219,7 @@ _SAMPLES = 4096  # of each action, from all trees together
 
 
 class TreeJob:
-    """The trees of one search, to be rooted at ``root``: task k grows tree k.
-
-    The iterations are those of all trees, the seconds of each; tree 0 has the seed, tree k its k-th child.
-    """
+    """The trees of one search; tree 0 has its seed, tree k the k-th child. The seconds are those of each tree."""
 
     def __init__(
         self,

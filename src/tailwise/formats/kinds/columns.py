@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def is_frame(value: Any) -> bool:
-    """Whether ``value`` has named columns."""
-    return column_names(value) is not None
-
-
 def read_frame(
     frame: Any,
     options: ListOptions,
@@ -214,16 +209,11 @@ def write_csv(mdp: TabularMDP, path: Path) -> None:
         if packed is not binary:
             packed.close()
     text = metadata_of(mdp, list_bytes=path.stat().st_size, list_sha256=digest_of(raw))
-    metadata_path(path).write_text(text, encoding="utf-8")
-
-
-def metadata_path(path: Path) -> Path:
-    """Return where the metadata of a CSV file stands."""
-    return path.with_name(path.name + ".json")
+    path.with_name(f"{path.name}.json").write_text(text, encoding="utf-8")
 
 
 def _read_metadata(path: Path) -> Metadata | None:
-    beside = metadata_path(path)
+    beside = path.with_name(f"{path.name}.json")
     if not beside.is_file():
         return None
     if beside.stat().st_size > _LARGEST_METADATA:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tailwise.errors import FormatError, OptionError, require
-from tailwise.formats.kinds.columns import is_frame, read_frame
+from tailwise.formats.kinds.columns import column_names, read_frame
 from tailwise.formats.list_columns import number_of
 from tailwise.formats.options import ListOptions
 from tailwise.formats.registry import register_format
@@ -213,7 +213,7 @@ def _listed(value: Any) -> list[Any]:
 
 def is_list(value: Any) -> bool:
     """Whether ``value`` is a transition list in named columns, and no document around one."""
-    return is_frame(value) and not (
+    return column_names(value) is not None and not (
         isinstance(value, Mapping) and (is_nested(value) or any(k in value for k in _TABLES))
     )
 
@@ -221,7 +221,7 @@ def is_list(value: Any) -> bool:
 def is_frame_or_nested(value: Any) -> bool:
     """Whether ``value`` has named columns, is a list of records, or a nested table."""
     is_records = isinstance(value, list) and isinstance(_first(value), Mapping)
-    return is_records or is_nested(value) or is_frame(value)
+    return is_records or is_nested(value) or column_names(value) is not None
 
 
 def read_course_text(text: str, options: ListOptions, source: str, **more: Any) -> TabularMDP | Alternatives:

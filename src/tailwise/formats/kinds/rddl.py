@@ -155,13 +155,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """One grounded action fluent, and the values that differ from its default."""
-
-    fluent: str
-    index: int  # position in the fluent's flattened array
-    others: tuple[tuple[str, Any], ...]  # name of the assignment, value
+_Choice = list[tuple[str, str, int, Any]]  # settings of a grounded fluent: name, fluent, place in its array, value
 
 
 def joint_actions(sampler: Any, limits: RddlOptions, source: str) -> tuple[JointAction, ...]:
@@ -170,17 +164,17 @@ def joint_actions(sampler: Any, limits: RddlOptions, source: str) -> tuple[Joint
     most = int(min(sampler.rddl.max_allowed_actions, len(choices)))
     if limits.max_concurrent is not None:
         most = min(most, limits.max_concurrent)
-    count = _count([len(one.others) for one in choices], most)
+    count = _count(list(map(len, choices)), most)
     if count > limits.max_actions:
         raise ModelError(
             f"{source}: {count} joint actions (at most {most} of {len(choices)} action fluents at once), "
             f"more than max_actions={limits.max_actions}; raise it, or consider fewer at once with max_concurrent="
         )
     return tuple(
-        _build(sampler, chosen, assignment)
+        _build(sampler, assignment)
         for size in range(most + 1)
         for chosen in itertools.combinations(choices, size)
-        for assignment in itertools.product(*(one.others for one in chosen))
+        for assignment in itertools.product(*chosen)
     )
 
 
@@ -195,7 +189,8 @@ def _choices(sampler: Any, limits: RddlOptions, source: str) -> list[_Choice]:
                 f"{source}: the action fluent {fluent!r} takes real values; expected finitely many actions: say levels="
             )
         if kind in ("int", "real") and bounds is None:
-            bounds = _bounds(sampler)
+            module = importlib.import_module("pyRDDLGym.core.constraints")
+            bounds = module.RDDLConstraints(sampler, vectorized=False).bounds
         flat = np.asarray(default).reshape(-1)
         for index, (grounded, _) in enumerate(rddl.ground_var_with_values(fluent, default)):
             name = _pretty(grounded)
@@ -218,14 +213,8 @@ def _choices(sampler: Any, limits: RddlOptions, source: str) -> list[_Choice]:
                 values = [(f"{name}={v}", v) for v in range(int(np.ceil(low)), int(np.floor(high)) + 1)]
             else:
                 values = [(f"{name}={item}", v) for v, item in enumerate(rddl.type_to_objects[kind])]
-            others = tuple((text, value) for text, value in values if value != flat[index])
-            found.append(_Choice(fluent, index, others))
+            found.append([(text, fluent, index, value) for text, value in values if value != flat[index]])
     return found
-
-
-def _bounds(sampler: Any) -> Any:
-    constraints = importlib.import_module("pyRDDLGym.core.constraints")
-    return constraints.RDDLConstraints(sampler, vectorized=False).bounds
 
 
 def _count(sizes: Sequence[int], most: int) -> int:
@@ -237,14 +226,13 @@ def _count(sizes: Sequence[int], most: int) -> int:
     return sum(ways)
 
 
-def _build(sampler: Any, chosen: Sequence[_Choice], assignment: Sequence[tuple[str, Any]]) -> JointAction:
-    values = {fluent: np.array(default) for fluent, default in sampler.noop_actions.items()}
-    for one, (_, value) in zip(chosen, assignment, strict=True):
-        values[one.fluent].reshape(-1)[one.index] = value
-    name = " & ".join(text for text, _ in assignment) or "noop"
+def _build(sampler: Any, assignment: Sequence[tuple[str, str, int, Any]]) -> JointAction:
     from tailwise.formats.rddl_simulator import JointAction
 
-    return JointAction(name, tuple(values.items()))
+    values = {fluent: np.array(default) for fluent, default in sampler.noop_actions.items()}
+    for _, fluent, index, value in assignment:
+        values[fluent].reshape(-1)[index] = value
+    return JointAction(" & ".join(text for text, *_ in assignment) or "noop", tuple(values.items()))
 
 
 def _pretty(grounded: str) -> str:

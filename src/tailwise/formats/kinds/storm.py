@@ -341,12 +341,10 @@ def _index(item: dict[str, Any]) -> int:
 
 
 def _assigned(destination: Any) -> dict[str, str]:
-    """What a destination assigns, by variable, as JSON text in terms of the values before the step.
-
-    Assignments of one index happen at once; those of a higher index read what lower ones assigned.
-    """
+    """What a destination assigns, by variable, as JSON text in terms of the values before the step."""
     known: dict[str, Any] = {}
     for _, group in itertools.groupby(_valid(destination), key=_index):
+        # those of one index happen at once, and read what lower ones assigned
         known |= {str(item["ref"]): _value(item.get("value"), known) for item in list(group)}
     return {name: json.dumps(value, sort_keys=True) for name, value in known.items()}
 
