@@ -13,6 +13,7 @@ import csv
 import gzip
 import importlib
 import io
+import lzma
 import re
 import warnings
 import zlib
@@ -115,19 +116,22 @@ def delimiter(path: Path) -> str:
 
 
 def open_text(path: Path) -> io.TextIOWrapper:
-    """Open a text file, compressed or not, for reading."""
-    if _mark(path) in (b"\xff\xfe", b"\xfe\xff"):
+    """Open a text file, compressed with gzip or xz or not, for reading."""
+    if _mark(path).startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FormatError(f"{path}, line 1: the file is UTF-16; expected UTF-8: convert it")
     return io.TextIOWrapper(_open_binary(path), encoding="utf-8-sig", newline="")
 
 
 def _mark(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(2)
+        return file.read(6)
 
 
-def _open_binary(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path) if _mark(path) == b"\x1f\x8b" else path.open("rb")
+def _open_binary(path: Path) -> Any:
+    mark = _mark(path)
+    if mark.startswith(b"\x1f\x8b"):
+        return gzip.open(path)
+    return lzma.open(path) if mark == b"\xfd7zXZ\0" else path.open("rb")
 
 
 def line_finder(path: Path) -> Callable[[int], str]:
@@ -240,11 +244,10 @@ def _read_arrow(path: Path, header: Header, line: int) -> Raw | None:
         )  # fmt: skip
     except (arrow.ArrowException, ValueError, OSError):
         return None
-    kinds = (arrow.types.is_int64, arrow.types.is_float64, arrow.types.is_boolean)
-    if not all(any(kind(column.type) for kind in kinds) and not column.null_count for column in table.columns):
-        return None
-    if any(arrow.types.is_boolean(table[name].type) for name in header.used if name != "done"):
-        return None
+    for name in header.used:
+        kinds = ("bool",) if name == "done" else ("int64", "double")
+        if str(table[name].type) not in kinds or table[name].null_count:
+            return None
     raw: Raw = {name: table[name].to_numpy() for name in header.used}
     return None if _holds_hexadecimals(path) else raw
 

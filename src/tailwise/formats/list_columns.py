@@ -36,7 +36,7 @@ _GUESSES = {
     "cost": "c costs loss",
     "done": "terminal terminated isterminal end final",
 }
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FRACTION = re.compile(r"([+-]?[0-9]{1,300})\s*/\s*(0*[1-9][0-9]{0,300})")
 _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 _LARGEST_ID = 10**18
@@ -205,7 +205,7 @@ class _Cells:
             value: Any = cell.item() if isinstance(cell, np.generic) else cell
             if isinstance(cell, str):
                 value = cell.strip()
-                if kind == "auto" and _NUMBER.fullmatch(value[:_LONGEST_NUMBER]):
+                if kind == "auto" and NUMBER.fullmatch(value[:_LONGEST_NUMBER]):
                     value = float(value) if len(value) > 18 or set(value) & set(".eE") else int(value)
             elif kind == "names" and cell is not None and cell == cell:
                 value = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
@@ -256,9 +256,9 @@ def _truth(cell: Any) -> bool | None:
 
 def number_of(text: str) -> float | None:
     """Return the number that a text spells: decimal, a fraction (1/3) or a percentage (25%); else None."""
-    if _NUMBER.fullmatch(text):
+    if NUMBER.fullmatch(text):
         return float(text)
-    if text.endswith("%") and _NUMBER.fullmatch(text[:-1].rstrip()):
+    if text.endswith("%") and NUMBER.fullmatch(text[:-1].rstrip()):
         return float(text[:-1]) / 100.0
     fraction = _FRACTION.fullmatch(text)
     return int(fraction[1]) / int(fraction[2]) if fraction else None

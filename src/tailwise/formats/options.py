@@ -30,6 +30,18 @@ class CommonOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenOptions(CommonOptions):
+    """Options of sources whose state may be hidden: ``observe="state"`` plans as if it were seen."""
+
+    observe: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.observe is not None:
+            choice(self.observe, "observe", ("state",))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListOptions(CommonOptions):
     """Options of transition lists (CSV, Arrow, Parquet, data frames)."""
 
@@ -119,7 +131,7 @@ _CONSTANT = re.compile(r"true|false|-?[0-9]+/0*[1-9][0-9]*|-?([0-9]+(\.[0-9]*)?|
 
 
 @dataclass(frozen=True, kw_only=True)
-class StormOptions(CommonOptions):
+class StormOptions(SeenOptions):
     """Options of PRISM, JANI, DRN, UMB and explicit (.tra) files; a start may also be a label that one state carries.
 
     The cost of a step is the sum of what is asked for: the reward structure, ``step_cost``, and
@@ -137,7 +149,6 @@ class StormOptions(CommonOptions):
     goal_cost: float | None = None
     miss_cost: float | None = None  # of not having reached the goal when the horizon is over
     average_rewards: bool = False  # accept a JANI reward of single destinations, though only its mean is known
-    observe: str | None = None  # "state" plans on a POMDP as if its state were seen; without it, it is refused
     max_states: int = 10_000_000  # larger models (infinite ones, say) are refused
     progress: bool | None = None  # a line on stderr; by default only if that is a terminal
     labels: str | None = None  # of a .tra file, as the two below; by default those of the same name
@@ -161,8 +172,6 @@ class StormOptions(CommonOptions):
         truth(self.average_rewards, "average_rewards")
         if self.progress is not None and not isinstance(self.progress, bool):
             raise OptionError(f"progress must be True, False or None, not {self.progress!r}")
-        if self.observe is not None:
-            choice(self.observe, "observe", ("state",))
         object.__setattr__(self, "accumulate", names(self.accumulate, "accumulate"))
         for part in self.accumulate:
             choice(part, "accumulate", ("steps", "exit"))

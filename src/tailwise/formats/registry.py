@@ -178,11 +178,6 @@ def format_of_file(name: str) -> Format | None:
     return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
 
-def claimed(found: Format, path: Path) -> Format:
-    """Return the format that claims a file, whose ending is that of ``found``; else that one."""
-    return next((item for item in _all().values() if item.claims is not None and item.claims(path)), found)
-
-
 def _all() -> dict[str, Format]:
     if "tailwise.formats.kinds.explicit" not in sys.modules:  # which is imported nowhere else
         given = dict(_FORMATS)  # what users registered before wins
@@ -247,7 +242,8 @@ def parse_spec(text: str) -> Spec:
         return Spec(named.name, target, options)
     by_ending = format_of_file(Path(target).name)
     if by_ending is not None:
-        return Spec(claimed(by_ending, Path(target)).name, target, options)
+        claims = (item for item in _all().values() if item.claims is not None and item.claims(Path(target)))
+        return Spec(next(claims, by_ending).name, target, options)
     advice = _ADVICE.get(Path(target).suffix.lower())
     if advice is not None:
         raise UnknownNameError(f"{text!r}: {advice}")

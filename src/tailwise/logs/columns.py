@@ -8,7 +8,6 @@ bins do not say: where halves explain more, more levels would tell more.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, marked
 from tailwise.errors import FormatError, require
-from tailwise.formats.list_columns import number_of
+from tailwise.formats.list_columns import NUMBER, number_of
 
 Codes = NDArray[np.int32]
 Place = Callable[[int], str]
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nat", "-", "?"))
-_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TRUTHS = {"1": True, "true": True, "yes": True, "y": True, "t": True, "0": False, "false": False, "no": False,
            "n": False, "f": False}  # fmt: skip
 
@@ -159,7 +157,7 @@ def _plain(value: Any) -> Any:
 def id_number(value: Any) -> int | float | None:
     """Return the number that an id is: 007 and 7.0 are 7, but 1/2 and 5 % are names."""
     if isinstance(value, str):
-        if not _DECIMAL.fullmatch(value):
+        if not NUMBER.fullmatch(value):
             return None
         value = float(value) if len(value) > 15 or set(value) & set(".eE") else int(value)
     if isinstance(value, (int, float)):

@@ -12,17 +12,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailwise._validate import choice
 from tailwise.errors import FormatError, ModelError, OptionError
 from tailwise.formats.list_columns import number_of
-from tailwise.formats.options import CommonOptions, observed, settled
+from tailwise.formats.options import SeenOptions, observed, settled
 from tailwise.formats.registry import register_format
 from tailwise.models import PomdpTable, TabularMDP
 from tailwise.models.contract import SUM_TOLERANCE
@@ -33,28 +32,16 @@ _HEADS = ("discount", "values", "states", "actions", "observations", "start", "T
 _TOKEN = re.compile(r"[^\s:]+|:")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CassandraOptions(CommonOptions):
-    """Options of Cassandra's files."""
-
-    observe: str | None = None  # "state" plans as if it were seen
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.observe is not None:
-            choice(self.observe, "observe", ("state",))
-
-
 def read_cassandra(path: Path, **options: Any) -> TabularMDP | PomdpTable:
     """Cassandra's text format, of MDPs and POMDPs."""
-    asked = CassandraOptions(**options)
+    asked = SeenOptions(**options)
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     reader = _Reader(path, text, asked)
     return reader.hidden() if reader.hides else reader.table()
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str, asked: CassandraOptions) -> None:
+    def __init__(self, path: Path, text: str, asked: SeenOptions) -> None:
         self._path, self._asked = path, asked
         self._tokens = [
             (match[0], number)
@@ -207,50 +194,39 @@ class _Reader:
         kinds = {"T": _KINDS[:3], "O": [*_KINDS[:2], "observations"], "R": _KINDS[:]}[head]
         if not 1 <= len(keys) <= len(kinds):
             self._fail(f"{head} with {len(keys)} names", line)
-        if head == "R" and self.hides:
+        if head == "R":
             self._reward(keys, words, line)
             return
-        if len(keys) == 4:
-            if keys[3] != "*":
-                self._fail("a reward that depends on the observation; a table has none", line)
-            keys = keys[:3]
-        array = {"T": self._chances, "O": self._shown, "R": self._rewards}[head]
+        array = self._chances if head == "T" else self._shown
         where = [self._index(key, kind) for key, kind in zip(keys, kinds, strict=False)]
-        block = array[np.ix_(*where)]
-        if head == "R" and self._names["observations"] and len(keys) < 4 and words and len(words) > 1:
-            words = self._without_observations(words, line)
-        array[np.ix_(*where)] = self._numbers(words, block.shape[len(keys) :], line)
-        if head in self._lines:
-            self._lines[head][np.ix_(*where[:2])] = line
+        array[np.ix_(*where)] = self._numbers(words, array.shape[len(keys) :], line)
+        self._lines[head][np.ix_(*where[:2])] = line
 
     def _reward(self, keys: list[str], words: list[str], line: int) -> None:
-        """Read a reward where there are observations: one number, or numbers over what is not named."""
+        """Read a reward: one number, or numbers over what is not named."""
+        by_observation = "a reward that depends on the observation; a table has none"
+        if len(keys) == 4 and keys[3] == "*":
+            keys = keys[:3]
+        elif len(keys) == 4 and not self.hides:
+            self._fail(by_observation, line)
         where = [self._index(key, kind) for key, kind in zip(keys, _KINDS, strict=False)]
-        seen = len(self._names["observations"])
-        if len(words) == 1 and len(keys) >= 3:  # also three names and a number, as some files have it
-            value: Any = self._numbers(words, (), line)
-            if len(keys) == 3 or keys[3] == "*":
-                self._rewards[np.ix_(*where[:3])] = value  # for every observation
-                return
-        else:
-            size = len(self._names["states"])
-            value = self._numbers(words, (size, size, seen)[len(keys) - 1 :] if len(keys) < 4 else (), line)
-            if len(keys) < 4 and self._rewards.ndim == 3 and (np.ptp(value, axis=-1) == 0.0).all():
-                self._rewards[np.ix_(*where)] = value[..., 0]
-                return
+        size, seen = len(self._names["states"]), len(self._names["observations"])
+        is_one = len(words) == 1 and len(keys) == 3  # for every observation; some files have it so
+        shape = () if is_one else (size, size, *[seen] * (seen > 0))[len(keys) - 1 :]
+        value = self._numbers(words, shape, line)
+        if is_one or not seen:
+            self._rewards[np.ix_(*where)] = value
+            return
+        if len(keys) < 4 and self._rewards.ndim == 3 and (np.ptp(value, axis=-1) == 0.0).all():
+            self._rewards[np.ix_(*where)] = value[..., 0]
+            return
+        if not self.hides:
+            self._fail(by_observation, line)
         if self._rewards.ndim == 3:
             if self._rewards.size * seen > _MOST:
                 self._fail(f"rewards that depend on the observation: more than {_MOST} numbers", line)
             self._rewards = np.repeat(self._rewards[..., None], seen, axis=3)
         self._rewards[np.ix_(*where)] = value
-
-    def _without_observations(self, words: list[str], line: int) -> list[str]:
-        """Rows over observations, all of whose numbers are the same, as one number each."""
-        width = len(self._names["observations"])
-        rows = [words[k : k + width] for k in range(0, len(words), width)]
-        if any(len(set(map(number_of, row))) > 1 for row in rows):
-            self._fail("a reward that depends on the observation; a table has none", line)
-        return [row[0] for row in rows]
 
     def _numbers(self, words: list[str], shape: tuple[int, ...], line: int) -> Any:
         if words == ["reset"] and len(shape) == 1 and self._names["observations"]:
@@ -300,4 +276,4 @@ class _Reader:
         raise FormatError(f"{self._path}, line {line or self._line()}: {problem}")
 
 
-register_format("cassandra", read_cassandra, extensions=(".mdp",), options=CassandraOptions)
+register_format("cassandra", read_cassandra, extensions=(".mdp",), options=SeenOptions)

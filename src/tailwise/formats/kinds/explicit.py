@@ -11,23 +11,25 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+import math
 import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, runs
 from tailwise.errors import FormatError, OptionError
+from tailwise.formats.csv_rows import open_text
 from tailwise.formats.explicit_model import ExplicitModel, Rewards, table_of_model
+from tailwise.formats.list_columns import number_of
 from tailwise.formats.options import StormOptions
 from tailwise.formats.registry import register_format
 from tailwise.models import PomdpTable, TabularMDP
 
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|[+-]?[0-9]{1,300}/0*[1-9][0-9]{0,300}")
 _TITLE = re.compile(r"#\s*(Transitions|States|Labels|Observations|State rewards|Transition rewards)\s*(?:\((\w+)\))?")
 _STRUCTURE = re.compile(r'#\s*Reward structure\s*(?:"([^"]*)")?')
 _KINDS = "DTMC, MDP, POMDP"
@@ -65,7 +67,7 @@ def read_sections(path: Path) -> list[Section]:
     found = [Section(path)]
     number = 0
     try:
-        with _open(path) as file:
+        with open_text(path) as file:
             for number, line in enumerate(file, start=1):
                 if len(line) > _LONGEST_LINE:
                     found[-1].fail(number, f"longer than {_LONGEST_LINE} characters")
@@ -89,15 +91,6 @@ def read_sections(path: Path) -> list[Section]:
     if not any(section.lines for section in found):
         raise FormatError(f"{path}, line 1: the file is empty")
     return found
-
-
-def _open(path: Path) -> TextIO:
-    """Open a text file, compressed with gzip or xz or not, for reading."""
-    with path.open("rb") as file:
-        mark = file.read(6)
-    if mark[:2] == b"\x1f\x8b":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return lzma.open(path, "rt", encoding="utf-8") if mark == b"\xfd7zXZ\0" else path.open(encoding="utf-8")
 
 
 def only_section(sections: list[Section], title: str, path: Path) -> Section:
@@ -125,11 +118,8 @@ def read_id(section: Section, line: int, text: str, limit: int) -> int:
 
 def read_number(section: Section, line: int, text: str) -> float:
     """Return a finite number, which may be a fraction, or raise ``FormatError``."""
-    if len(text) > 600 or not _NUMBER.fullmatch(text):
-        section.fail(line, f"{text[:40]!r} is not a finite number")
-    above, slash, below = text.partition("/")
-    number = int(above) / int(below) if slash else float(text)
-    if number in (float("inf"), -float("inf")):
+    number = None if len(text) > 600 or "%" in text else number_of(text)
+    if number is None or not math.isfinite(number):
         section.fail(line, f"{text[:40]!r} is not a finite number")
     return number
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailwise._validate import choice, integer, real
+from tailwise._validate import integer, real
 from tailwise.errors import FormatError, ModelError, OptionError, TailwiseError, UnknownNameError, require
-from tailwise.formats.options import CommonOptions, observed
+from tailwise.formats.options import SeenOptions, observed
 from tailwise.formats.registry import register_format
 
 if TYPE_CHECKING:
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RddlOptions(CommonOptions):
+class RddlOptions(SeenOptions):
     """Options of an instance: bounds on its joint actions, and what every source takes."""
 
     max_actions: int = 1000  # joint actions; an instance with more is refused
     max_concurrent: int | None = None  # action fluents that differ from their defaults at once
     integer_bound: int | None = None  # integer action fluents take values from minus this to this
     levels: int | None = None  # real-valued action fluents take so many values, evenly between their bounds
-    observe: str | None = None  # "state" plans on an instance with observations as if its state were seen
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,8 +46,6 @@ class RddlOptions(CommonOptions):
         for name in ("max_concurrent", "integer_bound"):
             if getattr(self, name) is not None:
                 integer(getattr(self, name), name, low=0)
-        if self.observe is not None:
-            choice(self.observe, "observe", ("state",))
 
     def notes(self) -> tuple[str, ...]:
         """Return what these limits leave out, in words."""

@@ -36,6 +36,7 @@ from tailwise.formats import storm_calls
 from tailwise.formats.explicit_model import ExplicitModel, table_of_model
 from tailwise.formats.kinds.cassandra import read_cassandra
 from tailwise.formats.kinds.umb import read_umb
+from tailwise.formats.metadata import parse_json
 from tailwise.formats.options import StormOptions
 from tailwise.formats.registry import COMMON, register_format
 from tailwise.models import PomdpTable, TabularMDP
@@ -301,12 +302,7 @@ def _model_type(plain: str) -> tuple[int, str] | None:
 
 def rewards_to_ask_about(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of the rewards that differ between destinations of one edge, and of those not 0 at first."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise FormatError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}, line 1: not valid JSON: {error}") from None
+    content = parse_json(path.read_text(encoding="utf-8-sig", errors="replace"), str(path))
     found: set[str] = set()
     automata = _items(content, "automata")
     for automaton in automata:
