@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailwise.errors import FormatError
-from tailwise.formats.list_columns import IDS, Header, check_header
+from tailwise.formats.list_columns import IDS, Header, check_header, objects
 
 _LONGEST_LINE = 1_000_000
 _CHUNK = 20000  # rows; as texts they stay in memory
@@ -175,8 +175,7 @@ def _read_rows(path: Path, header: Header, texts: frozenset[str] = frozenset(("d
             if numbers is None:
                 if name not in texts:
                     return _read_rows(path, header, texts | {name})
-                numbers = np.empty(len(chunk), dtype=object)
-                numbers[:] = cells
+                numbers = objects(list(cells))
             parts[name].append(numbers)
     return {name: np.concatenate(found) if found else np.zeros(0) for name, found in parts.items()}
 

@@ -276,6 +276,23 @@ def _numbered(columns: list[Ints | list[str]]) -> tuple[tuple[str, ...], list[In
     return tuple(index), numbers
 
 
+def as_array(column: Any) -> NDArray[Any]:
+    """Return any column as an array."""
+    if isinstance(column, np.ndarray):
+        return column
+    try:
+        return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    except (TypeError, ValueError, ImportError):  # kinds that a library cannot turn into an array whole
+        return objects(list(column))
+
+
+def objects(values: list[Any]) -> NDArray[Any]:
+    """Return a list as a column of objects."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
 def digest_of(raw: Raw) -> str:
     """Return the checksum of columns that :func:`columns_of_table` gave."""
     return check_columns(raw, "", str).digest()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Floats, Ints, marked
 from tailwise.errors import FormatError, require
-from tailwise.formats.list_columns import NUMBER, number_of
+from tailwise.formats.list_columns import NUMBER, as_array, number_of, objects
 
 Codes = NDArray[np.int32]
 Place = Callable[[int], str]
@@ -91,18 +91,6 @@ class Columns:
             k = found.index(None)
             self.fail(int(np.argmax(codes == k)), f"{name} is {str(plain[k])[:40]!r}; expected {expected}")
         return np.asarray(np.array([*found, missing])[codes])
-
-
-def as_array(column: Any) -> NDArray[Any]:
-    """Return any column as an array."""
-    if isinstance(column, np.ndarray):
-        return column
-    try:
-        return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    except (TypeError, ValueError, ImportError):
-        found = np.empty(len(column), dtype=object)
-        found[:] = list(column)
-        return found
 
 
 def _factorized(column: Any) -> tuple[NDArray[Any], list[Any]]:
@@ -332,7 +320,7 @@ def joined(episodes: list[Any]) -> dict[str, object]:
     columns[sense] = columns.pop("cost")
     if not any(columns["done"]):
         del columns["done"]
-    return {name: column if name in ("episode", "done") else _objects(column) for name, column in columns.items()}
+    return {name: column if name in ("episode", "done") else objects(column) for name, column in columns.items()}
 
 
 def _steps(rows: Sequence[Any], number: int) -> dict[str, Any]:
@@ -352,7 +340,7 @@ def _steps(rows: Sequence[Any], number: int) -> dict[str, Any]:
                 )
         item["observations"].append(columns[3][-1])
         item["terminations"] = columns[4]
-    return {name: _objects(list(column)) for name, column in item.items()}
+    return {name: objects(list(column)) for name, column in item.items()}
 
 
 def _field(item: Any, names: Sequence[str]) -> Any:
@@ -366,9 +354,3 @@ def _field(item: Any, names: Sequence[str]) -> Any:
 def _value(part: Any) -> Any:
     array = np.asarray(part)
     return array.item() if array.ndim == 0 else tuple(array.reshape(-1).tolist())
-
-
-def _objects(values: list[Any]) -> Any:
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found

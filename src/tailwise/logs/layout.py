@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Ints, marked
 from tailwise.errors import FormatError, OptionError
-from tailwise.logs.columns import Binned, Codes, Columns, Encoded, as_array, bin_losses, id_number
+from tailwise.formats.list_columns import as_array
+from tailwise.logs.columns import Binned, Codes, Columns, Encoded, bin_losses, id_number
 from tailwise.logs.episodes import UNKNOWN, Episodes
 from tailwise.models.contract import Sense
 from tailwise.models.gymnasium.actions import Discretized

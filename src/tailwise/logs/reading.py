@@ -21,7 +21,8 @@ from tailwise._validate import choice, listing
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats.csv_rows import delimiter, line_finder, numbered_rows
 from tailwise.formats.kinds.columns import arrow_table, column_names
-from tailwise.logs.columns import Columns, Place, as_array, joined
+from tailwise.formats.list_columns import as_array
+from tailwise.logs.columns import Columns, Place, joined
 from tailwise.logs.episodes import Episodes
 from tailwise.logs.layout import laid_out
 from tailwise.models.gymnasium.actions import Discretized

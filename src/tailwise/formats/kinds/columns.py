@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tailwise.errors import FormatError, require
 from tailwise.formats.csv_rows import line_finder, read_rows
-from tailwise.formats.list_columns import check_columns, check_header, columns_of_table, digest_of
+from tailwise.formats.list_columns import as_array, check_columns, check_header, columns_of_table, digest_of
 from tailwise.formats.list_table import table_of_list
 from tailwise.formats.metadata import Metadata, metadata_of, parse_metadata
 from tailwise.formats.options import ListOptions
@@ -77,11 +77,7 @@ def column_names(frame: Any) -> list[Any] | None:
 
 
 def _array(frame: Any, name: Any) -> NDArray[Any]:
-    column = frame[name]
-    try:
-        array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    except (TypeError, ValueError, ImportError):  # kinds that a library cannot turn into an array whole
-        array = np.array(list(column), dtype=object)
+    column, array = frame[name], as_array(frame[name])
     if array.dtype.kind == "f" and getattr(column, "null_count", None):
         missing = np.isnan(array)
         array = array.astype(object)
