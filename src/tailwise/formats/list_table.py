@@ -1,14 +1,6 @@
 """From the columns of a transition list to a table: the one path of CSV, Arrow, Parquet, data frames and other lists.
 
-- **Base.** A list that names state 0 counts from 0; a list whose smallest state and action ids are
-  both 1 counts from 1. Anything else is ambiguous and needs ``base=``. In a list that counts from 1, state
-  1 has index 0 here, and keeps "1" as its label: ids given by the user are always the list's own.
-- **Outcomes.** ``idoutcome`` either numbers the outcomes of an action (all of them together sum to 1), or it numbers
-  *alternatives*, each of which sums to 1: models of which one is true, unknown which. They have no probabilities in
-  the list, and count alike (:class:`tailwise.Alternatives`); ``outcomes="uniform"`` draws one anew at each step.
-- **Ends.** Where the list does not say which outcomes end the episode, those that lead to a state without
-  entries do; a note says so.
-- **Duplicates** are kept apart, always.
+Where ids count from, what alternatives are and where episodes end is on the page of formats; duplicates are kept apart.
 """
 
 from __future__ import annotations

@@ -223,20 +223,17 @@ class Binned:
         codes = np.where(np.isnan(numbers), -1, np.searchsorted(middles, numbers)).astype(np.int32)
         return Encoded(codes, [f"{point:.6g}" for point in self.points])
 
-    def rows(self, kept: Ints) -> Binned:
-        """Return some rows, in another order."""
-        return Binned(self.name, self.here[kept], None if self.later is None else self.later[kept], self.points)
-
 
 def bin_losses(
     columns: list[Binned],
+    rows: Ints,
     first: Ints,
     states: NDArray[np.int32],
     actions: NDArray[np.int32],
     values: Floats,
     sense: str,
 ) -> tuple[BinLoss, ...]:
-    """Return what binning loses, for each column: of the costs, and of the column's own next value."""
+    """Return what binning loses, for each column at some rows: of the costs, and of the column's own next value."""
     episodes = first.size - 1
     if not columns or episodes < 2:
         return ()
@@ -248,10 +245,12 @@ def bin_losses(
     found = []
     for column in columns:
         middles = (column.points[1:] + column.points[:-1]) / 2.0
-        edges = np.concatenate([[column.here.min()], middles, [column.here.max()]])
-        above = column.here > ((edges[1:] + edges[:-1]) / 2.0)[np.searchsorted(middles, column.here)]
-        follows = np.where(last, np.nan, np.append(column.here[1:], np.nan))
-        later = follows if column.later is None else np.where(np.isnan(column.later), follows, column.later)
+        here = column.here[rows]
+        edges = np.concatenate([[here.min()], middles, [here.max()]])
+        above = here > ((edges[1:] + edges[:-1]) / 2.0)[np.searchsorted(middles, here)]
+        later = follows = np.where(last, np.nan, np.append(here[1:], np.nan))
+        if column.later is not None:
+            later = np.where(np.isnan(column.later[rows]), follows, column.later[rows])
         for target, y in ((sense, values), (f"next {column.name}", later)):
             found.append(BinLoss(column.name, column.points.size, target, *_explained(cells, above, y, is_held)))
     return tuple(found)

@@ -87,7 +87,7 @@ def laid_out(columns: Columns, discretize: Any, gaps: str, ends: str, notes: lis
             "count, their next states are not known"
         )
     first = np.append(0, np.flatnonzero(last) + 1)
-    lost = bin_losses([part.rows(log.numbers) for part in binned], first, states, actions, log.values, sense)
+    lost = bin_losses(binned, log.numbers, first, states, actions, log.values, sense)
     notes += [str(loss) for loss in lost if loss.halved > loss.explained + 0.01]
     losses = np.ascontiguousarray(log.values if sense == "cost" else 0.0 - log.values)
     num_states = max(int(max(states.max(), follows.max())) + 1, len(state_labels))

@@ -71,10 +71,6 @@ class _Place(NamedTuple):
     same_start: list[Trace]
     fresh: list[Trace]
 
-    def others(self, kind: str) -> list[Trace]:
-        """What the restored steps are compared with."""
-        return self.same_start if kind == "same_start" else self.fresh
-
 
 def find_leak(private: PrivateEnv, seed: int = 0) -> Leak:
     """Compare restored steps with independently seeded episodes."""
@@ -236,27 +232,23 @@ def _summary(places: list[_Place]) -> str:
 
 def _foreseen(places: list[_Place], kind: str) -> str:
     """Name a part that never varies among restored steps, or their first ones, where it varies among the others."""
-    names = dict.fromkeys(name for each in places for trace in (*each.restored, *each.others(kind)) for name in trace)
+    names = dict.fromkeys(name for each in places for trace in (*each.restored, *getattr(each, kind)) for name in trace)
     for name, ahead in itertools.product(names, (_AHEAD, 1)):
         chance, worst = 0.0, (0, "")
         for each in places:
             restored = [trace.get(name, ())[:ahead] for trace in each.restored]
-            seen = [trace.get(name, ())[:ahead] for trace in each.others(kind)]
+            seen = [trace.get(name, ())[:ahead] for trace in getattr(each, kind)]
             if not seen or len({*restored, *seen}) == 1:
                 continue
             if len(set(restored)) > 1:
                 break
             deviating = sum(other != restored[0] for other in seen)
-            chance += _log_choose(len(seen), deviating) - _log_choose(len(seen) + len(restored), deviating)
+            chance += math.log(math.comb(len(seen), deviating) / math.comb(len(seen) + len(restored), deviating))
             worst = max(worst, (deviating, _described(each, name, restored[0], seen)))
         else:
             if chance < math.log(ALPHA / 6 / len(names)):
                 return worst[1]
     return ""
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _described(place: _Place, name: str, value: Any, seen: list[Any]) -> str:
@@ -279,7 +271,7 @@ def _other_law(places: list[_Place], kind: str) -> str:
                 chance = _permuted(scores, len(each.restored))
                 logs.append(math.log(chance))
                 mode = Counter(trace.get(name) for trace in each.restored).most_common(1)[0][0]
-                seen = [trace.get(name) for trace in each.others(kind)]
+                seen = [trace.get(name) for trace in getattr(each, kind)]
                 worst = min(worst, (chance, _described(each, name, mode, seen)))
         half = -sum(logs)  # Fisher: twice that is chi-square with two degrees of freedom for each place
         if math.exp(-half) * sum(half**i / math.factorial(i) for i in range(len(logs))) < ALPHA / 6 / len(names):
@@ -290,7 +282,7 @@ def _other_law(places: list[_Place], kind: str) -> str:
 def _scores(place: _Place, name: str, kind: str) -> NDArray[np.float64]:
     """One row for each trace, and a standardised column of ranks for each step at which anything varies."""
     columns = []
-    others = place.others(kind)
+    others: list[Trace] = getattr(place, kind)
     for step in range(_AHEAD if others else 0):
         values = [
             trace[name][step] if len(trace.get(name, ())) > step else None for trace in (*place.restored, *others)
