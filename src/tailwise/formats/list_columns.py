@@ -276,7 +276,7 @@ def _numbered(columns: list[Ints | list[str]]) -> tuple[tuple[str, ...], list[In
     return tuple(index), numbers
 
 
-def as_array(column: Any) -> NDArray[Any]:
+def as_array(column: Any) -> Column:
     """Return any column as an array."""
     if isinstance(column, np.ndarray):
         return column
@@ -286,7 +286,7 @@ def as_array(column: Any) -> NDArray[Any]:
         return objects(list(column))
 
 
-def objects(values: list[Any]) -> NDArray[Any]:
+def objects(values: list[Any]) -> Column:
     """Return a list as a column of objects."""
     found = np.empty(len(values), dtype=object)
     found[:] = values

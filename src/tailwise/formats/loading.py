@@ -159,7 +159,11 @@ def with_common(
     if not common:
         return model  # type: ignore[return-value]  # whoever loads a file of hidden states knows
     if isinstance(model, TabularMDP):
-        return table_with_common(model, common)
+        if "start" in common:  # a name before it is an index: 1 is the state "1" of a source that counts from 1
+            common = common | {"start": model.find_state(str(common["start"]))}
+        model = model.with_options(**common)
+        model.require_sound(endless=True)
+        return model
     if isinstance(model, PomdpTable):
         hidden: Any = model.with_options(**common)
         return hidden  # type: ignore[no-any-return]
@@ -171,18 +175,6 @@ def with_common(
         except (AttributeError, TypeError) as error:
             raise OptionError(f"{type(model).__name__} takes no other {name}: {error}") from None
     return model  # type: ignore[return-value]  # as above
-
-
-def table_with_common(mdp: TabularMDP, common: dict[str, Any]) -> TabularMDP:
-    """Apply the horizon, discount and start that were given to a table."""
-    changed = {name: value for name, value in common.items() if value is not None}
-    if "start" in changed:  # a name before it is an index: 1 is the state "1" of a source that counts from 1
-        changed["start"] = mdp.find_state(str(changed["start"]))
-    if not changed:
-        return mdp
-    mdp = mdp.with_options(**changed)
-    mdp.require_sound(endless=True)
-    return mdp
 
 
 def _given(common: dict[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def parse_metadata(text: str, source: str) -> Metadata:
         line = text.count("\n", 0, at) + 1 if at >= 0 else 1
         raise FormatError(f"{source}, line {line}: {problem}")
 
-    fields = parse_json(text, source, parse_constant=_no_constant)
+    fields: Any = parse_json(text, source, parse_constant=_no_constant)
     if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
         fail("format", f'not metadata of tailwise; expected an object with "format": "{FORMAT}"')
     version = fields.pop("version", None)
@@ -93,14 +93,15 @@ def parse_metadata(text: str, source: str) -> Metadata:
     return Metadata(source=source, **fields)
 
 
-def parse_json(text: str, source: str, **how: Any) -> Any:
+def parse_json(text: str, source: str, **how: Any) -> object:
     """Read JSON; an error names ``source`` and the line."""
     try:
-        return json.loads(text, **how)
+        found: object = json.loads(text, **how)
     except json.JSONDecodeError as error:
         raise FormatError(f"{source}, line {error.lineno}: not valid JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{source}, line 1: not valid JSON: {error}") from None
+    return found
 
 
 def _no_constant(text: str) -> NoReturn:

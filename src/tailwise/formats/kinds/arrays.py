@@ -149,12 +149,14 @@ def write_npz(mdp: TabularMDP, path: Path) -> None:
 
 def read_npz(path: Path, **options: Any) -> TabularMDP:
     """Read a table with all that it has, as tailwise saved it, or arrays P and R."""
-    from tailwise.formats.loading import table_with_common
+    from tailwise.formats.loading import with_common
 
     asked, foreign = ArrayOptions(**options), _foreign(path)
     if foreign:
         return table_of_arrays(foreign, path, asked)
-    return table_with_common(_saved(path), {name: getattr(asked, name) for name in COMMON})
+    given = {name: value for name in COMMON if (value := getattr(asked, name)) is not None}
+    table: Any = with_common(_saved(path), given)
+    return table  # type: ignore[no-any-return]  # as what was saved
 
 
 def _foreign(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
+Saved: TypeAlias = tuple[Hashable, Any]  # key and payload of a snapshot
 _BUGS = (TypeError, AttributeError, NameError, NotImplementedError, MemoryError)  # not what refuses an action
 CALLER_CHECKS = ("OrderEnforcing", "PassiveEnvChecker")  # all that they hold is what the caller has done
 _HARMLESS = (
@@ -55,7 +56,7 @@ class SnapshotMethod(Protocol):
     is_plain: bool
     keeps_keys: bool  # whether the key of a state is the same if its last step began at a restored state
 
-    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+    def save(self, private: PrivateEnv) -> Saved:
         """Return key and payload of the environment's present state."""
 
     def restore(self, private: PrivateEnv, payload: Any) -> None:
@@ -296,7 +297,7 @@ def time_limits(env: Any) -> list[TimeLimit | None]:
     return limits[::-1]
 
 
-def made_private(env: Any) -> Any:
+def made_private(env: Env) -> Env:
     """Let no time limit end an environment's episodes, as the planner counts steps itself, and no screen show them."""
     if getattr(env.unwrapped, "render_mode", None) == "human":
         with suppress(AttributeError):  # it cannot be set everywhere

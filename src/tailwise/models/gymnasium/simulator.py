@@ -238,7 +238,10 @@ class GymnasiumSimulator(Simulator):
     ) -> tuple[EnvironmentState, float, bool]:
         """Put the environment into ``state`` and step it, with draws from ``rng``; reward, not cost."""
         self._count += 1
-        is_watched = self._count >= self._spot.due and self._is_watched(state)
+        is_watched = False
+        if self._count >= self._spot.due:
+            self._last = self._last if self._spot.is_open else None  # it is about to be used for repeating
+            is_watched = self._spot.wants(self._count, state)
         draws = rng.bit_generator.state if is_watched else None
         self._enter(state)
         native = self._native(action)
@@ -346,11 +349,6 @@ class GymnasiumSimulator(Simulator):
     def _state(self, observation: Any, snapshot: Snapshot) -> EnvironmentState:
         legal = None if snapshot.allowed is None else tuple(self._actions[i] for i in snapshot.allowed)
         return EnvironmentState(observation, snapshot, legal)
-
-    def _is_watched(self, state: EnvironmentState) -> bool:
-        if not self._spot.is_open:
-            self._last = None  # the environment is about to be used for repeating
-        return self._spot.wants(self._count, state)
 
     def _tried(self, state: EnvironmentState) -> tuple[Any, ...]:
         """The actions that do not raise in ``state``."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import SCALARS, Copier, duplicate, freeze, global_states, is_data
-from tailwise.models.gymnasium.private_env import PrivateEnv, Snapshot, StepResult, made_private, seeded
+from tailwise.models.gymnasium.private_env import PrivateEnv, Saved, Snapshot, StepResult, made_private, seeded
 
 _SKIPPED = {
     *("_np_random", "_np_random_seed", "np_random"),
@@ -58,7 +58,7 @@ class Attributes:
         held = vars(private.core)
         self._reference = {name: held[name] for name in held if name not in _SKIPPED and name not in changing}
 
-    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+    def save(self, private: PrivateEnv) -> Saved:
         """Return the scalars that differ from the reference, and the containers that change."""
         held, reference = vars(private.core), self._reference
         scalars = tuple(
@@ -132,7 +132,7 @@ class Copies:
     def __init__(self) -> None:
         self._copier = Copier()
 
-    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+    def save(self, private: PrivateEnv) -> Saved:
         """Return the environment as bytes."""
         frozen = self._copier.freeze(private.env)
         return frozen, frozen
@@ -151,7 +151,7 @@ class Replay:
     def __init__(self, private: PrivateEnv) -> None:
         private.is_recording = True
 
-    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+    def save(self, private: PrivateEnv) -> Saved:
         """Return the history of the present state."""
         if private.history is None:
             raise ValueError("only states that the planner itself has reached can be replayed")
@@ -179,7 +179,7 @@ class OwnFunctions:
         self._save, self._restore = save, restore
         self._copier = Copier()
 
-    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+    def save(self, private: PrivateEnv) -> Saved:
         """Call the user's ``save``."""
         payload = self._save(private.env)
         try:
@@ -202,7 +202,7 @@ class MujocoState:
         self._kind = self._mujoco.mjtState.mjSTATE_INTEGRATION
         self._attributes = Attributes(private)
 
-    def save(self, private: PrivateEnv) -> tuple[Hashable, Any]:
+    def save(self, private: PrivateEnv) -> Saved:
         """Return MuJoCo's state vector and the attributes."""
         model, data = private.core.model, private.core.data
         vector = np.empty(self._mujoco.mj_stateSize(model, self._kind))

@@ -7,7 +7,7 @@ the state: CliffWalking's and Taxi's terminal states have ordinary outgoing rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from tailwise.models.gymnasium.private_env import (
 )
 
 _TRIED_PAIRS, _DRAWS = 200, 10
+TableParts: TypeAlias = dict[str, Any]
 
 
-def read_table(env_or_id: Any, *, horizon: int | None, start: int | None, **options: Any) -> dict[str, Any]:
+def read_table(env_or_id: Any, *, horizon: int | None, start: int | None, **options: Any) -> TableParts:
     """Return what ``TabularMDP.from_outcomes`` takes, from an environment's ``P``."""
     env = make_environment(env_or_id, **options)
     require_fixed_scales(env)
