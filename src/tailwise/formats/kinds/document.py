@@ -224,39 +224,6 @@ def is_frame_or_nested(value: Any) -> bool:
     return is_records or is_nested(value) or column_names(value) is not None
 
 
-def read_course_text(text: str, options: ListOptions, source: str, **more: Any) -> TabularMDP | Alternatives:
-    """Read lines such as ``numStates N``, ``start s``, ``end s ...``, ``discount g`` and ``transition s a s' r p``."""
-    settings: dict[str, Any] = {}
-    ends: set[str] = set()
-    rows: Rows = []
-    lines: list[int] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        word, *fields = re.split(r"[\s,]+", line.partition("#")[0].strip())
-        word = word.lower()
-        numbers = [number_of(field) for field in fields]
-        if word == "transition":
-            if len(fields) != 5 or None in numbers[3:]:
-                raise FormatError(
-                    f"{source}, line {number}: expected 'transition s a s2 r p', not {line.strip()[:60]!r}"
-                )
-            rows.append((fields[0], fields[1], fields[2], numbers[4], numbers[3]))
-            lines.append(number)
-        elif word in ("discount", "gamma", "start") and len(fields) == 1:
-            if word != "start" and numbers[0] is None:
-                raise FormatError(f"{source}, line {number}: the discount {fields[0]!r:.20} is no number")
-            settings["start" if word == "start" else "discount"] = fields[0] if word == "start" else numbers[0]
-        elif word == "end":
-            ends = set(fields) - {"-1"}
-        elif word and word not in ("numstates", "numactions", "mdptype", "states", "actions"):
-            raise FormatError(f"{source}, line {number}: {word[:40]!r} is no word of this format")
-    kept = [lines[k] for k, row in enumerate(rows) if row[0] not in ends]
-    table = _columns(rows, "reward", ends, f"{source}, line 1")
-    place = {"place": lambda entry: f"{source}, line {kept[entry]}"}
-    table = {name: [str(cell) for cell in column] for name, column in table.items()}
-    asked, notes = with_settings(options, settings)
-    return read_frame(table, asked, source=source, notes=notes, **place, **more)
-
-
 _LARGEST = 1_000_000_000
 
 
@@ -310,7 +277,34 @@ def read_text(path: Path, **options: Any) -> TabularMDP | Alternatives:
     text = _parsed(path, str)
     if "transition" not in text:
         raise FormatError(f"{path}, line 1: no line 'transition s a s2 r p'; for another format say FORMAT:{path}")
-    return read_course_text(text, ListOptions(**options), str(path), name=path.name)
+    settings: dict[str, Any] = {}
+    ends: set[str] = set()
+    rows: Rows = []
+    lines: list[int] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        word, *fields = re.split(r"[\s,]+", line.partition("#")[0].strip())
+        word = word.lower()
+        numbers = [number_of(field) for field in fields]
+        if word == "transition":
+            if len(fields) != 5 or None in numbers[3:]:
+                raise FormatError(f"{path}, line {number}: expected 'transition s a s2 r p', not {line.strip()[:60]!r}")
+            rows.append((fields[0], fields[1], fields[2], numbers[4], numbers[3]))
+            lines.append(number)
+        elif word in ("discount", "gamma", "start") and len(fields) == 1:
+            if word != "start" and numbers[0] is None:
+                raise FormatError(f"{path}, line {number}: the discount {fields[0]!r:.20} is no number")
+            settings["start" if word == "start" else "discount"] = fields[0] if word == "start" else numbers[0]
+        elif word == "end":
+            ends = set(fields) - {"-1"}
+        elif word and word not in ("numstates", "numactions", "mdptype", "states", "actions"):
+            raise FormatError(f"{path}, line {number}: {word[:40]!r} is no word of this format")
+    kept = [lines[k] for k, row in enumerate(rows) if row[0] not in ends]
+    table = _columns(rows, "reward", ends, f"{path}, line 1")
+    table = {name: [str(cell) for cell in column] for name, column in table.items()}
+    asked, notes = with_settings(ListOptions(**options), settings)
+    return read_frame(
+        table, asked, source=str(path), notes=notes, place=lambda entry: f"{path}, line {kept[entry]}", name=path.name
+    )
 
 
 def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:

@@ -167,8 +167,11 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
         if section.title.endswith("rewards"):
             part = "states" if section.title.startswith("State") else "branches"
             rewards.setdefault(section.structure, {})[part] = transitions.rewards(section)
+    choices = np.bincount(transitions.states[transitions.first], minlength=count)
     return ExplicitModel(
-        **transitions.arrays(), initial=np.flatnonzero(labels.get("init", np.zeros(0))), labels=labels,
+        choice_offsets=np.append(0, np.cumsum(choices)), targets=transitions.targets, chances=transitions.chances,
+        branch_offsets=np.append(transitions.first, transitions.states.size), actions=transitions.actions,
+        action_names=transitions.action_names, initial=np.flatnonzero(labels.get("init", np.zeros(0))), labels=labels,
         rewards={name: Rewards(**parts) for name, parts in rewards.items()},
         variables=_variables(by_title["States"], count) if "States" in by_title else {},
         is_partial=transitions.is_partial, notes=tuple(notes),
@@ -234,48 +237,38 @@ class _Transitions:
         self.looped = len(missing)
         rows += [(state, 0, state, 1.0, "", 0) for state in missing]
         rows.sort(key=lambda row: row[:3])
-        self._states, self._choices, self._targets, chances, lines = (
+        self.states, self._choices, self.targets, chances, lines = (
             np.array([row[k] for row in rows]) for k in (0, 1, 2, 3, 5)
         )
-        self._first = runs(self._states, self._choices)
-        sums = np.add.reduceat(chances, self._first)
-        self._check_choices(section, sums, np.minimum.reduceat(chances, self._first), lines)
+        self.first = runs(self.states, self._choices)
+        sums = np.add.reduceat(chances, self.first)
+        self._check_choices(section, sums, np.minimum.reduceat(chances, self.first), lines)
         if declared != len(rows) - len(missing):
             section.fail(line, f"{declared} transitions are declared, {len(rows) - len(missing)} follow")
         gaps = np.abs(sums - 1.0)
         self.gap = float(gaps.max())
-        sizes = np.diff(np.append(self._first, len(rows)))
-        self._chances = chances / np.repeat(np.where(gaps <= _EXACT, 1.0, sums), sizes)
+        sizes = np.diff(np.append(self.first, len(rows)))
+        self.chances = chances / np.repeat(np.where(gaps <= _EXACT, 1.0, sums), sizes)
         names = {name: k for k, name in enumerate(dict.fromkeys(row[4] for row in rows))}
-        self._action_names = tuple(names)
-        self._actions = np.array([names[rows[k][4]] for k in self._first.tolist()])
+        self.action_names = tuple(names)
+        self.actions = np.array([names[rows[k][4]] for k in self.first.tolist()])
 
     def _check_choices(self, section: Section, sums: Floats, lowest: Floats, lines: Ints) -> None:
         """Check that probabilities sum to 1, and that each state numbers its choices from 0 without a gap."""
-        states, choices = self._states[self._first], self._choices[self._first]
-        counts = np.diff(np.append(self._first, self._states.size))
+        states, choices = self.states[self.first], self._choices[self.first]
+        counts = np.diff(np.append(self.first, self.states.size))
         wrong = (lowest < 0) | ~(np.abs(sums - 1.0) <= np.maximum(_TOLERANCE, _SIX_DIGITS * counts) + _EXACT)
         ranks = np.arange(states.size) - np.searchsorted(states, states)
         faults = np.flatnonzero(wrong | (choices != ranks))
         if not faults.size:
             return
-        first_lines = np.minimum.reduceat(lines, self._first)
+        first_lines = np.minimum.reduceat(lines, self.first)
         k = faults[np.argmin(first_lines[faults])]
         problem = f"state {states[k]} has choice {choices[k]}, but no choice {choices[k] - 1}"
         if wrong[k]:
             where = f"state {states[k]}" + (f", choice {choices[k]}" if self._has_choices else "")
             problem = f"the probabilities of {where} sum to {sums[k]:.9g}; they must be positive and sum to 1"
         section.fail(int(first_lines[k]), problem)
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the fields of an :class:`ExplicitModel` that say where choices lead."""
-        per_state = np.bincount(self._states[self._first], minlength=self.num_states)
-        return {
-            "choice_offsets": np.concatenate(([0], np.cumsum(per_state))),
-            "branch_offsets": np.append(self._first, self._states.size),
-            "targets": self._targets, "chances": self._chances,
-            "actions": self._actions, "action_names": self._action_names,
-        }  # fmt: skip
 
     def rewards(self, section: Section) -> Floats:
         """Read rewards of states, or of transitions."""
@@ -288,9 +281,9 @@ class _Transitions:
             declared, lines = int(lines[0][1].split()[-1]), lines[1:]
             if declared != len(lines):
                 section.fail(section.lines[0][0], f"{declared} rewards are declared, {len(lines)} follow")
-        values = np.zeros(self.num_states if of_states else self._targets.size)
+        values = np.zeros(self.num_states if of_states else self.targets.size)
         places: dict[tuple[int, ...], list[int]] = {}
-        keys = (self._states, self._choices, self._targets) if self._has_choices else (self._states, self._targets)
+        keys = (self.states, self._choices, self.targets) if self._has_choices else (self.states, self.targets)
         if not of_states:
             for k, key in enumerate(zip(*(column.tolist() for column in keys), strict=True)):
                 places.setdefault(key, []).append(k)
