@@ -9,8 +9,8 @@ Chinese restaurant franchise of hierarchical Dirichlet processes, JASA 2006), be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,14 +116,8 @@ def learn_model(
     return _assembled(counts, wanted, drawn, begins, frame, notes, weights)
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """Outcomes of all rows: columns by name, ``pairs``, ``targets``, ``losses`` and those of :class:`Evidence`."""
-
-    columns: dict[str, Any]
-    pool_counts: Floats
-    pool_states: Ints
-    bad_end: bool = False
+_Drawn: TypeAlias = tuple[dict[str, Any], tuple[Floats, Ints]]  # columns of outcomes; counts and states of the pool
+_NO_POOL = (np.zeros(0), np.zeros(0, np.int64))
 
 
 def _unpooled(pairs: Ints, targets: Ints, losses: Floats, counts: Floats, pseudo: Floats) -> dict[str, Any]:
@@ -176,7 +170,7 @@ def _with_bad_end(counts: Counts, prior: WorstCasePrior, pairs: Ints) -> _Drawn:
         np.append(losses, np.full(pairs.size, loss)), np.append(seen, np.zeros(pairs.size)),
         np.append(np.zeros(own.size), np.full(pairs.size, prior.weight)),
     )  # fmt: skip
-    return _Drawn(columns, np.zeros(0), np.zeros(0, np.int64), bad_end=True)
+    return columns, _NO_POOL
 
 
 def _with_table(counts: Counts, prior: TablePrior, pairs: Ints) -> _Drawn:
@@ -210,7 +204,7 @@ def _with_table(counts: Counts, prior: TablePrior, pairs: Ints) -> _Drawn:
     starts = runs(pair, target, loss)
     counted, added = (np.add.reduceat(column[order], starts) for column in both)
     columns = _unpooled(pair[starts], target[starts], loss[starts], counted, added)
-    return _Drawn(columns, np.zeros(0), np.zeros(0, np.int64))
+    return columns, _NO_POOL
 
 
 def _pooled(counts: Counts, prior: Prior, pairs: Ints, stranded: Ints, notes: list[str]) -> _Drawn:
@@ -255,7 +249,7 @@ def _pooled(counts: Counts, prior: Prior, pairs: Ints, stranded: Ints, notes: li
         "pairs": pair[source], "targets": target[source], "losses": losses, "counts": seen, "pseudo": pseudo,
         "pool": np.where(pseudo > 0.0, group[source], -1), "within": within, "guessed": guessed,
     }  # fmt: skip
-    return _Drawn(columns, parameters, pool_states)
+    return columns, (parameters, pool_states)
 
 
 def _shared(
@@ -342,10 +336,11 @@ def _assembled(
 ) -> LearnedTable:
     """Return the table; ``begins`` are states in which episodes begin and how often, where a state leads to them."""
     log = counts.episodes
-    num_states = log.num_states + drawn.bad_end
-    columns = drawn.columns
-    labels = list(log.state_labels or (map(str, range(log.num_states)) if begins is not None or drawn.bad_end else ()))
-    labels += [BAD_END] * drawn.bad_end
+    columns, (pool_counts, pool_states) = drawn
+    ends_badly = isinstance(prior, WorstCasePrior)
+    num_states = log.num_states + ends_badly
+    labels = list(log.state_labels or (map(str, range(log.num_states)) if begins is not None or ends_badly else ()))
+    labels += [BAD_END] * ends_badly
     if begins is not None:
         frame |= {"start": num_states, "horizon": frame["horizon"] + 1}
         pairs, nothing = np.full(begins[0].size, num_states * log.num_actions), np.zeros(begins[0].size)
@@ -371,7 +366,7 @@ def _assembled(
     if begins is not None:
         tried[built.action_offsets[built.start]] = log.num_episodes
     arrays = {name: columns[name] for name in ("counts", "pseudo", "pool", "within", "guessed")}
-    arrays |= {"tried": tried, "pool_counts": drawn.pool_counts, "pool_states": drawn.pool_states, "weights": weights}
+    arrays |= {"tried": tried, "pool_counts": pool_counts, "pool_states": pool_states, "weights": weights}
     whole = learned_again(built, log, prior, arrays)
     return replace(whole, notes=(*notes, *whole.coverage.notes))
 

@@ -145,11 +145,8 @@ def _complain(reply: dict[str, Any], path: Path, file: str, text: str) -> NoRetu
     raise FormatError(f"{where}: Storm cannot build it: {said[:400]}")
 
 
-_TYPES = {
-    "dtmc": "dtmc", "mdp": "mdp", "ctmc": "ctmc", "pomdp": "pomdp", "pta": "pta", "popta": "popta", "ma": "ma",
-    "smg": "smg", "csg": "csg", "idtmc": "idtmc", "imdp": "imdp", "probabilistic": "dtmc", "nondeterministic": "mdp",
-    "stochastic": "ctmc",
-}  # fmt: skip
+_TYPES = {name: name for name in ["dtmc", "mdp", "ctmc", "pomdp", "pta", "popta", "ma", "smg", "csg", "idtmc", "imdp"]}
+_TYPES |= {"probabilistic": "dtmc", "nondeterministic": "mdp", "stochastic": "ctmc"}
 _CASSANDRA = re.compile(r"^\s*(discount|values|states|actions|observations)\s*:", re.MULTILINE)
 _SKIPPED = re.compile(r'//[^\n]*|"[^"\n]*"')
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\sA-Za-z0-9_]")
@@ -161,10 +158,7 @@ _REWARDS = re.compile(r"\brewards\b(.*?)\bendrewards\b", re.DOTALL)
 _REWARD = re.compile(r"\s*(?:\[\s*(\w*)\s*\])?([^:]*):(.*)", re.DOTALL)
 _UNARY = re.compile(r"\b(min|max)(\s*\([^(),]*\))")
 _SYSTEM = re.compile(r"\bsystem\b(.*?)\bendsystem\b", re.DOTALL)
-_BODIES = {
-    "module": "endmodule", "rewards": "endrewards", "init": "endinit", "system": "endsystem",
-    "observables": "endobservables", "player": "endplayer", "invariant": "endinvariant",
-}  # fmt: skip
+_BODIES = {name: f"end{name}" for name in ["module", "rewards", "init", "system", "observables", "player", "invariant"]}
 _WORDS = {"true", "false", "endmodule", "module", "init", "const", "formula", "label", "rewards", "min", "max"}
 
 
@@ -181,18 +175,13 @@ def tidy_program(path: Path) -> tuple[str, tuple[str, ...]]:
     text = _in_order(text, path)
     found = _model_type(_plain(text))
     if found is None:
-        return f"mdp {text}", (
-            *composed,
-            "it names no model type: read as an MDP, as PRISM does; write dtmc or mdp in line 1",
-        )
+        note = "it names no model type: read as an MDP, as PRISM does; write dtmc or mdp in line 1"
+        return f"mdp {text}", (*composed, note)
     start, word = found
     if not _plain(text)[:start].strip() and _TYPES[word] == word:
         return text, composed
     rest = text[:start] + " " * len(word) + text[start + len(word) :]
-    return f"{_TYPES[word]} {rest}", (
-        *composed,
-        f"its model type, {word}, is read as if it stood first",
-    )
+    return f"{_TYPES[word]} {rest}", (*composed, f"its model type, {word}, is read as if it stood first")
 
 
 def _without_system(text: str, path: Path) -> tuple[str, tuple[str, ...]]:

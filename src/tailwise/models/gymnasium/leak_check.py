@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from tailwise.models.contract import short
 from tailwise.models.gymnasium.copying import freeze
-from tailwise.models.gymnasium.private_env import PrivateEnv, StepResult, seeded
+from tailwise.models.gymnasium.private_env import PrivateEnv, seeded
 from tailwise.models.gymnasium.snapshots import Transition, difference, walk
 
 ALPHA = 1e-4
@@ -172,17 +172,13 @@ def _follow(private: PrivateEnv, actions: list[Any], rng: np.random.Generator | 
         except Exception as error:  # an illegal action here, if it was legal in the episode that leads
             seen.setdefault("error", []).append(type(error).__name__)
             break
-        for part, value in itertools.islice(_parts(result), _MOST_PARTS):
+        paid: list[tuple[str, Hashable]] = [("reward", freeze(result.reward)), ("end", result.is_end)]
+        shown = itertools.chain(paid, _flat("observation", result.observation))
+        for part, value in itertools.islice(shown, _MOST_PARTS):
             seen.setdefault(part, []).append(value)
         if result.is_end:
             break
     return {part: tuple(values) for part, values in seen.items()}
-
-
-def _parts(result: StepResult) -> Iterator[tuple[str, Hashable]]:
-    yield "reward", freeze(result.reward)
-    yield "end", result.is_end
-    yield from _flat("observation", result.observation)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Hashable]]:

@@ -244,7 +244,10 @@ class GymnasiumSimulator(Simulator):
             is_watched = self._spot.wants(self._count, state)
         draws = rng.bit_generator.state if is_watched else None
         self._enter(state)
-        native = self._native(action)
+        try:
+            native = self._natives[self._actions.index(action)]
+        except ValueError:
+            raise StateError(f"action {action!r} is not one of {short(self._actions)}") from None
         result = self._private.step(native, rng)
         following = self._capture(result.observation, is_end=result.is_end)
         if is_watched:
@@ -364,12 +367,6 @@ class GymnasiumSimulator(Simulator):
                 legal.append(shown)
         self._last = None
         return tuple(legal)
-
-    def _native(self, action: Any) -> Any:
-        try:
-            return self._natives[self._actions.index(action)]
-        except ValueError:
-            raise StateError(f"action {action!r} is not one of {short(self._actions)}") from None
 
     def __repr__(self) -> str:
         return f"GymnasiumSimulator({self.name!r}, horizon={self.horizon}, discount={self.discount}, way={self.way!r})"
