@@ -36,8 +36,7 @@ def read_cassandra(path: Path, **options: Any) -> TabularMDP | PomdpTable:
     """Cassandra's text format, of MDPs and POMDPs."""
     asked = SeenOptions(**options)
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    reader = _Reader(path, text, asked)
-    return reader.hidden() if reader.hides else reader.table()
+    return _Reader(path, text, asked).model()
 
 
 class _Reader:
@@ -68,32 +67,22 @@ class _Reader:
         while self._at < len(self._tokens):
             self._entry()
 
-    def table(self) -> TabularMDP:
-        notes = [observed(self._asked.observe, f"{self._path}")] if self._names["observations"] else []
+    def model(self) -> TabularMDP | PomdpTable:
+        """Return what the file says: with hidden states where it has observations that are not left aside."""
+        names = self._names["observations"]
+        notes = [observed(self._asked.observe, f"{self._path}")] if names and not self.hides else []
         given = self._frame(notes)
         try:
-            mdp = TabularMDP.from_arrays(self._chances, **given, order="ASS", costs_order="ASS", start=self._start())
+            if not self.hides:
+                mdp = TabularMDP.from_arrays(self._chances, **given, start=self._start())
+                return replace(mdp, notes=(*mdp.notes, *notes))
+            for head, chances, what in (("T", self._chances, "transitions"), ("O", self._shown, "observations")):
+                self._check_rows(head, chances, what)
+            belief = self._belief(self._asked.start, notes)
+            found = PomdpTable.from_arrays(self._chances, self._shown, **given, start=belief, observation_labels=names)
+            return replace(found, table=replace(found.table, notes=(*found.table.notes, *notes)))
         except (ModelError, TypeError) as error:
             raise FormatError(f"{self._path}: {error}") from None
-        return replace(mdp, notes=(*mdp.notes, *notes))
-
-    def hidden(self) -> PomdpTable:
-        """Return what the file says, its state not seen."""
-        notes: list[str] = []
-        given = self._frame(notes)
-        for head, chances, what in (("T", self._chances, "transitions"), ("O", self._shown, "observations")):
-            self._check_rows(head, chances, what)
-        if self._rewards.ndim == 3:
-            given["costs_order"] = "ASS"
-        belief = self._belief(self._asked.start, notes)
-        try:
-            found = PomdpTable.from_arrays(
-                self._chances, self._shown, **given, order="ASS", start=belief,
-                observation_labels=self._names["observations"],
-            )  # fmt: skip
-        except (ModelError, TypeError) as error:
-            raise FormatError(f"{self._path}: {error}") from None
-        return replace(found, table=replace(found.table, notes=(*found.table.notes, *notes)))
 
     def _check_rows(self, head: str, chances: NDArray[np.float64], what: str) -> None:
         """Raise what is wrong with a row of probabilities, with the last line that wrote into it."""
@@ -118,7 +107,8 @@ class _Reader:
             raise FormatError(f"{self._path}: 'values:' must be cost or reward, not {' '.join(values)[:40]!r}")
         return {
             f"{values[0]}s": self._rewards, "discount": factor, "horizon": steps, "name": self._path.name,
-            "state_labels": self._names["states"], "action_labels": self._names["actions"],
+            "state_labels": self._names["states"], "action_labels": self._names["actions"], "order": "ASS",
+            "costs_order": "ASS" if self._rewards.ndim == 3 else None,
         }  # fmt: skip
 
     def _belief(self, given: int | str | None, notes: list[str]) -> NDArray[np.float64]:

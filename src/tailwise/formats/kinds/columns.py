@@ -136,10 +136,8 @@ def _arrow_table(mdp: TabularMDP, path: Path) -> pyarrow.Table:
 
 def write_arrow(mdp: TabularMDP, path: Path) -> None:
     """Write a table as an Arrow IPC file (extra ``arrow``); see :func:`tailwise.save`."""
-    table = _arrow_table(mdp, path)
-    arrow, ipc = require("pyarrow", "arrow", "writing"), require("pyarrow.ipc", "arrow", "writing")
-    with arrow.OSFile(str(path), "wb") as sink, ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+    feather: Any = require("pyarrow.feather", "arrow", f"writing {path}")
+    feather.write_feather(_arrow_table(mdp, path), str(path), compression="uncompressed")
 
 
 def write_parquet(mdp: TabularMDP, path: Path) -> None:
