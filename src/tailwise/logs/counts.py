@@ -191,10 +191,7 @@ class Coverage:
     def of(cls, mdp: TabularMDP, log: Episodes) -> Coverage:
         """Count the pairs of a learned table's log."""
         counts = np.zeros((mdp.num_states, mdp.num_actions), dtype=np.int64)
-        flat = np.bincount(
-            log.states.astype(np.int64) * log.num_actions + log.actions, minlength=log.num_states * log.num_actions
-        )
-        counts[: log.num_states, : log.num_actions] = flat.reshape(log.num_states, log.num_actions)
+        np.add.at(counts, (log.states, log.actions), 1)
         reached = marked(mdp.num_states, log.states)
         reached[log.next_states[(log.next_states >= 0) & ~log.done]] = True
         return cls(counts, reached, mdp.state_labels, mdp.action_labels, mdp)
