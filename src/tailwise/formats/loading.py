@@ -13,7 +13,7 @@ from typing import Any
 from tailwise._files import put_in_place
 from tailwise._validate import file_path
 from tailwise.errors import FormatError, OptionError, TailwiseError, UnknownNameError
-from tailwise.formats.options import ListOptions, check_common
+from tailwise.formats.options import CommonOptions, ListOptions
 from tailwise.formats.registry import COMMON, Format, find_format, format_of_file, is_file, list_formats, parse_spec
 from tailwise.models import PartlyObserved, PomdpTable, Simulator, TabularMDP
 from tailwise.models.contract import OWN, Own
@@ -180,7 +180,7 @@ def with_common(
 def _given(common: dict[str, Any]) -> dict[str, Any]:
     if isinstance(common["discount"], (int, float)) and common["discount"] == 0:  # only the first step counts
         common |= {"discount": 1.0, "horizon": 1}
-    check_common(**common)
+    CommonOptions(**common)
     return {name: value for name, value in common.items() if value is not None}
 
 

@@ -26,7 +26,12 @@ class CommonOptions:
     start: int | str | None = None
 
     def __post_init__(self) -> None:
-        check_common(self.horizon, self.discount, self.start)
+        if self.horizon is not None:
+            integer(self.horizon, "horizon", low=1, hint="it is the number of decisions")
+        if self.discount is not None:
+            real(self.discount, "discount", low=0.0, high=1.0, ends="(]")
+        if self.start is not None and not isinstance(self.start, str):
+            integer(self.start, "start", low=0, hint="give a state's id or its label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +101,6 @@ def settled(horizon: int | None, discount: Any, notes: list[str]) -> tuple[int, 
     if horizon is None:
         notes.append(f"the file gives no horizon; {DEFAULT_HORIZON} is assumed; say horizon=")
     return DEFAULT_HORIZON if horizon is None else horizon, discount
-
-
-def check_common(horizon: Any = None, discount: Any = None, start: Any = None) -> None:
-    """Raise ``OptionError`` unless the three options that every source takes are in range (or None)."""
-    if horizon is not None:
-        integer(horizon, "horizon", low=1, hint="it is the number of decisions")
-    if discount is not None:
-        real(discount, "discount", low=0.0, high=1.0, ends="(]")
-    if start is not None and not isinstance(start, str):
-        integer(start, "start", low=0, hint="give a state's id or its label")
 
 
 def observed(observe: Any, what: str) -> str:
