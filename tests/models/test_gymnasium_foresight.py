@@ -77,7 +77,7 @@ def refused(env, trials):
     """In how many of so many trials the check finds foresight."""
     private = PrivateEnv(env, FiniteActions(env.action_space, None, "noisy"))
     private.reset(0)
-    private.method = Copies()
+    private.method = Copies(private)
     return sum(bool(find_leak(private, 1000 * trial).fault) for trial in range(trials))
 
 

@@ -25,7 +25,6 @@ from tailwise.models.gymnasium.leak_check import Leak, find_leak
 from tailwise.models.gymnasium.private_env import (
     CALLER_CHECKS,
     PrivateEnv,
-    SnapshotMethod,
     StepResult,
     UnsuitableError,
     made_private,
@@ -70,13 +69,14 @@ def choose_snapshot(
                 continue
             private.reset(0)
             private.has_generators = bool(private.generators)
-            methods = _methods(private, own)
+            is_mujoco = type(getattr(private.core, "data", None)).__name__ == "MjData"
+            found: tuple[Any, ...] = (MujocoState, Replay) if is_mujoco else (Attributes, Copies, Replay)
         except Exception as error:  # environments raise anything when they are broken
             reasons.append(f"{source}: {_reason(error, name)}")
             continue
-        for kind, build in methods:
+        for kind in found if own is None else (own,):
             try:
-                private.method = build()
+                private.method = kind if own is not None else kind(private)
                 fault = verify_snapshot(private)
                 leak = None if fault else find_leak(private)
             except Exception as error:
@@ -84,7 +84,7 @@ def choose_snapshot(
             if leak is not None:
                 private.is_masked = actions.has_mask
                 return private, leak
-            reasons.append(f"{kind} ({source}): {fault}")
+            reasons.append(f"{kind.name} ({source}): {fault}")
     listed = "\n  ".join(dict.fromkeys(reasons))
     ways = ["give your own save= and restore="] if own is None else []
     if is_users and getattr(env, "spec", None) is None:
@@ -120,15 +120,6 @@ def _copied(env: Any) -> Any:
         return copier.thaw(copier.freeze(env))[0]
     except Exception:  # its own __deepcopy__ may know better
         return copy.deepcopy(env)
-
-
-def _methods(private: PrivateEnv, own: OwnFunctions | None) -> list[tuple[str, Callable[[], SnapshotMethod]]]:
-    if own is not None:
-        return [(own.name, lambda: own)]
-    replay = (Replay.name, lambda: Replay(private))
-    if type(getattr(private.core, "data", None)).__name__ == "MjData":
-        return [(MujocoState.name, lambda: MujocoState(private)), replay]
-    return [(Attributes.name, lambda: Attributes(private)), (Copies.name, Copies), replay]
 
 
 def find_change(given: Any, private: PrivateEnv) -> str:

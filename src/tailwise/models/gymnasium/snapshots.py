@@ -129,7 +129,7 @@ class Copies:
 
     name, is_plain, keeps_keys = "copy", False, False
 
-    def __init__(self) -> None:
+    def __init__(self, private: PrivateEnv) -> None:
         self._copier = Copier()
 
     def save(self, private: PrivateEnv) -> Saved:
