@@ -25,15 +25,6 @@ MOST_NAMES = 200_000  # beyond, names cost more memory than the table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Rewards:
-    """One reward structure; a step earns the sum of what stands at its state, choice and branch."""
-
-    states: Floats | None = None  # (S,)
-    choices: Floats | None = None  # (C,)
-    branches: Floats | None = None  # (n,)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class ExplicitModel:
     """S states with C choices, from ``choice_offsets[s]`` on, which have n branches, from ``branch_offsets[c]`` on."""
 
@@ -43,7 +34,7 @@ class ExplicitModel:
     chances: Floats  # (n,)
     initial: Ints  # states
     labels: Mapping[str, Bools] = field(default_factory=dict)  # (S,) each
-    rewards: Mapping[str, Rewards] = field(default_factory=dict)
+    rewards: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)  # of "states", "choices" and "branches"
     actions: Ints | None = None  # (C,) index of each choice's name
     action_names: tuple[str, ...] = ()
     variables: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # (S,) values of each
@@ -65,12 +56,12 @@ class ExplicitModel:
     def branch_rewards(self, name: str, parts: Collection[str] = ()) -> Floats:
         """Return what each branch earns in a reward structure: float64, shape (n,); ``parts`` as in ``accumulate``."""
         rewards, per_choice = self.rewards[name], np.zeros(self.branch_offsets.size - 1)
-        if rewards.states is not None and (not parts or "exit" in parts):
-            per_choice += rewards.states[self.choice_states]
-        if rewards.choices is not None and (not parts or "steps" in parts):
-            per_choice += rewards.choices
+        if "states" in rewards and (not parts or "exit" in parts):
+            per_choice += rewards["states"][self.choice_states]
+        if "choices" in rewards and (not parts or "steps" in parts):
+            per_choice += rewards["choices"]
         values = np.repeat(per_choice, np.diff(self.branch_offsets))
-        return values if rewards.branches is None or (parts and "steps" not in parts) else values + rewards.branches
+        return values + rewards["branches"] if "branches" in rewards and (not parts or "steps" in parts) else values
 
 
 def state_names(model: ExplicitModel) -> tuple[tuple[str, ...], str]:

@@ -24,7 +24,7 @@ import numpy as np
 from tailwise._arrays import Bools, Floats, Ints, runs
 from tailwise.errors import FormatError, OptionError
 from tailwise.formats.csv_rows import open_text
-from tailwise.formats.explicit_model import ExplicitModel, Rewards, table_of_model
+from tailwise.formats.explicit_model import ExplicitModel, table_of_model
 from tailwise.formats.list_columns import number_of
 from tailwise.formats.options import StormOptions
 from tailwise.formats.registry import register_format
@@ -172,8 +172,7 @@ def read_explicit(path: Path, options: StormOptions) -> ExplicitModel:
         choice_offsets=np.append(0, np.cumsum(choices)), targets=transitions.targets, chances=transitions.chances,
         branch_offsets=np.append(transitions.first, transitions.states.size), actions=transitions.actions,
         action_names=transitions.action_names, initial=np.flatnonzero(labels.get("init", np.zeros(0))), labels=labels,
-        rewards={name: Rewards(**parts) for name, parts in rewards.items()},
-        variables=_variables(by_title["States"], count) if "States" in by_title else {},
+        rewards=rewards, variables=_variables(by_title["States"], count) if "States" in by_title else {},
         is_partial=transitions.is_partial, notes=tuple(notes),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tailwise._arrays import Bools, Floats, Ints
 from tailwise.errors import FormatError, OptionError
-from tailwise.formats.explicit_model import MOST_NAMES, ExplicitModel, Rewards, table_of_model
+from tailwise.formats.explicit_model import MOST_NAMES, ExplicitModel, table_of_model
 from tailwise.formats.options import StormOptions
 from tailwise.formats.registry import register_format
 from tailwise.models import PomdpTable, TabularMDP
@@ -84,11 +84,10 @@ class _Reader:
         sizes = {"states": states, "choices": choices, "branches": branches}
         rewards = {}
         for key, entry in notes.get("rewards", {}).items():
-            parts = {
+            rewards[entry.get("alias", "" if key == "default" else key)] = {
                 part: self._numbers(f"annotations/rewards/{key}/{part}/values.bin", entry.get("type"), sizes[part])
                 for part in entry["applies-to"]
             }
-            rewards[entry.get("alias", "" if key == "default" else key)] = Rewards(**parts)
         name, count = "observations/states/values.bin", system.get("#observations", 0)
         shown = count and name in self._members  # else that is by chance, or not said
         return ExplicitModel(
