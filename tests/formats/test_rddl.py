@@ -92,10 +92,10 @@ def test_steps_are_those_of_pyrddlgyms_own_environment(name):
         for index in range(15):
             allowed = simulator.actions(state)
             action = allowed[index % len(allowed)]
-            joint = simulator._joint_actions[action]
+            _, joint = simulator._joint_actions[action]
             grounded = {
                 key: value
-                for fluent, values in joint.values
+                for fluent, values in joint.items()
                 for key, value in env.model.ground_var_with_values(fluent, values)
             }
             _, reward, terminated, truncated, _ = env.step(grounded)

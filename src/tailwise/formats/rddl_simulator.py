@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailwise._random import generator
 from tailwise.errors import ModelError, SimulatorError, StateError
@@ -23,17 +21,10 @@ from tailwise.models.partly_observed import Draw, PartlyObserved
 from tailwise.models.simulator import Simulator
 
 State = tuple[Any, ...]
+JointAction = tuple[str, dict[str, Any]]  # its name, and a value for every action fluent
 
 _CACHED_STATES = 100_000
 _EPISODES, _STEPS = 3, 20  # that tell whether all states allow the same
-
-
-@dataclass(frozen=True)
-class JointAction:
-    """One action: its name, and a value for every action fluent."""
-
-    name: str
-    values: tuple[tuple[str, NDArray[Any]], ...]
 
 
 class RddlSimulator(Simulator):
@@ -87,11 +78,11 @@ class RddlSimulator(Simulator):
     @property
     def action_labels(self) -> tuple[str, ...]:
         """Names of the joint actions."""
-        return tuple(action.name for action in self._joint_actions)
+        return tuple(name for name, _ in self._joint_actions)
 
     def action_name(self, action: int) -> str:
         """Return the name of a joint action."""
-        return self._joint_actions[self._index(action)].name
+        return self._joint_actions[self._index(action)][0]
 
     def state_name(self, state: State) -> str:
         """Return the fluents of a state that are not false or 0, as text."""
@@ -128,7 +119,7 @@ class RddlSimulator(Simulator):
 
     def observed_step(self, state: State, action: int, rng: np.random.Generator) -> tuple[State, float, bool, State]:
         """Draw what :meth:`step` does, and the values of the observ-fluents."""
-        values = self._joint_actions[self._index(action)].values
+        values = self._joint_actions[self._index(action)][1]
         with self._lock:
             self._restore(state)
             self._sampler.rng = rng
@@ -155,8 +146,7 @@ class RddlSimulator(Simulator):
 
     def _is_legal(self, state: State, action: int) -> bool:
         self._restore(state)
-        values = dict(self._joint_actions[action].values)
-        return bool(self._sampler.check_action_preconditions(values, silent=True))
+        return bool(self._sampler.check_action_preconditions(dict(self._joint_actions[action][1]), silent=True))
 
     def _index(self, action: int) -> int:
         if isinstance(action, (bool, str, float)) or not 0 <= action < self.num_actions:

@@ -224,12 +224,10 @@ def _count(sizes: Sequence[int], most: int) -> int:
 
 
 def _build(sampler: Any, assignment: Sequence[tuple[str, str, int, Any]]) -> JointAction:
-    from tailwise.formats.rddl_simulator import JointAction
-
     values = {fluent: np.array(default) for fluent, default in sampler.noop_actions.items()}
     for _, fluent, index, value in assignment:
         values[fluent].reshape(-1)[index] = value
-    return JointAction(" & ".join(text for text, *_ in assignment) or "noop", tuple(values.items()))
+    return " & ".join(text for text, *_ in assignment) or "noop", values
 
 
 def _pretty(grounded: str) -> str:
