@@ -260,9 +260,9 @@ class _Sums:
         self.totals = np.add.reduceat(chance[order], first)
         counts = np.diff(np.append(first, groups.size))
         limit = np.maximum(1e-6, _SIX_DIGITS * counts) + _EXACT if tolerance is None else max(tolerance, _EXACT)
-        self.first = np.arange(groups.size)[order][first]  # (groups,) the first entry of each
-        self.group_of = np.empty(groups.size, dtype=np.int64)  # (n,)
-        self.group_of[order] = np.repeat(np.arange(first.size), counts)
+        self.first, self.group_of = first, np.repeat(np.arange(first.size), counts)  # (groups,) first entries; (n,)
+        if not isinstance(order, slice):
+            self.first, self.group_of = order[first], self.group_of[np.argsort(order)]
         wrong = self.first[~(np.abs(self.totals - 1.0) <= limit)]
         self.wrong = int(wrong.min()) if wrong.size else None  # first entry of a group that misses 1 by too much
 
