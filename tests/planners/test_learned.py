@@ -168,6 +168,21 @@ def test_intervals_hold_although_the_best_of_many_estimates_looks_too_good():
     assert held >= 30  # of 40 at .9: error rate 0.002
 
 
+def test_actions_that_are_equal_share_how_probably_they_are_best():
+    """Without chance two of three actions are the same; with it rows still add up to 1, whatever is equal."""
+    costs = np.array([[[1.0, 0.0]], [[1.0, 0.0]], [[2.0, 0.0]]]).repeat(2, axis=1)
+    for chance in (1.0, 0.7):
+        chances = np.array([chance, 1.0 - chance]) * np.ones((3, 2, 1))
+        table = TabularMDP.from_arrays(chances, costs, order="ASS", costs_order="ASS", horizon=2)
+        plan = LearnedModelSearch(table, 0.2, seed=0).plan(iterations=200)
+        shares = [row.probability_best for row in plan.rows]
+        assert math.fsum(shares) == pytest.approx(1.0)
+        assert plan.probability_best <= 1.0
+        if chance == 1.0:
+            assert (shares, plan.probability_best) == ([0.5, 0.5, 0.0], 1.0)
+            assert "0 and 1 are equal, and best with probability" in str(plan)
+
+
 @pytest.mark.compiled
 def test_actions_that_are_equal_to_within_what_can_be_told_are_seldom_said_to_be_surely_best():
     """Two coins of the same law, one of them dearer by 1e-8; and two, one of which is better by far."""

@@ -161,7 +161,7 @@ class ActionRow(Numbers):
     draws : int, optional
         Outcomes of the action that were drawn from the model in the root's state, at any step.
     probability_best : float in [0, 1], optional
-        Share of the bootstrap in which no other action was better.
+        Share of the bootstrap in which the action was the best; equal ones share a replicate, so that they add up to 1.
     unexplored : float in [0, 1], optional
         Probability, under what was learned, that the action and the best ones after it lead to a state in which nothing
         was tried: what follows there is left out of ``erm``, which counts the other outcomes alone. NaN in a tree,

@@ -207,8 +207,19 @@ class SaysItself(Shown, Tabled, Numbers):
 
     @property
     def probability_best(self) -> float | None:
-        """Probability that the recommended action is best, as far as the samples can tell; None where none is given."""
-        return self.chosen.probability_best
+        """Probability that the recommended action is best, as far as the samples can tell; None where none is given.
+
+        Rows of actions that are equal in all that was drawn share it; here it is that of all of them.
+        """
+        chances = [row.probability_best for row in self._as_good() if row.probability_best is not None]
+        return min(1.0, math.fsum(chances)) if chances else None
+
+    def _as_good(self) -> list[ActionRow]:
+        """Rows of the actions that are as good as the recommended one in all that was drawn, its own among them."""
+        own = self.chosen
+        close = [row for row in self.rows if math.isclose(row.erm, own.erm, rel_tol=1e-9, abs_tol=1e-12)]
+        chance = own.probability_best or 0.0
+        return [row for row in close if row is own or abs((row.probability_best or 0.0) - chance) < 1e-9 < chance]
 
     def worse_by(self, value: float, other: float) -> float:
         """Return by how much ``value`` is worse than ``other``."""
@@ -390,13 +401,15 @@ class SaysItself(Shown, Tabled, Numbers):
             limits = span(self.lower, self.upper)
             limits = f"in {limits}" if " to " in limits else limits
             return (f"{self.label} {proof}: the optimal {self.measure} is {limits} with certainty.",)
-        row, meaning = self.chosen, f"The intervals are for {self.interval_meaning}."
+        row, sure, meaning = self.chosen, self.probability_best, f"The intervals are for {self.interval_meaning}."
         if self.too_early:
             return (f"{row.label} looks best so far. Too little was seen to say how sure that is.",)
-        if row.probability_best is not None:
+        if sure is not None:
             change = "raise" if self.sense == "cost" else "lower"
+            labels = [row.label for row in self._as_good()]
+            best = f"{labels[0]} is" if len(labels) == 1 else f"{listed(labels)} are equal, and"
             said = (
-                f"{row.label} is best with probability {share(row.probability_best)}, as far as the samples can tell. "
+                f"{best} best with probability {share(sure)}, as far as the samples can tell. "
                 f"An outcome never seen in {row.draws:,} draws may have a probability of up to "
                 f"{row.unseen_probability:.2g}; the worst total seen, met so often, would {change} its {self.measure} "
                 f"to {number(row.unseen_erm)}."

@@ -73,6 +73,7 @@ _FEW_OUTCOMES = 4096  # from which the time of an answer is noted
 _DRAWS_A_PART = 50  # draws that make a fit as much longer as one more step and action does
 _OFTEN = 0.8  # of new outcomes, that lead to a state met before; below, a fit compares better than slips
 _MOST = 2**62
+_WIDER = 2.0  # times what redrawing it says, the error of that: it leaves aside which states are alike, and how
 _LIKENESS = 0.75  # of what is compared, that is by the likeness of states
 _MOST_POOLED, _AN_OUTCOME = 1e7, 50.0  # work of learning across states, and of each outcome that is looked at for it
 _MOST_NUMBERS, _LARGEST = 6, 1e100  # of a state
@@ -91,6 +92,7 @@ class Answer(NamedTuple):
     untried: float = 0.0  # how probably one could come to an action that was never tried
     singles: float = 0.0  # of the risk of the best action, what rests on outcomes that were seen once
     shift: Floats | None = None  # (A,) by which what actions did in other states moves what is compared
+    alike: Floats | None = None  # (D, A) values that the samples leave possible where states are alike; D may be 0
 
     def intervals(self, extent: float) -> list[Interval]:
         """Return the 90 % interval of each value; ``extent`` is the range of the totals.
@@ -142,11 +144,15 @@ class Answer(NamedTuple):
         """Return the share of replicates in which each action is the best, about the values that are compared.
 
         In some an action is as good as the first: as many as a prior of :data:`_EQUAL` and the p-value of the
-        difference leave (the bound on its evidence of Sellke, Bayarri and Berger, 2001).
+        difference leave (the bound on its evidence of Sellke, Bayarri and Berger, 2001). Equals have equal shares.
         """
         lies, scatter = self.compared[known], self.possible[:, known].copy()
-        for alike in (scatter[::2], scatter[1::2]):  # with outcomes that were not seen, and without
-            alike -= alike.mean(axis=0)
+        for replicates in (scatter[::2], scatter[1::2]):  # with outcomes that were not seen, and without
+            replicates -= replicates.mean(axis=0)
+        if self.alike is not None and len(self.alike):
+            with np.errstate(invalid="ignore"):  # what is not known by other states
+                others = np.nan_to_num((self.alike - self.alike.mean(axis=0))[:, known], posinf=0.0, neginf=0.0)
+            scatter += _LIKENESS * (_WIDER * others[np.arange(len(scatter)) % len(others)] - scatter)
         first = int(lies.argmin())
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = (lies - lies[first]) / (scatter - scatter[:, [first]]).std(axis=0)
@@ -155,8 +161,12 @@ class Answer(NamedTuple):
         turns = _GOLDEN * np.arange(1, 1 + len(scatter))[:, None] + math.sqrt(2.0) * np.arange(lies.size)
         possible = scatter + np.where(turns % 1.0 < odds / (1.0 + odds), lies[first], lies)
         least = possible.min(axis=1, keepdims=True)
-        best = np.zeros(known.size)
-        best[known] = (possible <= least + TIE * np.abs(least)).mean(axis=0)
+        equal, best = possible <= least + TIE * np.abs(least), np.zeros(known.size)
+        best[known] = (equal / equal.sum(axis=1, keepdims=True)).mean(axis=0)
+        tied = known.copy()
+        for found in (self.values[known], lies):
+            tied[known] &= np.abs(found - found[first]) <= TIE * np.abs(lies[first])
+        best[tied] = best[tied].mean()
         return best
 
     def recommended(self, taken: NDArray[np.int64]) -> int:
@@ -235,6 +245,10 @@ class Answering:
                 values, meaning = sampled, SAMPLED if learned.is_tree else _NO_INTERVAL
             return Answer(values, np.full(arity, math.nan), values, meaning, *nothing)
         begun, untried = time.perf_counter(), 0.0
+        # Streams of their own, so that reporting never changes what follows; others for every seed.
+        words, rng = (
+            generator(np.random.SeedSequence([int(work[counts.WALKED]), *map(int, stream), *k])) for k in ((), (1,))
+        )
         reached = self.reached(learned, self._time() / self.look_pace.seconds)
         is_cut = reached.cut < learned.rules.horizon
         if not learned.rules.leaves and not is_cut:
@@ -255,7 +269,7 @@ class Answering:
         if fit is not None:
             found = found._replace(compared=fit)
         elif not is_cut:
-            found = self._with_likeness(learned, found)
+            found = self._with_likeness(learned, found, rng if untried <= _UNTRIED else None)
         if is_cut:
             return found._replace(meaning=_CUT.format(reached.cut))
         best = _best(found.compared, nodes.taken[at : at + arity])
@@ -272,9 +286,7 @@ class Answering:
             return found._replace(meaning=_NO_INTERVAL)
         drawn = np.full((replicates + splits, 3, arity), math.inf)
         begun = time.perf_counter()
-        # A stream of its own, so that reporting never changes what follows; another one for every seed.
-        words = own_words(generator(np.random.SeedSequence([int(work[counts.WALKED]), *map(int, stream)])))
-        learned.induct(reached, words, splits, drawn)
+        learned.induct(reached, own_words(words), splits, drawn)
         self.outcome_pace = self.outcome_pace.after((time.perf_counter() - begun) / drawn.shape[0] / size)
         blind = float(drawn[replicates:, 1, best].mean())
         if blind > _BLIND:
@@ -336,20 +348,24 @@ class Answering:
         self.fit_pace = self.fit_pace.after((time.perf_counter() - begun) / parts)
         return found
 
-    def _with_likeness(self, learned: Learned, found: Answer) -> Answer:
+    def _with_likeness(self, learned: Learned, found: Answer, rng: np.random.Generator | None) -> Answer:
         """Return the same, what is compared moved towards what the likeness of states says of it."""
-        compared, pooled_q = found.compared, self._pooled(learned)
-        if pooled_q is None:
+        compared, every = found.compared, self._pooled(learned, rng)
+        if every is None:
             return found
+        pooled_q = every[0]
         both = np.isfinite(compared) & np.isfinite(pooled_q)
         shift = np.zeros(compared.size)
         if both.any():
             away = compared[both].min() - pooled_q[both].min()
             shift[both] = _LIKENESS * (pooled_q[both] + away - compared[both])
-        return found._replace(compared=compared + shift, shift=shift)
+        return found._replace(compared=compared + shift, shift=shift, alike=every[1:])
 
-    def _pooled(self, learned: Learned) -> Floats | None:
-        """Return Q at the root by what actions did in all states; None where it cannot be had, or not in time."""
+    def _pooled(self, learned: Learned, rng: np.random.Generator | None) -> Floats | None:
+        """Return Q at the root by what actions did in all states, then some that the samples leave possible (1 + D, A).
+
+        None where it cannot be had, or not in time.
+        """
         known, rules = learned.known, learned.rules
         plain = known.step_kinds == 2 and not rules.leaves and not rules.bounded and not learned.binding.weighs
         if not self._bootstraps or not plain or getattr(learned.model, "step_losses", np.empty(0)).size:
@@ -388,11 +404,12 @@ class Answering:
         ends, root = learned.terminal_costs(), int(np.searchsorted(states, learned.handle))
         ends = ends[states] if ends.size else np.zeros(states.size)
         slips = answer.SLIPS, answer.SLIPS_FADE
-        found, work = pooled.pooled_values(seen, root, rules.betas[learned.step :], rules.discount, ends, slips, most)
+        betas = rules.betas[learned.step :]
+        found, work = pooled.pooled_values(seen, root, betas, rules.discount, ends, slips, most, rng)
         if found is None:
             return None
         self.pool_pace = self.pool_pace.after((time.perf_counter() - begun) / (work + _AN_OUTCOME * used))
-        return np.asarray(found[positions[here == root]])
+        return np.asarray(found[:, positions[here == root]])
 
     def _numbers_of(self, learned: Learned, states: NDArray[np.int64]) -> Floats | None:
         """Return what states consist of (S, D); None where that is not a few numbers, as many in all, and different."""

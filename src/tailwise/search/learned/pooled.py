@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tailwise._arrays import Bools, Floats, Ints, marked
+from tailwise._arrays import Bools, Floats, Ints, marked, runs
 
 _ROUNDS = 4  # of estimates which states are alike, and by which base a change is told
 _MOST_CHANGES, _FEWEST_STATES = 100, 3  # of an action, for others to be learned from
@@ -36,6 +36,7 @@ _MOST_NUMBERS = 6_000_000  # looked at for the nearest states of an answer
 _A_CELL = 20  # of work for a state and a change, and 1 for each step
 _MOST_PARTS = 16  # of the states of an action
 _LINEAR = 1e-12  # beta times a range, below which the ERM is the mean
+_REPLICATES, _FEWEST_DRAWS = 24, 0.1  # of the values that draws leave possible; by which a change is redrawn
 _SAME, _MULTIPLIER = 1e-9, 6_364_136_223_846_793_005
 
 
@@ -59,6 +60,15 @@ class Outcomes(NamedTuple):
     targets: Ints  # (W,)
     costs: Floats  # (W,)
     weights: Floats  # (W,)
+    kinds: Ints  # (W,) alike where the weights rest on the same draws
+    draws: Floats  # (W,) how many that are
+
+    def redrawn(self, rng: np.random.Generator) -> Floats:
+        """Return the weights, and then some that the draws leave possible (1 + B, W), by the Bayesian bootstrap."""
+        _, first, inverse = np.unique(self.kinds, return_index=True, return_inverse=True)
+        factors, draws = np.ones((1 + _REPLICATES, first.size)), np.maximum(self.draws[first], _FEWEST_DRAWS)
+        factors[1:] = rng.standard_gamma(draws, (_REPLICATES, first.size)) / draws
+        return np.asarray(self.weights * factors[:, inverse])
 
 
 def pooled_values(
@@ -69,48 +79,62 @@ def pooled_values(
     ends: Floats,
     slips: tuple[float, float],
     most: float = math.inf,
+    rng: np.random.Generator | None = None,
 ) -> tuple[Floats | None, float]:
-    """Return the risk of each action (N,) at the ``root``, inf where nothing is known, and how much work that is.
+    """Return the risk of each action (1 + B, N) at the ``root``, inf where nothing is known, and how much work that is.
 
     ``betas`` are those of the steps from the root's on; ``ends`` (S,) what the end costs, inf where that is not known;
     ``slips`` the share and the power of :func:`tailwise.search.learned.answer.induct`. None where it is more work than
-    ``most``.
+    ``most``. After the first row come B that the draws leave possible: none without an ``rng``, or where that is more.
     """
     changes = _changes_of(seen)
     work = float(sum(entry.size * (to.size + entry.owners.size) for entry, to in changes) * (_A_CELL + betas.size))
     if work > most:
         return None, work
-    owners, actions, targets, costs, weights = _spread(changes, seen.numbers)
-    shape, going = seen.allowed.shape, targets >= 0
-    cells, size = owners * shape[1] + actions, seen.allowed.size
+    outcomes = _spread(changes, seen.numbers)
+    shape = seen.allowed.shape
+    cells = outcomes.owners * shape[1] + outcomes.actions
+    order = np.argsort(cells, kind="stable")
+    targets, costs, cells = outcomes.targets[order], outcomes.costs[order], cells[order]
+    going, first = targets >= 0, runs(cells)
+    more = float(_REPLICATES * cells.size * betas.size)
+    weights = (outcomes.weights[None] if rng is None or work + more > most else outcomes.redrawn(rng))[:, order]
+    work += (len(weights) > 1) * more
     draws = np.zeros(shape)
     np.add.at(draws, (seen.owners, seen.actions), seen.counts)
-    values, found = ends, np.empty(shape)
-    for k in range(betas.size - 1, -1, -1):
-        beta, total = float(betas[k]), costs + np.where(going, discount * values[targets], 0.0)
-        known = np.isfinite(total)
-        at, x, w = cells[known], total[known], weights[known]
-        mass = np.bincount(at, w, size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if abs(beta) * (np.ptp(x) if x.size else 0.0) < _LINEAR:
-                q = np.bincount(at, w * x, size) / mass
-            else:
-                top = np.full(size, -math.inf)
-                np.maximum.at(top, at, beta * x)
-                q = (top + np.log(np.bincount(at, w * np.exp(beta * x - top[at]), size) / mass)) / beta
-        found = np.where(mass > 0.0, q, math.inf).reshape(shape)
+    found = np.full((len(weights), *shape), math.inf)
+    values, flat = np.tile(ends, (len(weights), 1)), found.reshape(len(weights), -1)
+    for beta in betas[::-1].tolist():
+        totals = costs + np.where(going, discount * values[:, targets], 0.0)
+        flat[:, cells[first]] = _risks(totals, weights, first, beta)
         values = _with_slips(found, draws, slips)
-    return np.asarray(found[root]), work
+    return found[:, root], work
+
+
+def _risks(totals: Floats, weights: Floats, first: Ints, beta: float) -> Floats:
+    """Return the ERM of each run of weighted totals, of those that are finite; inf where there is none."""
+    known = np.isfinite(totals)
+    totals, weights = np.where(known, totals, 0.0), np.where(known, weights, 0.0)
+    mass, sizes = np.add.reduceat(weights, first, axis=1), np.diff(np.append(first, weights.shape[1]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if abs(beta) * np.ptp(totals) < _LINEAR:
+            found = np.add.reduceat(weights * totals, first, axis=1) / mass
+        else:
+            x = np.where(known, beta * totals, -math.inf)
+            top = np.maximum.reduceat(x, first, axis=1)
+            tilted = weights * np.exp(x - np.repeat(top, sizes, axis=1))
+            found = (top + np.log(np.add.reduceat(np.where(known, tilted, 0.0), first, axis=1) / mass)) / beta
+    return np.where(mass > 0.0, found, math.inf)
 
 
 def _with_slips(q: Floats, draws: Floats, slips: tuple[float, float]) -> Floats:
+    """Return what states are worth (B, S) whose actions are worth ``q`` (B, S, N) and were drawn so often."""
     known, (share, fade) = np.isfinite(q), slips
-    weights, tried, least = np.where(known, draws + 0.1, 0.0), known.sum(axis=1), q.min(axis=1)
+    weights, tried, least = np.where(known, draws + 0.1, 0.0), known.sum(axis=2), q.min(axis=2)
+    mean = (np.where(known, q, 0.0) * weights).sum(axis=2) / np.maximum(weights.sum(axis=2), 0.1)
+    part = np.minimum(1.0, share * (tried / np.maximum(draws.sum(axis=1), 1.0)) ** fade)
     several = tried > 1
-    found, draws = np.where(known, q, 0.0)[several], draws[several]
-    mean = (found * weights[several]).sum(axis=1) / weights[several].sum(axis=1)
-    part = np.minimum(1.0, share * (tried[several] / np.maximum(draws.sum(axis=1), 1.0)) ** fade)
-    least[several] += part * (mean - least[several])
+    least[several] += part[several] * (mean[several] - least[several])
     return np.asarray(least)
 
 
@@ -133,7 +157,9 @@ def _spread(changes: list[tuple[_Changes, Ints]], numbers: Floats) -> Outcomes:
         else:
             for part, within in entry.parts(to):
                 found += part.spread(within, states)
-    return Outcomes(*map(np.concatenate, zip(*found, strict=True)))
+    begins = np.cumsum([0, *(int(part.kinds.max(initial=-1)) + 1 for part in found)])
+    apart = [part._replace(kinds=part.kinds + begin) for part, begin in zip(found, begins[:-1].tolist(), strict=True)]
+    return Outcomes(*map(np.concatenate, zip(*apart, strict=True)))
 
 
 class _States:
@@ -218,7 +244,8 @@ class _Changes:
 
     def own(self, weights: Floats) -> Outcomes:
         """The outcomes that were drawn, with some weights."""
-        return Outcomes(self.owners, np.repeat(self.action, weights.size), self.targets, self.costs, weights)
+        action, rows = np.repeat(self.action, weights.size), np.arange(weights.size)
+        return Outcomes(self.owners, action, self.targets, self.costs, weights, rows, self.counts)
 
     def parts(self, to: Ints) -> list[tuple[_Changes, Ints]]:
         """Split the states, and those ``to`` which it matters, where one of their numbers makes a change likelier."""
@@ -310,7 +337,8 @@ class _Changes:
         rows, changes = np.nonzero(known & (follows[:, None] * often > 1e-9 * total))
         likely = follows[rows] * often[changes] / max(total, 1e-12)
         action = np.repeat(self.action, rows.size)
-        found.append(Outcomes(to[rows], action, targets[rows, changes], costs[rows, changes], likely))
+        seen = np.asarray(often[changes], dtype=np.float64)
+        found.append(Outcomes(to[rows], action, targets[rows, changes], costs[rows, changes], likely, changes, seen))
         return found
 
     def _costs(self, weights: Floats, numbers: Floats) -> Floats:
