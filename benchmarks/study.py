@@ -61,7 +61,7 @@ def measure(family: str, index: int, planner: str, seeds: int, checkpoints: tupl
             best = int(np.flatnonzero(ids == plan.action)[0])
             row = plan.rows[best] if hasattr(plan, "rows") else None
             interval = getattr(row, "interval", (np.nan, np.nan))
-            sure = getattr(row, "probability_best", None)
+            sure = getattr(plan, "probability_best", None)  # equal actions share it, and are all right
             columns["regret"][-1].append(problem.regret(best))
             columns["covered"][-1].append(float(interval[0] <= problem.q[best] <= interval[1]))
             columns["sure"][-1].append(np.nan if sure is None else float(sure))

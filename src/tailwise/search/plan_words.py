@@ -217,7 +217,7 @@ class SaysItself(Shown, Tabled, Numbers):
     def _as_good(self) -> list[ActionRow]:
         """Rows of the actions that are as good as the recommended one in all that was drawn, its own among them."""
         own = self.chosen
-        close = [row for row in self.rows if math.isclose(row.erm, own.erm, rel_tol=1e-9, abs_tol=1e-12)]
+        close = [row for row in self.rows if math.isclose(row.erm, own.erm, rel_tol=1e-9)]
         chance = own.probability_best or 0.0
         return [row for row in close if row is own or abs((row.probability_best or 0.0) - chance) < 1e-9 < chance]
 

@@ -63,6 +63,7 @@ _ALLOWED = 0.1  # of the range of the totals, that what was never tried may be b
 _LOW, _HIGH = 0.05, 0.95  # quantiles
 _OF_EQUALS = 1.0 + math.sqrt(2.0)  # times its bias in the replicates, that of the least of equal values
 _EQUAL = 0.1  # prior probability that another action is as good as the first
+_BACK = 0.25  # of the way from what is compared to the values, that the truth may lie
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # whose multiples are spread evenly over 0 ... 1
 _REPLICATES, _SPLITS, _FEWEST_REPLICATES = 100, 60, 40
 _AFFORDABLE = 20_000_000  # outcomes that the replicates of an answer may look at,
@@ -143,23 +144,26 @@ class Answer(NamedTuple):
     def _chances_of_best(self, known: NDArray[np.bool_]) -> Floats:
         """Return the share of replicates in which each action is the best, about the values that are compared.
 
-        In some an action is as good as the first: as many as a prior of :data:`_EQUAL` and the p-value of the
-        difference leave (the bound on its evidence of Sellke, Bayarri and Berger, 2001). Equals have equal shares.
+        What is compared leans on slips and likeness, which may mislead: a replicate lies up to :data:`_BACK` of the way
+        back to the values. In some an action is as good as the first: as many as a prior of :data:`_EQUAL` and the
+        p-value of the difference leave (the bound of Sellke, Bayarri and Berger, 2001). Equals have equal shares.
         """
         lies, scatter = self.compared[known], self.possible[:, known].copy()
         for replicates in (scatter[::2], scatter[1::2]):  # with outcomes that were not seen, and without
             replicates -= replicates.mean(axis=0)
         if self.alike is not None and len(self.alike):
             with np.errstate(invalid="ignore"):  # what is not known by other states
-                others = np.nan_to_num((self.alike - self.alike.mean(axis=0))[:, known], posinf=0.0, neginf=0.0)
-            scatter += _LIKENESS * (_WIDER * others[np.arange(len(scatter)) % len(others)] - scatter)
+                moved = np.nan_to_num((self.alike - self.alike.mean(axis=0))[:, known], posinf=0.0, neginf=0.0)
+            scatter += _LIKENESS * (_WIDER * moved[np.arange(len(scatter)) % len(moved)] - scatter)
         first = int(lies.argmin())
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = (lies - lies[first]) / (scatter - scatter[:, [first]]).std(axis=0)
         chance = erfc(np.nan_to_num(apart) / math.sqrt(2.0))
         odds = _EQUAL / (1.0 - _EQUAL) * np.where(chance < 1.0 / math.e, -math.e * xlogy(chance, chance), 1.0)
-        turns = _GOLDEN * np.arange(1, 1 + len(scatter))[:, None] + math.sqrt(2.0) * np.arange(lies.size)
-        possible = scatter + np.where(turns % 1.0 < odds / (1.0 + odds), lies[first], lies)
+        replicate, away = np.arange(1, 1 + len(scatter))[:, None], self.values[known] - lies
+        turns = _GOLDEN * replicate + math.sqrt(2.0) * np.arange(lies.size)
+        others = lies + _BACK * (math.sqrt(2.0) * replicate % 1.0) * (away - away[first])
+        possible = scatter + np.where(turns % 1.0 < odds / (1.0 + odds), lies[first], others)
         least = possible.min(axis=1, keepdims=True)
         equal, best = possible <= least + TIE * np.abs(least), np.zeros(known.size)
         best[known] = (equal / equal.sum(axis=1, keepdims=True)).mean(axis=0)
