@@ -149,7 +149,7 @@ def test_states_that_are_not_alike_keep_to_their_counts():
 def test_values_are_those_of_the_slow_recursion(beta):
     """Three states that are alike, so that what they do is known; slips as the recursion of the counts has them."""
     seen = line()
-    horizon, discount, share, fade = 4, 0.9, 0.5, 0.25
+    horizon, discount = 4, 0.9
     ends = np.linspace(0.0, 4.0, 21)
 
     def value(state, h):
@@ -164,14 +164,14 @@ def test_values_are_those_of_the_slow_recursion(beta):
     betas = [beta * discount**h for h in range(horizon)]
     outcomes = outcomes_across_states(seen)
     model = {s: shares(outcomes, s) for s in range(21)}
-    found, _ = pooled_values(seen, 10, np.array(betas), discount, ends, (share, fade))
+    found, _ = pooled_values(seen, 10, np.array(betas), discount, ends)
     assert found[0] == pytest.approx([value(10, 0)], rel=1e-9)
 
 
 def test_a_slip_costs_a_part_of_the_way_to_the_mean():
     """Two actions of every state, of cost 1 and 3: what follows is worth 1 + e (2 - 1), with e = (2 / 40)^(1/4) / 2."""
     draws = [(s, a, s, 1.0 + 2.0 * a, 20) for s in range(5) for a in range(2)]
-    found, _ = pooled_values(seen_of(range(5), draws, actions=2), 0, np.zeros(2), 1.0, np.zeros(5), (0.5, 0.25))
+    found, _ = pooled_values(seen_of(range(5), draws, actions=2), 0, np.zeros(2), 1.0, np.zeros(5))
     later = 1.0 + 0.5 * (2 / 40) ** 0.25
     assert found[0] == pytest.approx([1.0 + later, 3.0 + later])
 
@@ -180,7 +180,7 @@ def test_draws_leave_possible_what_they_would_say_if_they_were_drawn_again():
     """One step, cost 1 with a chance of .75 of 340 draws that are alike: a Beta law, whatever the state."""
     seen = line(cost=lambda state: 0.0)
     ends = np.arange(21.0)
-    arguments = np.zeros(1), 1.0, ends, (0.5, 0.25)
+    arguments = np.zeros(1), 1.0, ends
     plain, work = pooled_values(seen, 10, *arguments)
     found, _ = pooled_values(seen, 10, *arguments, rng=np.random.default_rng(0))
     assert (plain.shape, found.shape[1]) == ((1, 1), 1)
@@ -308,6 +308,6 @@ def test_states_and_actions_that_are_no_numbers_are_searched_as_ever(model):
 
 def test_too_much_work_is_not_begun():
     seen = line()
-    found, work = pooled_values(seen, 10, np.zeros(4), 1.0, np.zeros(21), (0.5, 0.25), most=10.0)
+    found, work = pooled_values(seen, 10, np.zeros(4), 1.0, np.zeros(21), most=10.0)
     assert found is None
     assert work > 10.0

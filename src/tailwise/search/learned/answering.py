@@ -407,9 +407,8 @@ class Answering:
         )  # fmt: skip
         ends, root = learned.terminal_costs(), int(np.searchsorted(states, learned.handle))
         ends = ends[states] if ends.size else np.zeros(states.size)
-        slips = answer.SLIPS, answer.SLIPS_FADE
         betas = rules.betas[learned.step :]
-        found, work = pooled.pooled_values(seen, root, betas, rules.discount, ends, slips, most, rng)
+        found, work = pooled.pooled_values(seen, root, betas, rules.discount, ends, most, rng)
         if found is None:
             return None
         self.pool_pace = self.pool_pace.after((time.perf_counter() - begun) / (work + _AN_OUTCOME * used))

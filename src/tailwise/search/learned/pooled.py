@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailwise._arrays import Bools, Floats, Ints, marked, runs
+from tailwise.search.learned.answer import SLIPS, SLIPS_FADE
 
 _ROUNDS = 4  # of estimates which states are alike, and by which base a change is told
 _MOST_CHANGES, _FEWEST_STATES = 100, 3  # of an action, for others to be learned from
@@ -77,14 +78,13 @@ def pooled_values(
     betas: Floats,
     discount: float,
     ends: Floats,
-    slips: tuple[float, float],
     most: float = math.inf,
     rng: np.random.Generator | None = None,
 ) -> tuple[Floats | None, float]:
     """Return the risk of each action (1 + B, N) at the ``root``, inf where nothing is known, and how much work that is.
 
     ``betas`` are those of the steps from the root's on; ``ends`` (S,) what the end costs, inf where that is not known;
-    ``slips`` the share and the power of :func:`tailwise.search.learned.answer.induct`. None where it is more work than
+    later decisions slip as in :func:`tailwise.search.learned.answer.induct`. None where it is more work than
     ``most``. After the first row come B that the draws leave possible: none without an ``rng``, or where that is more.
     """
     changes = _changes_of(seen)
@@ -107,7 +107,7 @@ def pooled_values(
     for beta in betas[::-1].tolist():
         totals = costs + np.where(going, discount * values[:, targets], 0.0)
         flat[:, cells[first]] = _risks(totals, weights, first, beta)
-        values = _with_slips(found, draws, slips)
+        values = _with_slips(found, draws)
     return found[:, root], work
 
 
@@ -127,12 +127,12 @@ def _risks(totals: Floats, weights: Floats, first: Ints, beta: float) -> Floats:
     return np.where(mass > 0.0, found, math.inf)
 
 
-def _with_slips(q: Floats, draws: Floats, slips: tuple[float, float]) -> Floats:
+def _with_slips(q: Floats, draws: Floats) -> Floats:
     """Return what states are worth (B, S) whose actions are worth ``q`` (B, S, N) and were drawn so often."""
-    known, (share, fade) = np.isfinite(q), slips
+    known = np.isfinite(q)
     weights, tried, least = np.where(known, draws + 0.1, 0.0), known.sum(axis=2), q.min(axis=2)
     mean = (np.where(known, q, 0.0) * weights).sum(axis=2) / np.maximum(weights.sum(axis=2), 0.1)
-    part = np.minimum(1.0, share * (tried / np.maximum(draws.sum(axis=1), 1.0)) ** fade)
+    part = np.minimum(1.0, SLIPS * (tried / np.maximum(draws.sum(axis=1), 1.0)) ** SLIPS_FADE)
     several = tried > 1
     least[several] += part[several] * (mean[several] - least[several])
     return np.asarray(least)
